@@ -5,7 +5,7 @@
     result = ww.replay("traces/pgbench-ext4.wwt", ww.Drive("tlc-1t", over_provisioning=0.12), "wearwell")
     print(result)
 
-docs/python.md explains it; docs/configuration.md has all settings, docs/figures.md what the figures mean.
+docs/python.md explains the package, docs/configuration.md lists all settings, and docs/figures.md explains the figures.
 """
 
 from ._columns import Columns

@@ -1,4 +1,4 @@
-"""Columns of numbers and of codes, as the engine wrote them."""
+"""Tables of columns that hold numbers or codes, in the binary form in which the engine returns them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _FORMATS: dict[str, Literal["B", "q"]] = {"u1": "B", "<i8": "q"}
 
 
 class Columns(Mapping[str, memoryview]):
-    """A table by its columns. Each is a `memoryview`, which NumPy and Arrow take without a copy; a column of codes has `names`."""
+    """A table: column names and their values.
+
+    Each column is a `memoryview`, which NumPy and Arrow use without a copy. The codes of a column have names (`names`).
+    """
 
     def __init__(self, columns: Sequence[tuple[str, bytes, str, list[str]]]) -> None:
         self._columns = {name: (data, kind, names) for name, data, kind, names in columns}
@@ -32,25 +35,25 @@ class Columns(Mapping[str, memoryview]):
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """Number of rows of the table."""
         return len(self[next(iter(self))])
 
     def names(self, column: str) -> list[str]:
-        """What the codes of a column mean, by code; empty for numbers."""
+        """Returns the names of a column's codes, by code; empty for a column of numbers."""
         return self._columns[column][2]
 
     def texts(self, column: str) -> list[str]:
-        """A column of codes as their names."""
+        """Returns a column of codes with each code replaced by its name."""
         names = self.names(column)
         return [names[code] for code in self[column]]
 
     def to_numpy(self) -> dict[str, Any]:
-        """Arrays that share the memory of the columns, read-only; codes stay codes."""
+        """Returns read-only NumPy arrays that share the memory of the columns; codes remain numbers."""
         numpy = needed("numpy", "to_numpy")
         return {name: numpy.frombuffer(data, kind) for name, (data, kind, _) in self._columns.items()}
 
     def to_arrow(self) -> Any:
-        """A `pyarrow.Table` that shares the memory of the columns; codes are dictionaries."""
+        """Returns a `pyarrow.Table` that shares the memory of the columns; codes become dictionary arrays."""
         pa = needed("pyarrow", "to_arrow")
         arrays = {}
         for name, (data, kind, names) in self._columns.items():
@@ -61,7 +64,7 @@ class Columns(Mapping[str, memoryview]):
         return pa.table(arrays)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A data frame; codes are categories."""
+        """Returns a pandas data frame; codes become categories."""
         pd, arrays = needed("pandas", "to_pandas"), self.to_numpy()
         columns = {
             name: pd.Categorical.from_codes(array, self.names(name)) if self.names(name) else array
@@ -71,7 +74,7 @@ class Columns(Mapping[str, memoryview]):
         return frame
 
     def to_polars(self) -> polars.DataFrame:
-        """A data frame; codes are their names."""
+        """Returns a polars data frame; codes are replaced by their names."""
         columns = {name: self.texts(name) if self.names(name) else list(self[name]) for name in self}
         frame: polars.DataFrame = needed("polars", "to_polars").DataFrame(columns)
         return frame

@@ -1,4 +1,4 @@
-"""Designs: a name, parts in the place of its own, settings."""
+"""Designs: a named FTL design, perhaps with exchanged parts and with settings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ._settings import Value, file_of, refuse_ignored, setting
 
 
 class Design:
-    """A design of a flash translation layer: a named one (`Design.names()`), with parts exchanged and settings of its own.
+    """A design of a flash translation layer: a named design (`Design.names()`), with exchanged parts and with settings.
 
-    `content` names all content mechanisms (recycle, remap, dedup, delta, compress; an empty list for none), `map` is flat, cached
-    or lazy, and the others are the keys of `[parts]` in docs/configuration.md. `settings` has dotted keys:
-    `{"gc.policy": "fifo"}`. Its `repr` is the configuration file that runs it.
+    `content` lists all content mechanisms (recycle, remap, dedup, delta, compress; an empty list for none). `map` is flat,
+    cached or lazy. The other arguments are the keys of `[parts]` in docs/configuration.md. `settings` has dotted keys:
+    `{"gc.policy": "fifo"}`. The `repr` of a design is the configuration file with which the command line runs it.
     """
 
     def __init__(
@@ -45,15 +45,15 @@ class Design:
 
     @staticmethod
     def names() -> dict[str, str]:
-        """Named designs, with their sources."""
+        """Returns the named designs, with their sources."""
         return {name: source for name, source, _, _ in designs()}
 
     def settings(self) -> list[str]:
-        """As settings of the command line."""
+        """Returns the design's parts and settings in the notation of the command line."""
         return [setting(key, value) for key, value in self.values.items()]
 
     def to_toml(self) -> str:
-        """As a configuration file, for `--design NAME --config FILE`."""
+        """Returns the design as the text of a configuration file, for `--design NAME --config FILE`."""
         parts = Configuration(self.settings()).parts(self.name)
         head = f"# wearwell replay TRACE --design {self.name} --config FILE\n# all parts: {parts}\n"
         file = file_of(self.values)
@@ -61,7 +61,7 @@ class Design:
 
     @property
     def label(self) -> str:
-        """What tells it from other designs."""
+        """Name and settings of the design, to distinguish it from others in tables."""
         return " ".join([self.name, *self.settings()])
 
     def __eq__(self, other: object) -> bool:

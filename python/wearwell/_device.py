@@ -1,4 +1,4 @@
-"""A drive that is driven request by request, and what is on its flash."""
+"""A simulated drive to which requests are sent one by one, and views of its flash."""
 
 from __future__ import annotations
 
@@ -16,32 +16,35 @@ from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._settings import Value, refuse_ignored, setting
 
 CutOutcome: TypeAlias = Literal["before", "torn", "after"]
-"""What a power cut leaves of the operation that it interrupts: nothing, a damaged page or block, or all of it."""
+"""Outcome of a power cut for the operation that it interrupts: not done, a torn page or block, or fully done."""
 
 _LETTERS = {"free": ".", "valid": "#", "invalid": "-", "recyclable": "r", "torn": "x"}
 
 
 class Operation(NamedTuple):
-    """What a request did to the flash."""
+    """One flash operation that a request caused."""
 
     kind: str
-    """read, program, erase, copy (a read and a program), nvram-scan."""
+    """Kind of operation: read, program, erase, copy (a read and a program) or nvram-scan."""
     cause: str
-    """As in `programs_by_cause` of a result."""
+    """Cause of the operation, with the names in `programs_by_cause` of a result."""
     plane: int
     times: int
-    """How many copies, or lines of NVRAM; 1 of anything else."""
+    """Number of copies, or of NVRAM lines; 1 for other operations."""
 
 
 class Device:
-    """A new drive, empty, whose host is whoever holds it: for teaching, notebooks, and tests of a mechanism.
+    """A simulated drive, empty at first, that serves requests of its caller: for teaching, notebooks, and tests of a mechanism.
 
-    It is the drive of `replay`, but it keeps the bytes of its pages, has no clock, and its power can be cut. Addresses are logical
-    pages of `page_bytes`. A drive that is sized to its input takes `footprint_pages` (4 KiB) for its size.
+    It is the drive that `replay` uses, but it stores the bytes of its pages, has no clock, and its power can be cut.
+    Addresses are logical pages of `page_bytes` bytes. A drive whose size is to fit its input is made for a footprint of
+    `footprint_pages` (4 KiB each).
 
-    `victim_policy` chooses the blocks to collect in place of `gc.policy`; what it raises, the request raises that needed room.
+    `victim_policy` chooses GC victims instead of `gc.policy`. An exception of the policy is raised by the request that
+    triggered GC.
 
-    Raises `WearwellError` for what can be mended (an address beyond the end, a full drive), `PowerLoss` without power.
+    Raises `WearwellError` for errors of the caller (an address beyond the end, a full drive) and `PowerLoss` while power
+    is lost.
     """
 
     def __init__(
@@ -70,37 +73,37 @@ class Device:
 
     @property
     def block_pages(self) -> int:
-        """Pages of a block."""
+        """Number of pages of a block."""
         return self._native.block_pages
 
     @property
     def logical_pages(self) -> int:
-        """Pages that the host sees."""
+        """Number of pages that are exported to the host."""
         return self._native.logical_pages
 
     @property
     def physical_pages(self) -> int:
-        """Pages of the flash."""
+        """Number of pages of the flash."""
         return self._native.physical_pages
 
     @property
     def is_powerless(self) -> bool:
-        """Whether power is lost. `recover()` brings it back."""
+        """Whether power is lost. `recover()` restores it."""
         return self._native.is_powerless
 
     def write(self, lpn: int, data: bytes | str) -> None:
-        """Writes bytes, whole sectors of 512, from the beginning of a logical page on; a text fills one page, repeated."""
+        """Writes bytes (whole 512-byte sectors) from the start of a logical page on. A text is repeated to fill one page."""
         if isinstance(data, str):
             data = self.page_of(data)
         self._native.write(lpn * self.page_bytes, data)
 
     def page_of(self, text: str) -> bytes:
-        """A page that says this all over."""
+        """Returns the bytes of a page that is filled with repetitions of a text."""
         once = text.encode() or bytes(1)
         return (once * (self.page_bytes // len(once) + 1))[: self.page_bytes]
 
     def read(self, lpn: int, pages: int = 1) -> bytes:
-        """The bytes of logical pages; zeros where none were written."""
+        """Returns the bytes of logical pages; those never written are zeros."""
         return self._native.read(lpn * self.page_bytes, pages * self.page_bytes)
 
     def trim(self, lpn: int, pages: int = 1) -> None:
@@ -108,7 +111,7 @@ class Device:
         self._native.trim(lpn * self.page_bytes, pages * self.page_bytes)
 
     def remap(self, target: int, source: int, pages: int = 1, *, relocate: bool = False) -> None:
-        """Gives `target` the content of `source`, by a change of the map where the design can; `relocate` moves it."""
+        """Gives `target` the content of `source`, by a map update if the design supports it. `relocate` unmaps `source`."""
         self._native.remap(
             target * self.page_bytes, source * self.page_bytes, pages * self.page_bytes, relocate
         )
@@ -118,40 +121,40 @@ class Device:
         self._native.flush()
 
     def power_cut(self, after: int | None = None, outcome: CutOutcome = "torn") -> None:
-        """Cuts power now; or at the program, erase or store of NVRAM number `after` from now (0 is the next one)."""
+        """Cuts power now, or at a later program, erase or NVRAM store: `after` counts them from now on, 0 is the next one."""
         self._native.power_cut(after, outcome)
 
     def recover(self, cut_after: int | None = None, outcome: CutOutcome = "torn") -> dict[str, Any]:
-        """Brings power back, and the drive with it; what that cost. `cut_after` cuts it again, if recovery has so many operations."""
+        """Restores power and runs the recovery. Returns what it cost. `cut_after` cuts power again at that operation of it."""
         report: dict[str, Any] = json.loads(self._native.recover(cut_after, outcome))
         return report
 
     def check(self) -> None:
-        """Checks every invariant of the engine. O(pages). A broken one is an `AssertionError` that says which."""
+        """Checks every invariant of the engine, in O(pages). Raises `AssertionError` that names the violated invariant."""
         self._native.check()
 
     @property
     def counters(self) -> dict[str, Any]:
-        """What the drive has done since it was new."""
+        """Counters of requests and flash operations since the drive was new."""
         counters: dict[str, Any] = json.loads(self._native.counters())
         return counters
 
     @property
     def operations(self) -> list[Operation]:
-        """What the last request did to the flash, in order."""
+        """Flash operations of the last request, in order."""
         return [Operation(*operation) for operation in self._native.operations()]
 
     @property
     def ram_bytes(self) -> dict[str, int]:
-        """RAM that a controller holds for the drive, by structure."""
+        """Bytes of RAM that a controller needs for the drive, by data structure."""
         return dict(self._native.ram_bytes())
 
     def view(self) -> View:
-        """What is on the flash now. O(pages); counts nothing."""
+        """Returns what is on the flash now, in O(pages), without changing any counter."""
         return View(*(Columns(columns) for columns in self._native.view()))
 
     def picture(self) -> str:
-        """The blocks in use, a row each: `#` valid pages, `-` invalid, `r` recyclable, `x` torn, `.` free."""
+        """Returns a text with one line per block in use. Pages: `#` valid, `-` invalid, `r` recyclable, `x` torn, `.` free."""
         return "\n".join(self._rows())
 
     def _rows(self) -> Iterator[str]:
@@ -177,12 +180,13 @@ class Device:
 
 
 class View(NamedTuple):
-    """What is on the flash: columns of its pages, its blocks, and of the logical pages."""
+    """What is on the flash: one table of its pages, one of its blocks, one of the logical pages."""
 
     pages: Columns
-    """By PPN: block, state (free, valid, invalid, recyclable, torn), kind, owner (the number in its spare area: of a page of data
-    the LPN; -1 for none), logical_pages (how many it holds content of)."""
+    """Flash pages, one row per PPN. Columns: block, state (free, valid, invalid, recyclable, torn), kind, owner (the number in
+    the spare area, for a data page the LPN; -1 for none), logical_pages (number of logical pages whose content it holds)."""
     blocks: Columns
-    """By number: state, kind, stream (that fills it, if it is open), valid_pages, programmed_pages, erases."""
+    """Blocks, one row per block number. Columns: state, kind, stream (which fills the block if it is open), valid_pages,
+    programmed_pages, erases."""
     logical: Columns
-    """By LPN: ppn (-1 for none), form (hole, stored, shared, delta, packed, waiting)."""
+    """Logical pages, one row per LPN. Columns: ppn (-1 for none), form (hole, stored, shared, delta, packed, waiting)."""

@@ -1,4 +1,4 @@
-"""Drives: a preset, or a geometry."""
+"""Drives: a preset, perhaps with other figures, or a geometry."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ._settings import Value, setting
 
 
 class Drive:
-    """A drive: a preset (`Drive.presets()`), with figures in the place of its own.
+    """A drive: a preset (`Drive.presets()`), of which arguments replace single figures.
 
-    Without a preset it is `auto`, a small drive that is made to fit the input. Every argument is a key of `[device]` in
+    Without a preset the drive is `auto`, a small drive whose size fits the input. Every argument is a key of `[device]` in
     docs/configuration.md and has its unit in its name.
     """
 
@@ -73,17 +73,17 @@ class Drive:
 
     @staticmethod
     def presets() -> dict[str, str]:
-        """Named drives, with the source of their figures."""
+        """Returns the presets, with the source of their figures."""
         return dict(devices())
 
     def settings(self) -> list[str]:
-        """As settings of the command line."""
+        """Returns the drive's figures as settings in the notation of the command line."""
         preset = [] if self.preset is None else [f'device.preset="{self.preset}"']
         return preset + [setting(f"device.{key}", value) for key, value in self.values.items()]
 
     @property
     def label(self) -> str:
-        """What tells it from other drives."""
+        """Preset and replaced figures of the drive, to distinguish it from others in tables."""
         return " ".join([self.preset or "auto", *(f"{key}={value}" for key, value in self.values.items())])
 
     def __eq__(self, other: object) -> bool:

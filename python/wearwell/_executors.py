@@ -1,10 +1,12 @@
-"""Who runs the tasks of a sweep.
+"""Executors: run the tasks of a sweep in other processes.
 
-A task is plain data (`Task`): what to run, and the folder that its record is kept in. So a run may happen in any process on any machine
-that sees the folder and the trace, and an executor is one class: it takes tasks and yields what became of them.
+A task is plain data (`Task`): what to run, and the folder in which its record is stored. So a task can run in any process
+on any machine that has access to the folder and the trace. An executor is one class, which takes tasks and yields their
+outcomes.
 
-The local one starts a process per job and talks to it over pipes (`_worker.py`). A pool of `multiprocessing` would do less: its workers
-outlive a parent that is killed, its scripts need a guard around their main part, and one dead worker fails the tasks of all.
+The local executor starts a process per job and communicates with it over pipes (`_worker.py`). A pool of `multiprocessing`
+has three drawbacks: its workers outlive a parent that is killed, scripts need a guard around their main part, and one dead
+worker makes the tasks of all workers fail.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from ._native import WearwellError, unknown_name
 
 
 class Task(TypedDict):
-    """One run, as plain data."""
+    """One run of a sweep, as plain data."""
 
     key: str
-    """By what its record is kept."""
+    """Key under which the record of the run is stored."""
     store: str
-    """Folder of records."""
+    """Folder in which records are stored."""
     trace: dict[str, Any]
     design: str
     settings: list[str]
@@ -36,22 +38,22 @@ class Task(TypedDict):
 
 
 class Outcome(NamedTuple):
-    """What became of a task: a record as JSON, or a sentence."""
+    """Outcome of a task: the record of the run as JSON, or an error message."""
 
     record: str | None
     error: str | None
 
 
 class Executor(ABC):
-    """Runs tasks."""
+    """Base class of executors, which run the tasks of a sweep."""
 
     @abstractmethod
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
-        """Yields the number of each task with its outcome, in the order in which they end. Closing the iterator ends all runs."""
+        """Yields index and outcome of each task, in the order in which tasks end. Closing the iterator ends all runs."""
 
 
 class LocalExecutor(Executor):
-    """Processes of this machine."""
+    """Runs tasks in processes of this machine, `jobs` at a time (default: one per core)."""
 
     def __init__(self, jobs: int | None = None) -> None:
         if jobs is not None and jobs < 1:
@@ -88,7 +90,7 @@ class LocalExecutor(Executor):
 
 
 class _Worker:
-    """A process that runs one task after the other, and is replaced when it dies."""
+    """A worker process that runs one task after the other. If the process dies, another is started."""
 
     def __init__(self) -> None:
         self._ended = False
@@ -115,7 +117,7 @@ class _Worker:
         return Outcome(outcome.get("record"), outcome.get("error"))
 
     def _replace(self) -> str:
-        """The sentence about a process that died; another takes its place."""
+        """Starts another process in place of one that died, and returns an error message about the death."""
         status = self._process.wait()
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         if not self._ended:
@@ -123,18 +125,18 @@ class _Worker:
         return f"the process of this run {how}: is there enough memory? fewer jobs need less"
 
     def end(self) -> None:
-        """At once, whatever it does."""
+        """Kills the process at once, even during a run."""
         self._ended = True
         self._process.kill()
 
     def close(self) -> None:
-        """After its end, when nobody waits for an answer: a process that took the place of one just then ends with its input."""
+        """Closes the pipes of the killed process and waits for its end. A replacement started meanwhile ends with its input."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:
                     pipe.close()
                 except OSError:
-                    pass  # What was written last goes nowhere.
+                    pass  # The last output is lost, which does not matter.
         self._process.wait()
 
 
@@ -155,11 +157,11 @@ EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {
     "dask": _dask,
     "slurm": _slurm,
 }
-"""Executors by name, each made for so many runs at a time."""
+"""Constructors of executors by name; the argument is the number of runs at a time."""
 
 
 def executor_of(named: str | Executor, jobs: int | None) -> Executor:
-    """The executor of this name, or the one that is given."""
+    """Returns the executor with this name; an executor object is returned as it is."""
     if isinstance(named, Executor):
         return named
     if named not in EXECUTORS:

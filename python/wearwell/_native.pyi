@@ -1,4 +1,4 @@
-"""The native module (crates/python)."""
+"""Types of the native module, which is written in Rust (crates/python)."""
 
 from collections.abc import Callable
 from os import PathLike
@@ -8,26 +8,26 @@ from ._policy import NativeChoice
 __version__: str
 
 class WearwellError(ValueError):
-    """What the user can mend: the message says what is wrong, where, and what to do. It is the sentence of the command line."""
+    """An error that the user can correct: the message says what is wrong, where, and what to do."""
 
 class PowerLoss(RuntimeError):
-    """Power was lost: in the middle of this request, or before it. `Device.recover()` brings the drive back."""
+    """Power was lost, during this request or before it. `Device.recover()` restores power and recovers the drive."""
 
 class Configuration:
-    """A configuration of a run: a file, then settings, later ones winning."""
+    """The configuration of a run: a file and settings; of two values for a key the later one counts."""
 
     def __new__(cls, settings: list[str], file: str | PathLike[str] | None = None) -> Configuration: ...
     def to_toml(self) -> str:
-        """As a file; defaults included where they have a value."""
+        """Returns the configuration as the text of a TOML file, with the default of every key that has one."""
 
     def parts(self, design: str) -> str:
-        """All parts that a design has, as settings joined by blanks."""
+        """Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks."""
 
     def ignored(self, settings: list[str], design: str) -> list[tuple[str, str]]:
-        """Keys of those settings that a run of the design would ignore, each with the sentence about it."""
+        """Returns the keys of those settings that a run of the design would ignore, each with a message about it."""
 
 class Device:
-    """A drive, driven request by request. Offsets and lengths are bytes."""
+    """A simulated drive that serves requests from Python. Offsets and lengths are in bytes."""
 
     def __new__(
         cls,
@@ -52,28 +52,28 @@ class Device:
     def remap(self, target: int, source: int, length: int, relocate: bool) -> None: ...
     def flush(self) -> None: ...
     def power_cut(self, after: int | None, outcome: str) -> None:
-        """Cuts power, at once or at an operation from now."""
+        """Cuts power now, or at the flash operation with number `after` from now on."""
 
     def recover(self, cut_after: int | None, outcome: str) -> str:
-        """Brings power back and recovers; a report as JSON."""
+        """Restores power and runs the recovery. Returns a report of its costs as JSON."""
 
     def check(self) -> None:
-        """Checks every invariant of the engine; a broken one is an `AssertionError`."""
+        """Checks every invariant of the engine; raises `AssertionError` if one does not hold."""
 
     def counters(self) -> str:
-        """Counters since the drive was new, as JSON."""
+        """Returns the counters since the drive was new, as JSON."""
 
     def ram_bytes(self) -> list[tuple[str, int]]:
-        """Bytes of RAM that a controller holds for the drive, by structure."""
+        """Returns how many bytes of RAM a controller needs for the drive, by data structure."""
 
     def operations(self) -> list[tuple[str, str, int, int]]:
-        """What the last request did to the flash, in order: kind, cause, plane, how many."""
+        """Returns the flash operations of the last request, in order: kind, cause, plane, count."""
 
     def view(self) -> list[list[tuple[str, bytes, str, list[str]]]]:
-        """Columns of all flash pages, all blocks, and all logical pages: name, values, their type, the names of codes."""
+        """Returns the columns of all flash pages, all blocks and all logical pages: name, values, type, names of codes."""
 
 class Input:
-    """Where requests come from."""
+    """The source of a run's requests: a trace file or a generated workload."""
 
     @staticmethod
     def trace(
@@ -89,18 +89,18 @@ class Input:
         columns: str | None = None,
         name: str | None = None,
     ) -> Input:
-        """A trace file. It is opened, to find the format."""
+        """Creates the input from a trace file, which is opened to detect its format."""
 
     @staticmethod
     def workload(spec: str) -> Input:
-        """A generator or host model."""
+        """Creates the input from the specification of a generator or of a host model."""
 
     @property
     def format(self) -> str | None:
-        """Format of a trace."""
+        """Format of the trace; None for a generated input."""
 
     def key(self, configuration: Configuration, design: str) -> str:
-        """By what a finished run is found again: a digest of code, input, design and every effective setting."""
+        """Returns the key under which a finished run is stored: a digest of code, input, design and every effective setting."""
 
     def replay(
         self,
@@ -109,38 +109,38 @@ class Input:
         on_progress: Callable[[str, int, int], object] | None = None,
         victim_policy: tuple[str, NativeChoice] | None = None,
     ) -> str:
-        """Runs a design to its end, or to ctrl-C; the record as JSON."""
+        """Runs a design on the input to its end, or until ctrl-C. Returns the record of the run as JSON."""
 
 def devices() -> list[tuple[str, str]]:
-    """Presets of drives, with the source of their figures."""
+    """Returns the presets of drives: name, and source of the figures."""
 
 def designs() -> list[tuple[str, str, str, str]]:
-    """Designs: name, source, what is modelled, what is not."""
+    """Returns the designs: name, source, what is modelled, what is not modelled."""
 
 def unknown_name(what: str, name: str, known: list[str]) -> WearwellError:
-    """The error about a name that nothing has, with the nearest one."""
+    """Returns the error about an unknown name; the message suggests the most similar known name."""
 
 def kept(folder: str | PathLike[str], key: str) -> str | None:
-    """The finished run of this key, as JSON."""
+    """Returns the finished run with this key as JSON; None if there is none."""
 
 def keep(folder: str | PathLike[str], key: str, record: str) -> None:
-    """Keeps a record if it went to its end. A reader sees the whole file or none."""
+    """Stores the record of a run, if the run is complete. A concurrent reader sees the whole file or none."""
 
 def table(records: list[str]) -> str:
-    """The table of the command line, with ratios to the first run."""
+    """Returns the command line's table of runs, with ratios to the first run."""
 
 def markdown(records: list[str]) -> str:
-    """The same as markdown."""
+    """Returns the table of runs as markdown, with ratios to the first run."""
 
 def page_of_runs(records: list[str]) -> str:
-    """The page of runs, as HTML."""
+    """Returns the HTML page of several runs."""
 
 def page_of_sweep(runs: list[tuple[str, str]], failures: list[tuple[str, str, str, str]]) -> str:
-    """The page of a sweep, as HTML: settings that tell a run from others with its record; trace, design, settings and error of
-    the runs that failed."""
+    """Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its record;
+    `failures` has trace, design, settings and error of each failed run."""
 
 def scaled(record: str, bytes: int) -> str:
-    """The record with the years of a drive of so many exported bytes."""
+    """Returns the record with the lifetime in years of a drive that exports `bytes` bytes."""
 
 def write_trace(
     path: str | PathLike[str],
@@ -149,4 +149,4 @@ def write_trace(
     offset_bytes: list[int],
     length_bytes: list[int],
 ) -> int:
-    """Writes requests to a file in the native format; returns how many."""
+    """Writes a table of requests to a trace file in the native format and returns the number of requests."""

@@ -1,4 +1,4 @@
-"""A victim policy of one's own."""
+"""GC victim policies that are written in Python."""
 
 from __future__ import annotations
 
@@ -10,40 +10,41 @@ from ._native import WearwellError
 
 _Column: TypeAlias = tuple[str, bytes, str, list[str]]
 NativeChoice: TypeAlias = Callable[[int, int, int, Sequence[_Column]], int | None]
-"""What the engine calls: pool, pages of a block, programs so far, columns; the number of a block."""
+"""A function for the engine: takes pool, pages of a block, programs so far and columns; returns the number of a block."""
 
 
 class Blocks(Columns):
-    """The blocks of a pool that can be collected, a row each, by number: closed, and with an invalid page.
+    """The blocks of a pool that GC can collect, one per row, in order of number: closed blocks with an invalid page.
 
-    Columns: block (its number), valid_pages (what collection has to copy), age_programs (flash programs since it was closed), erases,
-    kind (of its pages).
+    Columns: block (number of the block), valid_pages (pages that GC has to copy), age_programs (flash programs since the
+    block was closed), erases, kind (of the pages).
     """
 
     def __init__(self, pool: int, block_pages: int, now: int, columns: Sequence[_Column]) -> None:
         super().__init__(columns)
         self.pool = pool
-        """A plane, where a block lies in one plane."""
+        """Number of the pool; it is the number of the plane unless blocks span several planes (superblocks)."""
         self.block_pages = block_pages
-        """Pages of a block that can be valid."""
+        """Number of pages of a block that can be valid."""
         self.now = now
-        """Flash programs since the drive was new."""
+        """Number of flash programs since the drive was new."""
 
 
 @runtime_checkable
 class VictimPolicy(Protocol):
-    """Chooses which block is collected next.
+    """Chooses which block GC collects next.
 
-    Any object with this method will do; it need not inherit. The engine asks it once for each victim, but for those that only a greedy
-    choice is safe for (a pool that is down to its last free block) and for blocks of metadata where a design has a rule of its own.
+    Any object with the method `choose` can be used; it need not inherit from this class. The engine calls it once per
+    victim, with two exceptions: in a pool that has only one free block left, only the greedy choice is safe; and for blocks
+    of metadata some designs have their own rule.
     """
 
     def choose(self, blocks: Blocks) -> int | None:
-        """The number of a block out of `blocks`, which has a row at least; `None` leaves this victim to greedy."""
+        """Returns the number of a block in `blocks`, which has at least one row; `None`: the engine chooses greedily."""
 
 
 def native_choice(policy: VictimPolicy | None) -> tuple[str, NativeChoice] | None:
-    """A policy as the engine takes it: its name, and a function."""
+    """Converts a policy into the form that the engine needs: a name and a function."""
     if policy is None:
         return None
     chosen_by: Any = policy
@@ -60,6 +61,6 @@ def native_choice(policy: VictimPolicy | None) -> tuple[str, NativeChoice] | Non
 
 
 def refuse_two_policies(policy: VictimPolicy | None, settings: Sequence[str]) -> None:
-    """Refuses a policy of the engine beside one's own."""
+    """Raises an error if the settings name a policy (`gc.policy`) although a policy object is given, too."""
     if policy is not None and any(setting.startswith("gc.policy=") for setting in settings):
         raise WearwellError("gc.policy has no effect beside victim_policy: leave one of them out")

@@ -1,4 +1,4 @@
-"""The result of a run."""
+"""The result of a run, and its forms: JSON, rows of tables, HTML."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class PartialResultWarning(UserWarning):
-    """A run ended before its input did: ctrl-C, a full device, damage in a trace. Its result covers the part before."""
+    """A run ended before the end of its input (ctrl-C, a full device, a damaged trace). The result covers the part before."""
 
 
 class Result(RunRecord):
-    """The record of a run. Its fields are those of docs/schema, as attributes: `result.latency_us.read.p99`."""
+    """The result of a run: its record. The fields of docs/schema are attributes: `result.latency_us.read.p99`."""
 
     __slots__ = ("_text",)
 
@@ -30,28 +30,28 @@ class Result(RunRecord):
         self._text = text
 
     def to_json(self) -> str:
-        """The record as JSON: an element of `runs` of the command's `--json`."""
+        """Returns the record as JSON, in the form of an element of `runs` in the command line's `--json` output."""
         return self._text
 
     def to_row(self) -> dict[str, Any]:
-        """The figures with dotted names, the configuration among them; what `to_pandas` and others have as columns."""
+        """Returns the figures and the configuration with dotted names, which are the columns of `to_pandas` and others."""
         return _tables.flat(self._fields)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row, its columns named as the attributes."""
+        """Returns a data frame of one row, whose columns are named like the attributes."""
         return _tables.to_pandas([self.to_row()])
 
     def to_polars(self) -> polars.DataFrame:
-        """One row, its columns named as the attributes."""
+        """Returns a data frame of one row, whose columns are named like the attributes."""
         return _tables.to_polars([self.to_row()])
 
     def to_arrow(self) -> Any:
-        """One row (`pyarrow.Table`), its columns named as the attributes."""
+        """Returns a `pyarrow.Table` of one row, whose columns are named like the attributes."""
         return _tables.to_arrow([self.to_row()])
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page for a browser (HTML), which needs no network and holds the record: `wearwell replay --report`. Programs by
-        cause, latencies and a map of the blocks over time are in it if the run had the setting `replay.timeline_cells`."""
+        """Writes an HTML page with the record, which needs no network, like `wearwell replay --report`. Programs by cause,
+        latencies and a map of the blocks over time are included if the run had the setting `replay.timeline_cells`."""
         Path(path).write_text(_native.page_of_runs([self._text]), encoding="utf-8")
 
     def __reduce__(self) -> tuple[type[Result], tuple[str]]:
@@ -70,7 +70,7 @@ class Result(RunRecord):
 
 
 def compared(results: list[Result]) -> str:
-    """The table of the command line in HTML, with ratios to the first result."""
+    """Returns the command line's table of runs in HTML, with ratios to the first result."""
     lines = _native.markdown([result.to_json() for result in results]).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     cells = [[html.escape(cell.strip()) for cell in row.strip("|").split("|")] for row in rows]

@@ -1,4 +1,4 @@
-"""One run."""
+"""One run: `replay`, and the conversion of its arguments into settings."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ def replay(
     victim_policy: VictimPolicy | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> Result:
-    """Replays a trace through a design on a drive, as `wearwell replay` does, and gives the same record.
+    """Replays a trace through a design on a drive and returns the result, the same as that of `wearwell replay`.
 
     The keywords are the flags of the command line: `precondition` (in-use, none, fill, steady, ...), `timing` (none, timeline,
-    event), `content_model` (`--content`), `scale_to` in bytes. `settings` has dotted keys, and wins over all others; `config` is a
-    file in front of them. `victim_policy` chooses the blocks to collect in place of `gc.policy`. `progress` is called with phase, requests done and requests in all, now and then.
+    event), `content_model` (`--content`), `scale_to` in bytes. `settings` has dotted keys, which override all other
+    arguments. `config` is a configuration file, which all other arguments override. `victim_policy` chooses GC victims
+    instead of `gc.policy`. `progress` is called at intervals with the phase, the requests done and the requests in total.
 
-    Other threads run meanwhile. Ctrl-C ends the run with a partial result, and a `PartialResultWarning` says so.
+    Other Python threads run meanwhile. Ctrl-C ends the run with a partial result and a `PartialResultWarning`.
 
-    Raises `WearwellError` with the sentence of the command line.
+    Raises `WearwellError` with the error message of the command line.
     """
     run = Run.of(
         trace,
@@ -76,13 +77,13 @@ def replay(
 
 @dataclass(frozen=True)
 class Run:
-    """What runs."""
+    """The arguments of a run: trace, drive, design and settings."""
 
     trace: Trace
     drive: Drive
     design: Design
     settings: tuple[str, ...]
-    """All of them: the drive's, those of the run, the design's."""
+    """All settings: those of the drive, of the design and of the run, in this order."""
     config: str | None
 
     @classmethod
@@ -116,7 +117,7 @@ def common(
     seed: int | None = None,
     settings: Mapping[str, Value] | None = None,
 ) -> list[str]:
-    """The keywords of a run as settings."""
+    """Returns the keywords of a run as settings."""
     return [
         *flag("device.over_provisioning", over_provisioning),
         *flag("timing.mode", timing),

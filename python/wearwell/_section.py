@@ -1,4 +1,4 @@
-"""A part of a record: its fields as attributes, without a copy of them."""
+"""Base class of the sections of a run's record: fields are read as attributes, without copying the record."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, ClassVar
 
 
 class Section:
-    """Fields of a record, by attribute. `dir()` names them, `to_dict()` gives them as plain values."""
+    """A section of a record, whose fields are attributes. `dir()` lists them, `to_dict()` returns them as plain values."""
 
     __slots__ = ("_fields",)
 
     _sections: ClassVar[dict[str, type[Section]]] = {}
-    """Fields that are sections, or lists of sections."""
+    """Fields whose value is a section or a list of sections, with the class of the section."""
     _tables: ClassVar[dict[str, type[Section]]] = {}
-    """Fields that are sections by name."""
+    """Fields whose value is a table from names to sections, with the class of the sections."""
     _optional: ClassVar[frozenset[str]] = frozenset()
-    """Fields that a record may leave out; they are None then."""
+    """Fields that a record may omit; such a field is None."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self._fields = fields
@@ -51,5 +51,5 @@ class Section:
         return f"{type(self).__name__}({shown})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain values, those of docs/schema."""
+        """Returns the fields as plain values, as docs/schema describes them."""
         return self._fields

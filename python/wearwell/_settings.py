@@ -1,4 +1,4 @@
-"""Settings `section.key=value`, as the command line writes them."""
+"""Conversion of Python values into settings `section.key=value`, the notation of the command line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TypeAlias
 from ._native import Configuration, WearwellError
 
 Value: TypeAlias = bool | int | float | str | Sequence[str]
-"""What a key can be set to."""
+"""Type of the value of a setting."""
 
 _WORD = re.compile(r"[A-Za-z][\w.:+,/=-]*")
 
 
 def setting(key: str, value: Value) -> str:
-    """One setting, as `--set` takes it."""
+    """Returns a setting in the notation of the flag `--set`."""
     if isinstance(value, str):
         plain = _WORD.fullmatch(value) and value not in ("true", "false")
         return f"{key}={value}" if plain else f"{key}={json.dumps(value)}"
@@ -24,26 +24,26 @@ def setting(key: str, value: Value) -> str:
 
 
 def flag(key: str, value: str | int | float | None) -> list[str]:
-    """The setting that a flag of the command line stands for; none without a value."""
+    """Returns the setting that is equivalent to a flag of the command line, in a list; an empty list if there is no value."""
     if value is None:
         return []
     return [f'{key}="{value}"' if isinstance(value, str) else f"{key}={toml(value)}"]
 
 
 def toml(value: Value) -> str:
-    """A value in TOML."""
+    """Returns a value in TOML notation."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value)
     if isinstance(value, Sequence):
         return "[" + ", ".join(json.dumps(item) for item in value) + "]"
-    item = getattr(value, "item", None)  # Numbers of numpy too.
+    item = getattr(value, "item", None)  # Numbers of NumPy have `item`, too.
     return repr(value if item is None else item())
 
 
 def file_of(settings: Mapping[str, Value]) -> str:
-    """Dotted keys as a configuration file."""
+    """Returns the text of a configuration file (TOML) with these dotted keys."""
     sections: dict[str, list[str]] = {}
     for key, value in settings.items():
         section, _, name = key.partition(".")
@@ -54,6 +54,6 @@ def file_of(settings: Mapping[str, Value]) -> str:
 
 
 def refuse_ignored(configuration: Configuration, settings: Iterable[str], design: str) -> None:
-    """Refuses a setting that the run would ignore."""
+    """Raises an error if the run would ignore one of the settings."""
     for _, sentence in configuration.ignored(list(settings), design):
         raise WearwellError(sentence)

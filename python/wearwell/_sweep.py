@@ -1,7 +1,7 @@
-"""Sweeps: every combination of lists, each run kept under the digest of all that it depends on.
+"""Sweeps: run every combination of lists of arguments, and store each run under a digest of all that it depends on.
 
-The store is a folder of finished records. So a sweep that was interrupted or extended runs only what is missing, and a point that is
-asked for twice, by one sweep or several, runs once. The folder is the one that `wearwell ablate --resume` keeps its runs in.
+The store is a folder of finished records. So a sweep that was interrupted or extended runs only what is missing, and a
+combination that occurs twice, in one sweep or in several, runs once. `wearwell ablate --resume` uses the same kind of folder.
 """
 
 from __future__ import annotations
@@ -53,15 +53,17 @@ def sweep(
     store: str | os.PathLike[str] | None = None,
     progress: bool = True,
 ) -> Sweep:
-    """Runs every combination of what has several values; any argument of `replay` may be a list, and a value in `settings` too.
+    """Runs every combination of the arguments that have several values: arguments and values in `settings` may be lists.
 
-    Each run is a process of its own, `jobs` at a time (default: one per core), and is kept in the folder `store` when it ends: called
-    again, a sweep goes on where it was ended, and a larger one runs what is new. Without `store` nothing is kept.
+    `jobs` worker processes run at a time (default: one per core). A run that ends is stored in the folder `store`. So a
+    sweep that is called again continues where it ended, and a larger one runs only what is new. Without `store` nothing
+    is stored.
 
-    A run that fails is a row with its message in the column `error`. Ctrl-C ends the runs in hand and gives what is done.
+    A run that fails becomes a row with the message in the column `error`. Ctrl-C ends the current runs and returns the
+    finished ones.
 
-    Raises `WearwellError` for what no run can have: an unknown executor, a trace that cannot be opened, a setting that none of the runs
-    uses.
+    Raises `WearwellError` for errors that concern all runs: an unknown executor, a trace that cannot be opened, a setting
+    that none of the runs uses.
     """
     chosen = executor_of(executor, jobs)
     keywords = {
@@ -93,12 +95,12 @@ def sweep(
 
 
 class _Values(NamedTuple):
-    """What the keywords and settings of one run are."""
+    """Values of the keywords and settings in one run of a sweep."""
 
     keywords: dict[str, Any]
     settings: dict[str, Any]
     varied: dict[str, Any]
-    """Those that other runs of the sweep have other values of."""
+    """Keywords and settings whose value differs between runs of the sweep."""
 
 
 def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[_Values]:
@@ -114,13 +116,13 @@ def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> I
 
 @dataclass
 class _Point:
-    """A run of a sweep."""
+    """One combination of a sweep: the arguments of its run and its outcome."""
 
     run: Run
     shared: list[str]
-    """Settings that all designs are given."""
+    """Settings from the keywords and `settings` of the sweep, without those of drive and design."""
     varied: dict[str, Any]
-    """What tells it from others, but for trace, drive and design."""
+    """Keywords and settings that distinguish it from other runs, apart from trace, drive and design."""
     key: str | None = None
     outcome: Outcome | None = None
 
@@ -137,7 +139,7 @@ class _Point:
         return cls(Run.of(trace, drive, design, shared, config), shared, values.varied)
 
     def variant(self) -> str:
-        """The settings that tell the run from others of the sweep."""
+        """Returns the settings that distinguish the run from others of the sweep, joined by blanks."""
         settings = {name: value for name, value in self.varied.items() if "." in name}
         keywords = {name: value for name, value in self.varied.items() if name not in settings}
         return " ".join(common(**keywords, settings=settings)).replace('"', "")
@@ -159,41 +161,41 @@ class _Point:
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
-    """The runs of a sweep, in the order of their arguments: trace, drive, design, then the others."""
+    """The runs of a sweep, ordered by trace, then drive, then design, then the other arguments."""
 
     rows: list[dict[str, Any]]
-    """One per run that has ended: what tells it from others, `error`, `key` (by which it is kept), and the whole record with dotted
-    names, configuration and provenance among them."""
+    """One row per run that has ended: what distinguishes it from others, `error`, `key` (under which it is stored), and the
+    whole record with dotted names, including the configuration."""
     results: list[Result | None]
-    """Their results; None where a run failed."""
+    """Result of each row; None if the run failed."""
     ran: int
-    """Runs made now."""
+    """Number of runs that this sweep executed."""
     kept: int
-    """Points whose run was in the store, or is that of another point."""
+    """Number of combinations that were not executed: their run was in the store or is the run of another combination."""
     partial: bool
-    """Ctrl-C came: the runs that were not finished have no row."""
+    """The sweep was interrupted by ctrl-C; runs that were not finished have no row."""
     variants: list[str]
-    """Of each row the settings that other runs of the sweep have other values of, joined by blanks."""
+    """For each row, the settings that distinguish it from other runs of the sweep, joined by blanks."""
 
     @property
     def errors(self) -> list[str]:
-        """Messages of the runs that failed."""
+        """Error messages of the runs that failed."""
         return [row["error"] for row in self.rows if row["error"] is not None]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row per run."""
+        """Returns a data frame with one row per run."""
         return _tables.to_pandas(self.rows)
 
     def to_polars(self) -> polars.DataFrame:
-        """One row per run."""
+        """Returns a data frame with one row per run."""
         return _tables.to_polars(self.rows)
 
     def to_arrow(self) -> Any:
-        """One row per run (`pyarrow.Table`)."""
+        """Returns a `pyarrow.Table` with one row per run."""
         return _tables.to_arrow(self.rows)
 
     def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes a page for a browser (HTML), which needs no network and holds the records: `wearwell sweep --report`."""
+        """Writes an HTML page with all records, which needs no network, like `wearwell sweep --report`."""
         ended = list(zip(self.rows, self.variants, self.results, strict=True))
         runs = [(variant, result.to_json()) for _, variant, result in ended if result is not None]
         failures = [
@@ -241,7 +243,7 @@ def _run_all(
 
 
 def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:
-    """Gives points the runs that are kept; the others by their keys, those with the same run together."""
+    """Assigns stored runs to their points. Returns the points without one by key; points with the same run share a key."""
     missing: dict[str, list[_Point]] = {}
     known: dict[str, Outcome | None] = {}
     for point in points:
@@ -272,7 +274,7 @@ def _task(point: _Point, key: str, store: Path) -> Task:
 
 
 def _refuse_ignored(points: list[_Point]) -> list[str]:
-    """Refuses a setting of the sweep that none of its runs uses; sentences about those that some do not use."""
+    """Raises an error about a setting that no run of the sweep uses. Returns messages about settings that some do not use."""
     ignored: dict[str, list[str]] = {}
     given: dict[str, int] = {}
     for point in points:
@@ -282,7 +284,7 @@ def _refuse_ignored(points: list[_Point]) -> list[str]:
         try:
             configuration = point.run.configuration()
         except WearwellError:
-            continue  # Its row will say it.
+            continue  # The row of this run will have the error.
         for key, sentence in configuration.ignored(point.shared, point.run.design.name):
             ignored.setdefault(key, []).append(sentence)
     for key, sentences in ignored.items():
@@ -292,7 +294,7 @@ def _refuse_ignored(points: list[_Point]) -> list[str]:
 
 
 def _several(value: Any) -> list[Any]:
-    """The values of a list, or the one value."""
+    """Returns the values of a list; a single value becomes a list of one."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         return [value]
     return list(value)
@@ -303,7 +305,7 @@ def _traces(trace: Any) -> list[Any]:
 
 
 class _Teller:
-    """Says on standard error how far a sweep is: a line that renews itself on a terminal, one every ten seconds elsewhere."""
+    """Writes a sweep's progress to standard error: a line that is updated on a terminal, else a line every ten seconds."""
 
     def __init__(self, wanted: bool) -> None:
         self._wanted, self._is_terminal = wanted, sys.stderr.isatty()
@@ -341,7 +343,7 @@ class _Teller:
 
 
 def time_left(seconds: float) -> str:
-    """A time for a reader, as the command line writes it."""
+    """Returns a duration in a readable unit, like the command line."""
     if seconds < 90.0:
         return f"{seconds:.0f} s"
     if seconds < 5400.0:

@@ -1,4 +1,4 @@
-"""Rows of figures as tables of pandas, polars and Arrow. None of them is needed until it is asked for."""
+"""Conversion of rows of figures into tables of pandas, polars and Arrow, which are imported only when needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def flat(fields: dict[str, Any], prefix: str = "") -> Row:
-    """A record as a row: dotted names as in `result.latency_us.read.p99`. Lists of points (`series`, `phases`) are left out."""
+    """Returns a record as a row with dotted names such as `latency_us.read.p99`; lists of points (`series`) are omitted."""
     row: Row = {}
     for name, value in fields.items():
         match value:
@@ -30,7 +30,7 @@ def flat(fields: dict[str, Any], prefix: str = "") -> Row:
 
 
 def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """Every column of any row, with None where a row lacks it."""
+    """Returns the columns of all rows; None where a row lacks the column."""
     names = dict.fromkeys(name for row in rows for name in row)
     table = {name: [row.get(name) for row in rows] for name in names}
     for name, values in table.items():
@@ -43,7 +43,7 @@ def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def needed(name: str, method: str) -> Any:
-    """An optional package."""
+    """Imports an optional package; raises an error with installation advice if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError:

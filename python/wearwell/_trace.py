@@ -16,11 +16,11 @@ _COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
 
 
 class Trace:
-    """A trace file in any format that `wearwell trace formats` lists, or a table of requests.
+    """The input of a run: a trace file in any format that `wearwell trace formats` lists, or a table of requests.
 
-    A table is a data frame of pandas or polars, a table of Arrow, or a mapping of columns: `time_us`, `op` (read, write, trim,
-    zero or flush), `offset_bytes`, `length_bytes`. The keywords say how a file is read, as the flags of the command line
-    with these names do. `Trace.workload` makes a generated input.
+    A table is a data frame of pandas or polars, a table of Arrow, or a mapping of columns: `time_us`, `op` (read, write,
+    trim, zero or flush), `offset_bytes`, `length_bytes`. The keywords have the meaning of the command line's flags with these
+    names: how a file is read. `Trace.workload` creates a generated input.
     """
 
     def __init__(
@@ -60,12 +60,13 @@ class Trace:
 
     @classmethod
     def workload(cls, spec: str) -> Trace:
-        """A generated input, as `wearwell workloads` explains: `zipf:pages=50000,requests=400000,read=0.5`."""
+        """Creates a generated input from a specification such as `zipf:pages=50000,requests=400000,read=0.5`; `wearwell
+        workloads` lists them."""
         return cls._of({"workload": spec})
 
     @classmethod
     def _of(cls, description: dict[str, Any]) -> Trace:
-        """From plain data, as a worker gets it."""
+        """Creates the trace from its description as plain data, in which form it is sent to a worker process."""
         trace = cls.__new__(cls)
         trace._take(description)
         return trace
@@ -79,13 +80,13 @@ class Trace:
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """Name of the trace in records."""
         given = self._description.get("options", {}).get("name")
         return str(given or self._description.get("path") or self._description["workload"])
 
     @property
     def format(self) -> str | None:
-        """Format of the file, as it was found; None for a generated input."""
+        """Format of the file, as given or detected; None for a generated input."""
         return self._input.format
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -111,13 +112,13 @@ def _refuse_stream(path: str) -> None:
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):
-        return  # Opening it says it better.
+        return  # The error of opening the file is clearer.
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise WearwellError(f"{path}: a trace is read more than once: copy the stream to a file")
 
 
 def _written(table: Any) -> tuple[str, int]:
-    """The table as a file in the native format, and its number of requests."""
+    """Writes a table of requests to a temporary file in the native format; returns its path and the number of requests."""
     missing = [name for name in _COLUMNS if name not in _names(table)]
     if missing:
         raise WearwellError(
@@ -138,7 +139,7 @@ def _written(table: Any) -> tuple[str, int]:
 
 
 def _names(table: Any) -> list[Any]:
-    # Arrow has its names apart from its columns.
+    # In an Arrow table, `columns` has no names; they are in `column_names`.
     return list(getattr(table, "column_names", None) or getattr(table, "columns", table))
 
 

@@ -1,6 +1,7 @@
-"""A worker process: tasks come line by line on standard input, and what became of them goes back line by line.
+"""A worker process: reads tasks from standard input, one per line, and writes the outcome of each to standard output.
 
-It ends when standard input does, in the middle of a run too: no worker outlives who started it, even by SIGKILL.
+The worker ends when its standard input ends, even during a run. So no worker outlives the process that started it, even
+if that process is killed by SIGKILL.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from ._trace import Trace
 
 
 class Runs:
-    """Runs tasks; a trace that comes again is not read again."""
+    """Runs tasks. Extent and checksum of a trace are kept for later tasks, so that it is scanned only once."""
 
     def __init__(self) -> None:
         self._traces: dict[str, Trace] = {}
 
     def run(self, task: Mapping[str, Any]) -> dict[str, str]:
-        """The record of a task, kept in its store, or the sentence that says why there is none."""
+        """Runs a task and stores its record. Returns the record, or an error message if the run failed."""
         try:
             trace = self._trace(task["trace"])
             configuration = Configuration(task["settings"], task["config"])
@@ -34,7 +35,7 @@ class Runs:
             _native.keep(task["store"], task["key"], record)
         except WearwellError as error:
             return {"error": str(error)}
-        except BaseException as error:  # A broken invariant of the engine is no Exception.
+        except BaseException as error:  # A panic of the engine is not an Exception.
             return {"error": f"{type(error).__name__}: {error}"}
         return {"record": record}
 
@@ -54,8 +55,8 @@ def run_task(task: Mapping[str, Any]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Works until standard input ends."""
-    # Ctrl-C is for the process that started this one. What is printed by accident goes to standard error.
+    """Runs tasks until standard input ends."""
+    # Ctrl-C is handled by the process that started this one. Output printed by accident is sent to standard error.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

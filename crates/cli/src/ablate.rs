@@ -1,4 +1,5 @@
-//! `ablate`: every subset of a design's content mechanisms on one input, and what each of them gains.
+//! The command `ablate`: runs every subset of a design's content mechanisms on each input and reports what each
+//! mechanism gains.
 
 use wearwell_config::Config;
 use wearwell_replay::ablate::{self, Ablation, Ablations, Mechanisms, SubsetOutcome};
@@ -46,16 +47,17 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-/// A point of a sweep: the configuration of every subset.
+/// One point of a parameter sweep, with the configuration of every subset of content mechanisms.
 struct Point {
-    /// What tells it from others.
+    /// Settings that distinguish this point from the others of the sweep.
     settings: String,
-    /// Without a choice of mechanisms.
+    /// Configuration of the sweep's point, without a choice of content mechanisms.
     base: Config,
-    /// Those that differ, and the first subset of each.
+    /// Distinct configurations of all subsets of content mechanisms. `names` has, for each, the name of the first
+    /// subset with that configuration.
     configs: Vec<Config>,
     names: Vec<String>,
-    /// Which of them each subset has.
+    /// For each subset of content mechanisms, the index of its configuration in `configs`.
     of_subset: Vec<usize>,
 }
 
@@ -76,7 +78,7 @@ impl Point {
     }
 }
 
-/// What all runs share: what was asked for, who hears of them, and where finished ones are kept.
+/// What all runs of the command share: arguments, progress display, and the folder of finished runs.
 struct Desk<'a> {
     args: &'a AblateArgs,
     mechanisms: &'a Mechanisms,
@@ -85,7 +87,7 @@ struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// All points of a sweep on one input.
+    /// Runs all points of the parameter sweep on one input.
     fn ablate_input(
         &self,
         source: &InputSource,
@@ -104,7 +106,7 @@ impl Desk<'_> {
         Ok(())
     }
 
-    /// `None` if the user ended it before a run began.
+    /// Runs all subsets at one point; `None` if the user interrupted the command before the first run.
     fn ablate_point(
         &self,
         point: &Point,
@@ -127,7 +129,8 @@ impl Desk<'_> {
         Ok(Some(Ablation::of(names, self.mechanisms, of_subsets)))
     }
 
-    /// What became of each configuration; those that are kept are not run again.
+    /// Runs each configuration, except those whose finished run is in the folder of `--resume`, and returns the
+    /// outcomes.
     fn run_all(&self, plans: &[Plan<'_>], point: &Point) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
             let record = RunRecord { variant: config.variant(&point.settings), ..record };
@@ -163,7 +166,8 @@ impl Desk<'_> {
         Ok(outcomes)
     }
 
-    /// A record, which is kept if it is finished, or the sentence of a refusal.
+    /// Runs one configuration and stores the record if a folder is set. A refusal by the device is returned as its
+    /// message.
     fn run(&self, plan: &Plan<'_>, name: &str, key: &str) -> Result<Result<RunRecord, String>, Failure> {
         let record = match plan.run(&self.args.design, &mut self.reporter.of_design(name)) {
             Ok(record) => record,

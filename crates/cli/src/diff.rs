@@ -1,4 +1,4 @@
-//! `diff`: what differs between two results.
+//! The command `diff`: reports what differs between two results.
 
 use std::path::Path;
 use std::process::ExitCode;

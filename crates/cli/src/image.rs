@@ -1,4 +1,4 @@
-//! `create`, `check`, `repair`, `copy` and `upgrade`: images of live devices.
+//! The commands `create`, `check`, `repair`, `copy` and `upgrade`: images of live devices.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Says every two seconds how far the metadata is written, if that takes so long.
+/// Reports every two seconds how much metadata of the new image has been written.
 struct CreateProgress {
     told: Instant,
 }
@@ -66,9 +66,10 @@ impl CreateProgress {
     }
 }
 
-/// An image takes room as it is written to; that its disk has less is better known before.
+/// Warns if the file system has less free space than the full flash needs. An image occupies space only as it is
+/// written, so the lack would otherwise show late.
 fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
-    // Where the host does not say, nothing is said.
+    // If the operating system does not report the free space, there is no warning.
     let Ok(disk) = rustix::fs::statvfs(directory) else { return };
     let free_bytes = disk.f_bavail * disk.f_frsize;
     if free_bytes < flash_bytes {
@@ -86,7 +87,7 @@ fn of_image(error: &ImageError) -> Failure {
     }
 }
 
-/// Exit status 3 where something is lost.
+/// The command `repair`: repairs an image; exit status 3 if logical pages are lost.
 pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     let report = image::repair(&args.directory, args.to.as_deref()).map_err(|error| of_image(&error))?;
     let place = args.to.as_deref().unwrap_or(&args.directory).display();
@@ -145,7 +146,8 @@ pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The exit statuses are those of a file-system check and not of the other commands.
+/// The command `check`: audits an image. Its exit statuses are those of a file-system check, unlike those of other
+/// commands.
 pub(crate) fn check(directory: &Path) -> ExitCode {
     let report = match image::audit(directory) {
         Ok(report) => report,
@@ -165,7 +167,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         Verdict::Corrupt => "corrupt",
     };
     let AuditReport { verified_pages, torn_pages, repaired, unsafe_shutdowns, .. } = report;
-    // Of records that are damaged nothing follows.
+    // If records are damaged, nothing can be concluded from them.
     let mapped = match report.mapped_pages {
         Some(pages) => format!("{pages} logical pages hold data"),
         None => "not recovered, so what the logical pages hold is not known".into(),

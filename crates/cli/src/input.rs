@@ -1,7 +1,7 @@
 //! Traces as the user names them: files, pipes and standard input.
 //!
-//! A trace is read more than once: for its extent, for its checksum and by every design. What can be read only once is
-//! therefore copied to a temporary file first, as it comes (compressed traces stay compressed).
+//! A trace is read more than once: for its extent, for its checksum, and by every design. An input that can be read
+//! only once is therefore copied to a temporary file first, without decompression.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,19 +13,19 @@ use wearwell_trace::OpenOptions;
 use crate::Failure;
 use crate::output::is_standard;
 
-/// A trace that can be opened again and again.
+/// A trace file that can be opened repeatedly.
 pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
     pub(crate) options: OpenOptions,
-    /// Removes the copy at the end.
+    /// Temporary copy of a pipe or standard input; the file is removed when this value is dropped.
     _copy: Option<TempPath>,
 }
 
 impl TraceFile {
-    /// Copies what is no regular file.
+    /// Returns the trace at `path`; a pipe or standard input is copied to a temporary file.
     ///
     /// # Errors
-    /// It cannot be read, or there is no room for the copy.
+    /// The input cannot be read, or there is no space for the copy.
     pub(crate) fn at(path: &Path, options: &OpenOptions) -> Result<Self, Failure> {
         let options = options.clone();
         let is_stream = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());

@@ -1,11 +1,11 @@
-//! Independent tasks, several at a time.
+//! Runs independent tasks, several at a time.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Runs `run` for every task, `at_once` at a time, until `is_ended`; what it gave for each task that was begun, in the order
-/// of the tasks.
+/// Calls `run` for every task, `at_once` tasks at a time, and starts no further task when `is_ended` returns true.
+/// Returns the index and outcome of each task that was started, in the order of the tasks.
 pub(crate) fn run_at_once<T: Sync, R: Send>(
     tasks: &[T],
     at_once: Option<NonZeroUsize>,

@@ -1,4 +1,4 @@
-//! `life`: an input repeated until the drive is worn out.
+//! The command `life`: repeats an input until the drive is worn out.
 
 use std::num::NonZeroUsize;
 
@@ -17,15 +17,16 @@ use crate::run::{
 };
 use crate::{Failure, Outcome};
 
-/// Cells of the block map of a page, whatever the number of drives: `--resume` finds lives by their settings.
+/// Number of cells of the block map in an HTML page. It does not depend on the number of drives, because `--resume`
+/// looks up finished lives by their settings, of which this is one.
 const MAP_CELLS: u32 = 512;
 
-/// One drive to be worn out.
+/// One drive that is to be worn out.
 struct Task {
     config: Config,
-    /// A generator has a seed of its own for each drive.
+    /// The input of the drive; a generated input has its own seed for each drive.
     input: Input,
-    /// Which record its life belongs to.
+    /// Index of the record to which the drive's life is added.
     record: usize,
     label: String,
 }
@@ -86,13 +87,13 @@ fn refuse_without_effect(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Who hears of lives, and where finished ones are kept.
+/// What all drives share: progress display, and the folder of finished lives.
 struct Desk<'a> {
     reporter: &'a Reporter,
     kept: Option<&'a Kept<LifeRecord>>,
 }
 
-/// Wears out all drives, several at a time. Records keep the order of seeds.
+/// Wears out all drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
 fn run_all(
     tasks: &[Task],
     jobs: Option<NonZeroUsize>,
@@ -110,7 +111,7 @@ fn run_all(
     Ok(())
 }
 
-/// The life of a drive, unless it is kept already; one that ended is kept at once.
+/// Wears out one drive, unless the folder has its finished life already. A life that ends is stored at once.
 fn run_one(task: &Task, template: &LifeRecord, desk: &Desk) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
     let mut record = template.clone();

@@ -1,5 +1,7 @@
-//! `devices`, `designs`, `workloads`: what there is to choose from. `schema`, `man`, `completions`: the command described for
-//! programs, readers and shells.
+//! Commands that print lists and descriptions.
+//!
+//! `devices`, `designs` and `workloads` list what a run can use. `schema`, `man` and `completions` describe the command
+//! line for programs, readers and shells.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -40,7 +42,7 @@ pub(crate) fn designs() -> String {
     text
 }
 
-/// A design as a configuration file.
+/// Returns a design as the text of a configuration file.
 pub(crate) fn file_of(design: &str) -> Result<String, Failure> {
     Config::file_of(design).map_err(|error| Failure::of_usage(error.to_string()))
 }
@@ -49,7 +51,7 @@ pub(crate) fn workloads() -> String {
     [workload::GRAMMAR.help(), hosts::GRAMMAR.help(), content_model::GRAMMAR.help()].join("\n") + "\n"
 }
 
-/// The JSON Schema of what a command writes or reads.
+/// Returns the JSON Schema of a document that a command writes or reads.
 pub(crate) fn schema(of: SchemaOf) -> String {
     let schema = match of {
         SchemaOf::Runs => schemars::schema_for!(Comparison),
@@ -62,10 +64,10 @@ pub(crate) fn schema(of: SchemaOf) -> String {
     serde_json::to_string_pretty(&schema).expect("a schema is plain data") + "\n"
 }
 
-/// A manual page for the command and for each of its subcommands, into a folder.
+/// Writes manual pages of the command and of each subcommand into a folder.
 ///
 /// # Errors
-/// The folder cannot be made or written.
+/// The folder cannot be created or written.
 pub(crate) fn man(folder: &Path) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))

@@ -1,10 +1,11 @@
-//! Where results go: standard output and files.
+//! Writes results to standard output and to files.
 //!
-//! A result must not be lost, and must not destroy anything. One rule for every command that writes a file ([`Overwrite`]): the
-//! file is new or empty, unless `--force` replaces it, and it is never one of the inputs. A regular file is replaced as a whole, so
-//! that a reader sees the old or the new result. Anything else (a pipe, a terminal, `/dev/null`) is written to as it is and never
-//! replaced. A reader that closes its pipe has seen enough: that is no failure. Folders of results (`reproduce --out`, `man`,
-//! `--resume`) hold nothing else, and are renewed without `--force`.
+//! A result must not be lost and must not destroy other data. All commands that write a file follow one rule
+//! ([`Overwrite`]): the file is new or empty, unless `--force` allows to replace it, and it is never one of the inputs.
+//! A regular file is replaced as a whole, so that a reader sees either the old or the new result. Any other file (a
+//! pipe, a terminal, `/dev/null`) is written through and never replaced. It is no error if the reader of a pipe closes
+//! it early. Folders of results (`reproduce --out`, `man`, `--resume`) contain nothing else, so their files are
+//! replaced without `--force`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -12,16 +13,16 @@ use std::path::{Path, PathBuf};
 
 use crate::Failure;
 
-/// Which existing files a result may replace.
+/// Decides which existing files a result may replace.
 pub(crate) struct Overwrite<'a> {
-    /// Files that the command reads: never replaced.
+    /// Files that the command reads; they are never replaced.
     pub(crate) inputs: &'a [&'a Path],
-    /// Other files that hold something may be replaced.
+    /// Whether other files that are not empty may be replaced.
     pub(crate) force: bool,
 }
 
 impl Overwrite<'_> {
-    /// Refuses a regular file that holds something.
+    /// Refuses to write to an existing regular file if it is an input, or is not empty and `force` is not set.
     fn check(&self, name: &Path, found: &fs::Metadata) -> Result<(), Failure> {
         let refuse = |why: &str| Err(Failure::of_usage(format!("{}: {why}", name.display())));
         if self.inputs.iter().any(|input| is_same_file(input, found)) {
@@ -34,16 +35,16 @@ impl Overwrite<'_> {
     }
 }
 
-/// Whether a path leads to that file, by this name or another.
+/// Returns whether `path` refers to the given file, under this name or by a link.
 fn is_same_file(path: &Path, file: &fs::Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     fs::metadata(path).is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
 }
 
-/// Prints to standard output.
+/// Prints a text to standard output.
 ///
 /// # Errors
-/// Standard output cannot be written, unless its reader has gone.
+/// Standard output cannot be written. A pipe that its reader closed is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -54,31 +55,31 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Whether a path stands for standard input or output.
+/// Returns whether a path is `-`, which stands for standard input or output.
 pub(crate) fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// A file that a result is written into, or standard output.
+/// A file or standard output, to which a result is written.
 pub(crate) struct Output {
-    /// As the user wrote it.
+    /// Path as the user wrote it.
     name: PathBuf,
     target: Target,
 }
 
 enum Target {
     Standard,
-    /// A device, pipe or socket: written through.
+    /// A device, pipe or socket, which is written through.
     Special,
-    /// A regular file, links followed, which may not exist yet.
+    /// Path of a regular file after following links; the file may not exist yet.
     Regular(PathBuf),
 }
 
 impl Output {
-    /// Checks that a result can be written there. Called before a run, which may take hours.
+    /// Checks that a result can be written to `path`. Called before a run, which may take hours.
     ///
     /// # Errors
-    /// A directory, a missing folder, a place where no file can be made, or a file that `overwrite` protects.
+    /// A directory, a missing folder, a folder in which no file can be created, or a file that `overwrite` protects.
     pub(crate) fn at(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
         let name = path.to_owned();
         if is_standard(path) {
@@ -106,12 +107,12 @@ impl Output {
         Ok(output)
     }
 
-    /// Whether results go to standard output, where a table would be in their way.
+    /// Returns whether the result is written to standard output. The command then prints no table there.
     pub(crate) fn is_standard(&self) -> bool {
         matches!(self.target, Target::Standard)
     }
 
-    /// Whether it is a device, pipe or socket.
+    /// Returns whether the result is written to a device, pipe or socket.
     pub(crate) fn is_special(&self) -> bool {
         matches!(self.target, Target::Special)
     }
@@ -119,7 +120,7 @@ impl Output {
     /// Writes the whole result.
     ///
     /// # Errors
-    /// What the system says, with the path.
+    /// The error of the operating system, with the path.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         if self.is_standard() {
             return print(text);
@@ -132,8 +133,8 @@ impl Output {
         })
     }
 
-    /// Has `write` make the file at the path that it is given: beside a regular file, which is replaced when it succeeded
-    /// and left alone when it failed.
+    /// Calls `write` with the path at which it has to create the result. For a regular file this is a temporary path
+    /// next to it, which replaces the file if `write` succeeds and is removed if it fails.
     ///
     /// # Errors
     /// Those of `write`, and of the replacement.
@@ -160,7 +161,7 @@ impl Output {
         }
     }
 
-    /// The file beside a regular one that becomes it.
+    /// Returns the path of the temporary file that replaces a regular file when it is complete.
     fn partial(&self) -> Option<PathBuf> {
         let Target::Regular(path) = &self.target else { return None };
         let mut partial = path.as_os_str().to_owned();

@@ -1,4 +1,5 @@
-//! `profile`: what traces, directories and disk images look like to the mechanisms of a drive.
+//! The command `profile`: measures the properties of traces, directories and disk images that decide whether a drive's
+//! content mechanisms pay (duplicates, compressibility, similar versions, rewrites).
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,9 @@ use crate::progress::Reporter;
 use crate::run::Outputs;
 use crate::{Failure, Outcome};
 
-/// Requests between two looks at ctrl-C.
+/// Number of requests between two checks for ctrl-C.
 const REQUESTS_A_LOOK: u64 = 1 << 12;
-/// Files that cannot be read and are named in the notes.
+/// Most unreadable files that the notes name.
 const UNREADABLE_NAMED: usize = 3;
 
 pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
@@ -65,7 +66,7 @@ fn report(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Resu
     Ok(())
 }
 
-/// What one path turned out to be.
+/// An input of the command: a generated workload, or a path whose kind is found when it is opened.
 enum Source<'a> {
     Generated(Input),
     Path(&'a Path),
@@ -90,7 +91,7 @@ impl Source<'_> {
     }
 }
 
-/// A trace if it reads as one; else the bytes.
+/// Profiles the requests of a trace; a file that is in no trace format is profiled by its bytes.
 fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
     if path.is_dir() || args.files || args.against.is_some() {
         return profile_files(path, args, reporter);

@@ -1,4 +1,4 @@
-//! Progress: a bar with rate and time left on a terminal, a plain line now and then otherwise.
+//! Displays progress: on a terminal a bar with rate and time left, otherwise a line every ten seconds.
 
 use std::cell::{Cell, RefCell};
 use std::io::IsTerminal;
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use wearwell_replay::replay::{Phase, Progress};
 
-/// Seconds between plain lines.
+/// Time between two lines of progress when there is no terminal.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Shows progress and listens for ctrl-C.
+/// Displays progress and detects ctrl-C.
 pub(crate) struct Reporter {
     interrupted: Arc<AtomicBool>,
     style: Style,
@@ -30,9 +30,9 @@ impl Reporter {
     pub(crate) fn new(quiet: bool) -> Self {
         let interrupted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&interrupted);
-        // A second handler cannot be set; then ctrl-C simply ends the process.
+        // If a handler is already set, setting another fails, and ctrl-C simply ends the process.
         let _ = ctrlc::set_handler(move || {
-            // The second ctrl-C does not wait for the run to notice.
+            // The second ctrl-C ends the process at once, without waiting for the run to notice the first.
             if flag.swap(true, Ordering::Relaxed) {
                 std::process::exit(130);
             }
@@ -45,7 +45,7 @@ impl Reporter {
         Self { interrupted, style }
     }
 
-    /// A sentence between two runs.
+    /// Prints a message between two runs, unless the command is quiet.
     pub(crate) fn say(&self, text: &str) {
         if self.style != Style::Quiet {
             eprintln!("{text}");
@@ -56,7 +56,7 @@ impl Reporter {
         self.interrupted.load(Ordering::Relaxed)
     }
 
-    /// A progress callback for one design's run.
+    /// Returns a progress callback for one design's run.
     pub(crate) fn of_design(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
         let bar = RefCell::new(self.bar(design));
         let (began, last_line) = (Instant::now(), Cell::new(Instant::now()));
@@ -81,7 +81,8 @@ impl Reporter {
         }
     }
 
-    /// A callback for an input that is read once, with what was read of how much (0: not known) in `unit`.
+    /// Returns a progress callback for an input that is read once. Its arguments are the amount read and the total (0:
+    /// unknown), in `unit`.
     pub(crate) fn of_reading(
         &self,
         name: &str,
@@ -124,7 +125,7 @@ impl Reporter {
     }
 }
 
-/// Counts the runs that are done of many, and says now and then how long the others take.
+/// Counts finished runs and reports at intervals how long the remaining ones will take.
 pub(crate) struct Countdown<'a> {
     reporter: &'a Reporter,
     began: Instant,
@@ -138,13 +139,14 @@ struct Remaining {
 }
 
 impl<'a> Countdown<'a> {
-    /// Of so many runs, which begin now.
+    /// Starts the countdown of `total` runs.
     pub(crate) fn of(reporter: &'a Reporter, total: usize) -> Self {
         let began = Instant::now();
         Self { reporter, began, state: Mutex::new(Remaining { done: 0, total, last_line: began }) }
     }
 
-    /// One of them need not be made: it takes no time, and says nothing of the others.
+    /// Removes a run from the total because its result is already known. It took no time, so it must not affect the
+    /// estimate.
     pub(crate) fn one_is_known(&self) {
         self.state.lock().expect("no thread panicked").total -= 1;
     }
@@ -161,7 +163,7 @@ impl<'a> Countdown<'a> {
     }
 }
 
-/// What is left at the pace so far, for a plain line; empty before anything was done.
+/// Estimates the time left from the pace so far and formats it for a line of progress; empty if nothing is done yet.
 fn time_left(elapsed: Duration, done: u64, total: u64) -> String {
     if done == 0 {
         return String::new();

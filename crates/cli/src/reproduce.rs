@@ -1,4 +1,4 @@
-//! `reproduce`.
+//! The command `reproduce`: runs the experiments of the papers and compares our figures with the reported ones.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -43,13 +43,14 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::of_usage(format!("{}: {error}", path.display()))
 }
 
-/// Where results go: full ones apart, since they are compared with the quick ones.
+/// Returns the folder for results. Full-size results have a different default, because they are compared with the quick
+/// ones.
 fn folder(args: &ReproduceArgs) -> PathBuf {
     let default = if args.full { "papers/full" } else { "papers" };
     args.out.clone().unwrap_or_else(|| default.into())
 }
 
-/// Runs a paper; false if it was ended before all was run.
+/// Runs the experiments of a paper. Returns false if the user interrupted them.
 fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -> Result<bool, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let options = Options {
@@ -70,7 +71,8 @@ fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -
     Ok(!results.partial)
 }
 
-/// Writes the summary of all papers, whose quick records lie in `papers` and full ones in `papers/full`.
+/// Writes the summary of all papers into a document, from the quick records in `papers` and the full ones in
+/// `papers/full`.
 fn summarise_all(args: &ReproduceArgs, document: &Path) -> Result<(), Failure> {
     let out = folder(args);
     let papers = if args.full { out.parent().unwrap_or(Path::new("")).to_owned() } else { out };
@@ -105,7 +107,7 @@ fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
     Ok(traces)
 }
 
-/// Claims of the abstract first, then every row, then the count.
+/// Returns the summary of one paper: the claims of its abstract, then every row with its verdict, then the counts.
 fn summary_of(paper: Paper, results: &Results) -> String {
     let targets = paper.targets();
     let mut text = String::new();
@@ -128,7 +130,7 @@ fn summary_of(paper: Paper, results: &Results) -> String {
 
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 
-/// Shows which experiments begin, and how far they are: with bars if one runs at a time.
+/// Reports which experiments start and their progress, with bars if only one runs at a time.
 struct Watch<'a> {
     reporter: &'a Reporter,
     shows_bars: bool,

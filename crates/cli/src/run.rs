@@ -1,4 +1,5 @@
-//! `replay`, `compare` and `config`.
+//! The commands `replay`, `compare` and `config`, and what all commands that run designs share: configurations, inputs,
+//! outputs.
 
 use std::path::{Path, PathBuf};
 
@@ -34,19 +35,19 @@ fn config(args: &RunArgs) -> Result<Config, Failure> {
     config_with(args, &[])
 }
 
-/// The configuration of the command line with settings that win over it.
+/// Returns the configuration of the command line, with additional settings that override it.
 pub(crate) fn config_with(args: &RunArgs, settings: &[String]) -> Result<Config, Failure> {
     let mut all = args.all_settings();
     all.extend_from_slice(settings);
     read_config(args.config.as_deref(), &all)
 }
 
-/// A configuration from an optional file and settings.
+/// Reads a configuration from an optional file and from settings, which override the file.
 pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Config, Failure> {
     Config::read(path, settings).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
-/// The files that results go to, checked before anything runs.
+/// The output files of a command, checked before anything runs.
 pub(crate) struct Outputs {
     pub(crate) json: Option<Output>,
     pub(crate) csv: Option<Output>,
@@ -54,7 +55,7 @@ pub(crate) struct Outputs {
 }
 
 impl Outputs {
-    /// Of a run that reads these traces.
+    /// Checks the output files of a command that runs designs on these traces.
     pub(crate) fn of<'a>(
         args: &'a RunArgs,
         traces: impl Iterator<Item = &'a PathBuf>,
@@ -63,7 +64,7 @@ impl Outputs {
         Self::at(args.json.as_deref(), args.csv.as_deref(), &args.report, &inputs)
     }
 
-    /// Of a command that reads these inputs.
+    /// Checks the output files of a command that reads these inputs.
     pub(crate) fn at(
         json: Option<&Path>,
         csv: Option<&Path>,
@@ -79,17 +80,17 @@ impl Outputs {
         [&self.json, &self.csv, &self.page].into_iter().flatten().any(Output::is_standard)
     }
 
-    /// Writes the page of a result, if one was asked for.
+    /// Writes the HTML page of a result, if the user requested one.
     pub(crate) fn write_page(&self, result: &impl Report) -> Result<(), Failure> {
         self.page.as_ref().map_or(Ok(()), |output| output.write(&page::html(result)))
     }
 }
 
-/// What was run of what was asked for.
+/// The runs that a command has made, and its output files.
 struct Runs {
     comparison: Comparison,
     outputs: Outputs,
-    /// Every design on every input, each to its end.
+    /// Whether every design ran to the end on every input.
     complete: bool,
 }
 
@@ -114,7 +115,8 @@ impl Runs {
     }
 }
 
-/// Every input through every design at every point of a sweep; ctrl-C ends the runs in hand and keeps what is done.
+/// Runs every design on every input at every point of the parameter sweep. Ctrl-C ends the current runs; finished ones
+/// are reported.
 fn run_all<'a>(
     traces: impl Iterator<Item = &'a PathBuf> + Clone,
     designs: &[String],
@@ -144,23 +146,24 @@ fn run_all<'a>(
     Ok(Runs { comparison, outputs, complete })
 }
 
-/// Cells of the block maps of all runs of a page, and of one run at least.
+/// Number of cells of the block maps in an HTML page: total over all its runs, and least per run.
 const MAP_CELLS: [usize; 2] = [8192, 64];
 
-/// The more runs, the coarser are their maps.
+/// Returns the number of block-map cells per run; it decreases with the number of runs on the page.
 fn map_cells(runs: usize) -> u32 {
     let [of_all, least] = MAP_CELLS;
     (of_all / runs.max(1)).clamp(least, TIMELINE_CELLS_MAX as usize) as u32
 }
 
-/// The setting that records what a page shows, unless the user chose it or wants no page.
+/// Returns the setting that records the block map for the HTML page; `None` if the user has set it or requested no
+/// page.
 pub(crate) fn timeline_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
     let is_wanted = args.report.page.is_some() && config.replay.timeline_cells.is_none();
     is_wanted.then(|| format!("replay.timeline_cells={cells}"))
 }
 
-/// Does `run` for each input until ctrl-C. Of several inputs one that cannot be read is named, and the others are run; whether there
-/// was none like that.
+/// Calls `run` for each input until ctrl-C. If there are several inputs, one that cannot be read is reported and
+/// skipped. Returns whether all inputs could be read.
 pub(crate) fn for_each_input(
     sources: &[InputSource],
     reporter: &Reporter,
@@ -182,20 +185,21 @@ pub(crate) fn for_each_input(
     Ok(complete)
 }
 
-/// The folder of finished results that `--resume` names.
+/// Opens the folder of finished results that `--resume` names.
 pub(crate) fn kept_in<T: Keepable>(folder: Option<&Path>) -> Result<Option<Kept<T>>, Failure> {
     let kept = |folder| Kept::at(folder).map_err(|error| Failure::of_output(folder, &error));
     folder.map(kept).transpose()
 }
 
-/// A design, perhaps with settings of its own.
+/// A design, perhaps with settings that apply to it alone.
 pub(crate) struct Variant {
     pub(crate) design: String,
     pub(crate) settings: Vec<String>,
 }
 
 impl Variant {
-    /// Of `design` or `design:section.key=value:section.key=value`. A part without a key belongs to the value before it.
+    /// Parses `design` or `design:section.key=value:section.key=value`. A part without a key is appended to the value
+    /// before it.
     pub(crate) fn of(text: &str) -> Self {
         let mut parts = text.split(':');
         let design = parts.next().unwrap_or_default().to_owned();
@@ -210,7 +214,7 @@ impl Variant {
         Self { design, settings }
     }
 
-    /// Settings that no run of the design uses are refused, as those of the command line are.
+    /// Refuses the variant's own settings if its design does not use them.
     pub(crate) fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
         match config.ignored(&self.settings, std::slice::from_ref(&self.design)).first() {
             None => Ok(()),
@@ -219,16 +223,17 @@ impl Variant {
     }
 }
 
-/// What is run on every input.
+/// The configurations and runs that a command makes on every input.
 pub(crate) struct Configurations {
-    /// Those that differ.
+    /// Distinct configurations of the runs; several runs may share one.
     pub(crate) configs: Vec<Config>,
-    /// Which of them, the design, and the settings that tell the run from others.
+    /// Of each run: index into `configs`, name of the design, and the settings that distinguish it from other runs.
     pub(crate) runs: Vec<(usize, String, String)>,
 }
 
 impl Configurations {
-    /// Every variant at every point; `config_of` makes a configuration with settings that win over all others.
+    /// Combines every variant with every point. `config_of` returns the configuration with the given settings, which
+    /// override all others.
     pub(crate) fn of(
         points: &[Vec<String>],
         variants: &[Variant],
@@ -252,7 +257,7 @@ impl Configurations {
     }
 }
 
-/// Settings of the command line that no design uses are refused; those that some use are noted.
+/// Refuses settings of the command line that no design uses, and prints a note about those that only some designs use.
 pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs) -> Result<(), Failure> {
     for ignored in config.ignored(&args.all_settings(), designs) {
         if ignored.by_all {
@@ -265,20 +270,20 @@ pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs
     Ok(())
 }
 
-/// Where requests come from, as the user said it.
+/// The input of a run, as the user names it.
 pub(crate) enum InputSource {
     Generated(Input),
     Trace(PathBuf, wearwell_trace::OpenOptions),
 }
 
-/// An input, and the copy of what can be read only once.
+/// An opened input, and the temporary copy of one that could be read only once.
 pub(crate) struct OpenedInput {
     pub(crate) input: Input,
     _file: Option<TraceFile>,
 }
 
 impl InputSource {
-    /// Makes the input one that can be read again and again.
+    /// Returns the input in a form that can be read repeatedly.
     ///
     /// # Errors
     /// Those of [`TraceFile::at`].
@@ -308,7 +313,7 @@ pub(crate) fn sources<'a>(
     Ok(traces.map(|path| InputSource::Trace(path.clone(), options.clone())).collect())
 }
 
-/// One input through every design and configuration, several at a time.
+/// Runs every design and configuration on one input, several at a time.
 fn run_one(
     source: &InputSource,
     configurations: &Configurations,
@@ -335,7 +340,8 @@ fn run_one(
     Ok(())
 }
 
-/// The plan of a run, checked before anything runs for minutes. Another plan of the same input knows its extent.
+/// Returns the plan of a run. The plan is checked, so that errors are reported before runs that take minutes. If
+/// `other` is given, a plan for the same input, the input is not read again for its extent.
 pub(crate) fn planned<'a>(
     config: &'a Config,
     input: &'a Input,

@@ -1,5 +1,7 @@
-//! Values that completion scripts offer although others are accepted: names of designs, devices and policies, which may come
-//! with settings (`page-map:gc.policy=fifo`) and whose mistakes the configuration answers better, with the nearest name.
+//! Argument values that shell completion offers, although other values are accepted, too.
+//!
+//! These are names of designs, devices and policies. They may be followed by settings (`page-map:gc.policy=fifo`), and
+//! the error about a wrong name is better when the configuration reports it, because it suggests the most similar name.
 
 use std::ffi::OsStr;
 
@@ -9,7 +11,7 @@ use wearwell::design;
 use wearwell::nand::preset;
 use wearwell_config::ContentName;
 
-/// Takes any text, and offers these names.
+/// A parser that accepts any text and offers these names for completion.
 #[derive(Clone)]
 pub(crate) struct Suggested(fn() -> Vec<&'static str>);
 

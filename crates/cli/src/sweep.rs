@@ -1,4 +1,4 @@
-//! `sweep`: every combination of what a file lists.
+//! The command `sweep`: runs every combination of the traces, designs and settings that a file lists.
 
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::Input;
@@ -44,7 +44,7 @@ fn of_usage(error: &ConfigError) -> Failure {
     Failure::of_usage(error.to_string())
 }
 
-/// A value that is varied and that no run uses is refused; one that some runs leave out is noted.
+/// Refuses a varied setting that no run uses, and prints a note about one that only some runs use.
 fn refuse_ignored(sweep: &Sweep, variants: &[Variant], reporter: &Reporter) -> Result<(), Failure> {
     let mut ignored = Vec::new();
     let mut used = std::collections::BTreeSet::new();
@@ -70,7 +70,7 @@ fn refuse_ignored(sweep: &Sweep, variants: &[Variant], reporter: &Reporter) -> R
     Ok(())
 }
 
-/// An input of the sweep, and the seed of the runs that it is for: a generator takes it for its own.
+/// One input of the sweep. A generated input is used only by runs with this seed, from which it is generated.
 struct Source {
     name: String,
     input: InputSource,
@@ -78,7 +78,7 @@ struct Source {
 }
 
 impl Source {
-    /// The runs on this input.
+    /// Returns the runs that use this input.
     fn runs_of<'a>(
         &'a self,
         configurations: &'a Configurations,
@@ -113,7 +113,7 @@ fn sources(sweep: &Sweep, args: &SweepArgs, configs: &[Config]) -> Result<Vec<So
     Ok(sources)
 }
 
-/// What all runs share: what was asked for, who hears of them, and where finished ones are kept.
+/// What all runs of the command share: arguments, progress display, and the folder of finished runs.
 struct Desk<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
@@ -122,11 +122,11 @@ struct Desk<'a> {
     countdown: Countdown<'a>,
 }
 
-/// A run: which configuration, the design, its settings.
+/// One run: index of its configuration, name of the design, settings that distinguish it.
 type Task = (usize, String, String);
 
 impl Desk<'_> {
-    /// All runs on one input, until ctrl-C; what fails is noted, and the others go on.
+    /// Runs all configurations on one input until ctrl-C. A run that fails is recorded, and the others continue.
     fn sweep_input(&self, source: &Source, swept: &mut Swept) {
         let tasks: Vec<Task> = source.runs_of(self.configurations).cloned().collect();
         let failed = |task: &Task, error: String| FailedRun {
@@ -156,7 +156,8 @@ impl Desk<'_> {
         }
     }
 
-    /// The plan of each configuration that a task has. The input is read once, for the first of them that can be.
+    /// Returns the plan of each configuration that a task uses. The input is read only for the first plan that
+    /// succeeds; the others reuse its extent.
     fn plans<'a>(&'a self, input: &'a Input, tasks: &[Task]) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
@@ -168,7 +169,7 @@ impl Desk<'_> {
         plans
     }
 
-    /// The record, from the folder if it is there.
+    /// Returns the record of a run, from the folder of `--resume` if it is there; otherwise runs it.
     fn run(&self, plan: &Plan<'_>, (number, design, settings): &Task) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].variant(settings);
         let key = plan.run_key(design);

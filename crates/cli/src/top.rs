@@ -1,4 +1,5 @@
-//! `top`: what a served device does and how worn it is, again and again; `snapshot`, by the same socket.
+//! The command `top`: displays activity and wear of a served device at intervals. Also the command `snapshot`, which
+//! uses the same control socket.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, IsTerminal, Write};
@@ -23,7 +24,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
         std::thread::sleep(Duration::from_secs_f64(args.interval));
         let now = Look::take(&mut device)?;
         let text = now.text_since(&before);
-        // A terminal shows one page; a pipe gets one after the other.
+        // A terminal shows one page that is replaced; other outputs get one page after the other.
         let shown = if is_terminal { page_of(&text, window()) } else { format!("{text}\n") };
         let mut out = std::io::stdout().lock();
         if out.write_all(shown.as_bytes()).and_then(|()| out.flush()).is_err() {
@@ -37,10 +38,10 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// Has the server copy its image.
+/// The command `snapshot`: makes the server copy its image to a directory.
 pub(crate) fn snapshot(control: &Path, directory: &Path) -> Result<Outcome, Failure> {
     let mut device = Control::connect(control)?;
-    // The server may work elsewhere.
+    // The working directory of the server may be another.
     let directory = std::path::absolute(directory).map_err(|error| Failure::of_run(&error))?;
     let command = serde_json::json!({ "command": "snapshot", "directory": directory });
     let reply = device.exchange(&command)?;
@@ -50,7 +51,7 @@ pub(crate) fn snapshot(control: &Path, directory: &Path) -> Result<Outcome, Fail
     }
 }
 
-/// Columns and rows of the terminal.
+/// Returns the number of columns and rows of the terminal.
 fn window() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
@@ -58,13 +59,13 @@ fn window() -> (usize, usize) {
     }
 }
 
-/// As much of a text as a window shows without wrapping or scrolling, from its upper left corner on.
+/// Returns the part of a text that a window can show without wrapping or scrolling, beginning at the upper left corner.
 fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
     let lines = text.lines().take(rows).map(|line| line.chars().take(columns).collect::<String>());
     format!("\x1b[H\x1b[2J{}", lines.collect::<Vec<_>>().join("\r\n"))
 }
 
-/// A control socket.
+/// A connection to the control socket of a server.
 struct Control {
     lines: BufReader<UnixStream>,
     name: String,
@@ -84,7 +85,7 @@ impl Control {
         if reply["ok"] == true { Ok(reply) } else { Err(self.ended()) }
     }
 
-    /// Sends a line and returns the answer, which may be a refusal.
+    /// Sends a command and returns the answer, which may be a refusal.
     fn exchange(&mut self, command: &Value) -> Result<Value, Failure> {
         let mut reply = String::new();
         let asked = writeln!(self.lines.get_mut(), "{command}");
@@ -100,7 +101,7 @@ impl Control {
     }
 }
 
-/// What a device said at one moment.
+/// Counters and health of a device at one moment.
 struct Look {
     at: Instant,
     stats: Value,
@@ -116,7 +117,7 @@ impl Look {
         self.stats[name].as_f64().unwrap_or(0.0)
     }
 
-    /// One page of text.
+    /// Returns one page of text about the activity since the earlier moment `before`.
     fn text_since(&self, before: &Self) -> String {
         let seconds = (self.at - before.at).as_secs_f64();
         let since = |name: &str| self.count(name) - before.count(name);

@@ -1,4 +1,4 @@
-//! `trace info`, `trace convert`, `trace formats`.
+//! The commands `trace info`, `trace convert` and `trace formats`.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -33,11 +33,11 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
     }
 }
 
-/// What several traces hold; those that cannot be read are named and left out.
+/// The statistics of several traces. Traces that cannot be read are reported and left out.
 struct Infos {
     found: Vec<(String, TraceInfo)>,
     unreadable: usize,
-    /// Whether exactly one trace was asked for.
+    /// Whether the user named exactly one trace.
     single: bool,
 }
 
@@ -61,7 +61,7 @@ impl Infos {
         infos
     }
 
-    /// One object for one trace, a list of objects with their paths for several.
+    /// Returns one JSON object for a single trace, or a list of objects with their paths for several.
     fn to_json(&self) -> Result<String, Failure> {
         let whole = |value: serde_json::Result<String>| value.map_err(|error| Failure::of_run(&error));
         if let ([(_, info)], true) = (&self.found[..], self.single) {
@@ -144,7 +144,8 @@ fn rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// Converts into a file beside the output, which gets its name when it is whole: a failed conversion leaves nothing.
+/// Converts a trace into a temporary file, which replaces the output when it is complete. A conversion that fails
+/// leaves no file.
 fn convert(
     from: &Path,
     output: &Output,

@@ -1,5 +1,5 @@
-//! Sections of the configuration that describe content designs: what is absent follows the papers, scaled to the
-//! device.
+//! Configuration sections of the content designs (recycling, remap and deduplication, deltas); an absent value follows
+//! the papers, scaled to the size of the device.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,53 +12,54 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::RefsPart;
 use wearwell::sharing::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
 
-/// NVRAM of Remap-SSD's standard configuration, as a share of the flash: 80 MiB beside 36 GiB.
+/// NVRAM of Remap-SSD's standard configuration as a share of the flash: 80 MiB for 36 GiB.
 const NVRAM_SHARE: f64 = 80.0 / (36.0 * 1024.0);
 
-/// A tiny device gets so many segments at least, and pages of a log on flash.
+/// Least number of NVRAM segments, so that a tiny device has enough of them.
 const LEAST_SEGMENTS: u64 = 16;
 const LEAST_LOG_PAGES: u64 = 4;
 
-/// Reverse maps by the paper's schemes.
+/// Kinds of reverse maps, named after the variants in the Remap-SSD paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReverseMapName {
-    /// NVRAM segments grouped by superblock: Remap-SSD.
+    /// NVRAM segments that are grouped by superblock: the paper's Remap-SSD itself.
     #[default]
     Segments,
-    /// One log in NVRAM: `NLog`.
+    /// One log in NVRAM, the paper's `NLog`.
     NvramLog,
-    /// One log on flash: `FLog`.
+    /// One log on flash, the paper's `FLog`.
     FlashLog,
-    /// Unlimited and free: `Opt`.
+    /// Unlimited entries at no cost, the paper's `Opt`.
     Ideal,
-    /// No remaps: `NoRemap`.
+    /// No reverse map, so that every remap becomes a write: the paper's `NoRemap`.
     None,
 }
 
-/// The remap design.
+/// Options of the remap design (Remap-SSD), in which several logical pages may share a flash page.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct RemapConfig {
-    /// Who refers to a page.
+    /// Reverse map: how the logical pages that share a flash page are recorded.
     pub reverse_map: ReverseMapName,
-    /// Size of the NVRAM or of the log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36 GiB.
+    /// Size of the reverse map's NVRAM, or of its log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36 GiB.
     pub size_mib: Option<f64>,
-    /// Bytes of an NVRAM segment.
+    /// Bytes of an NVRAM segment of the reverse map.
     pub segment_bytes: u32,
-    /// Deduplicate host writes.
+    /// Also deduplicate host writes.
     pub dedup: bool,
-    /// Entries of the content index; absent = by `index_share`.
+    /// Entries of the content index that deduplication searches; absent = determined by `index_share`.
     pub index_entries: Option<u32>,
-    /// Entries of the content index per exported page, above 0 to 1, at least 131,072 of them; absent = one for every stored page,
-    /// on the design wearwell one for 64 exported pages.
+    /// Entries of the content index per exported page, greater than 0 and at most 1; the index has at least 131,072
+    /// entries. Absent = an entry for every stored page, but on the design wearwell one for 64 exported pages.
     pub index_share: Option<f64>,
-    /// Read and compare before binding.
+    /// Read the stored page and compare its bytes before a deduplicated write is bound to it.
     pub verify_on_hit: bool,
-    /// Keep counts only of shared pages instead of four bits per page.
+    /// Keep reference counts only for shared pages instead of a 4-bit count for every page.
     pub sparse_counts: bool,
-    /// A remap command of several pages is atomic; entries take 24 bytes instead of 16.
+    /// A remap command of several pages takes effect entirely or not at all; reverse-map entries take 24 bytes instead
+    /// of 16.
     pub atomic_commands: bool,
 }
 
@@ -78,18 +79,20 @@ impl Default for RemapConfig {
     }
 }
 
-/// Entries of a content index that is sized by the drive at the least: as many as the Recyclable SSD's store has.
+/// Least number of entries of a content index that is sized by the drive: as many as the Recyclable SSD's fingerprint
+/// store has.
 const LEAST_INDEX_ENTRIES: u32 = 1 << 17;
 
 impl RemapConfig {
-    /// Entries that fit the configured size, heads of segments not counted: also for reverse maps without a limit.
+    /// Returns how many reverse-map entries the configured size holds, without segment headers. Also used for reverse
+    /// maps that have no limit.
     pub fn sized_entries(&self, geometry: &Geometry) -> u64 {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let bytes = self.size_mib.map_or(flash_bytes * NVRAM_SHARE, |mib| mib * 1024.0 * 1024.0);
         bytes as u64 / ENTRY_BYTES
     }
 
-    /// The parts for a device.
+    /// Returns the parts of page sharing (reverse map, reference counts, deduplication) for a device.
     pub fn sharing(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
         SharingDesign {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
@@ -99,7 +102,7 @@ impl RemapConfig {
         }
     }
 
-    /// The reverse map of that name, of the configured size.
+    /// Returns the reverse map called `name`, with the configured size.
     pub(super) fn reverse_map_part(&self, name: ReverseMapName, geometry: &Geometry) -> ReverseMapPart {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let segment_bytes = self.segment_bytes.max(1) as u64;
@@ -120,7 +123,7 @@ impl RemapConfig {
         }
     }
 
-    /// The content index.
+    /// Returns the options of deduplication: the size of its content index, and whether hits are verified.
     pub(super) fn dedup_options(&self, logical_pages: u32) -> DedupOptions {
         let by_share = self.index_share.map(|share| (f64::from(logical_pages) * share) as u32);
         let limited = by_share.map(|entries| entries.max(LEAST_INDEX_ENTRIES));
@@ -129,27 +132,29 @@ impl RemapConfig {
     }
 }
 
-/// The delta design.
+/// Options of the delta design (Delta-FTL), which stores overwrites as differences.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
     /// Entries of the table of access counts. Absent: `cache_entries`, or one for 16 logical pages.
     pub heat_entries: Option<u32>,
-    /// Accesses that make a page hot.
+    /// Number of accesses that make a page hot, for reads and for writes.
     pub hot_accesses: u8,
-    /// Pages of the temp buffer that are filled at the same time.
+    /// Pages of the buffer for deltas (the paper's temp buffer) that are filled at the same time.
     pub open_pages: u32,
-    /// Page share per delta up to which deltas are worth it. Absent: 1 - max(tR, transfer, encode) / tPROG.
+    /// Largest share of a page that a delta may take; a larger delta is not worth its time and the page is written
+    /// whole. Absent: 1 - max(tR, transfer, encode) / tPROG.
     pub max_ratio: Option<f64>,
-    /// Host writes between two looks for write-cold pages; 0 = never.
+    /// Host writes between two scans for deltas of pages that are no longer written often; 0 = never.
     pub scan_interval_writes: u32,
-    /// Deltas that such a look visits, about.
+    /// Approximate number of deltas that one scan for write-cold pages visits.
     pub scan_entries: u32,
-    /// Share of the spare space that delta pages may use.
+    /// Share of the spare (over-provisioned) space that pages of deltas may use.
     pub area_share: f64,
-    /// Entries of the cached mapping table, with tables on flash. Absent: all of it in capacitor-backed RAM.
+    /// Entries of the cached mapping table; the tables are then on flash. Absent: all tables are in capacitor-backed
+    /// RAM.
     pub cache_entries: Option<u32>,
-    /// Pages of a journal of map updates, after which it is merged with the table. Absent: no journal.
+    /// Pages of a journal of map updates; when it has that many it is merged with the table. Absent: no journal.
     pub journal_pages: Option<u32>,
 }
 
@@ -171,7 +176,7 @@ impl Default for DeltaConfig {
 }
 
 impl DeltaConfig {
-    /// The part for flash of these times, with an encoder of `encode_ns`.
+    /// Returns the options of the delta design for flash with these times, if encoding a delta takes `encode_ns`.
     pub fn design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaDesign {
         let transfer_ns = page_bytes as f64 * flash.transfer_ps_per_byte as f64 / 1000.0;
         let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
@@ -187,7 +192,8 @@ impl DeltaConfig {
         }
     }
 
-    /// The design with its map in RAM, on flash, or on flash with a journal. A journal needs `cache_entries`.
+    /// Returns the parts of the delta design, with its map in RAM, on flash, or on flash with a journal. The journal
+    /// needs `cache_entries`.
     pub fn parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
         let cache = self.cache_entries.map(CachedOptions::of_entries);
         match (cache, self.journal_pages) {
@@ -197,25 +203,27 @@ impl DeltaConfig {
     }
 }
 
-/// The recyclable design.
+/// Options of the recyclable design, which revives dead pages whose content is written again.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecycleConfig {
-    /// What the fingerprint store keeps.
+    /// Which dead pages the fingerprint store keeps.
     pub policy: RecyclePolicy,
-    /// Entries of the store. Absent: 131072, or 1.25 % of the device's pages if that is less (the paper's ratio).
+    /// Entries of the fingerprint store. Absent: 131072, or 1.25 % of the device's pages if that is less (the paper's
+    /// ratio).
     pub entries: Option<u32>,
-    /// Window of fast loading, logical pages on each side.
+    /// Fast loading: number of logical pages on each side of a hit whose dead pages are loaded into the store too.
     pub window: u32,
-    /// Growth of popularity, 0.10 to 0.15.
+    /// Growth of a page's popularity per read, 0.10 to 0.15.
     pub alpha: f64,
-    /// Decay per version, 0.15 to 0.20.
+    /// Decay of a page's recycle probability per lost version, 0.15 to 0.20.
     pub beta: f64,
-    /// Read and compare before reviving.
+    /// Read the dead page and compare its bytes before reviving it.
     pub verify_on_hit: bool,
-    /// Count comparisons.
+    /// Compute the rank of every hit in the fingerprint store, for the run record.
     pub count_comparisons: bool,
-    /// Flash programs after which a page is too old to be revived. Absent: pages do not age.
+    /// Age of a dead page, in flash programs since its block was opened, beyond which it is not revived. Absent: pages
+    /// do not age.
     pub refresh_age_programs: Option<u64>,
 }
 
@@ -235,24 +243,25 @@ impl Default for RecycleConfig {
     }
 }
 
-/// Store policies by the paper's names.
+/// Policies of the fingerprint store by the paper's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecyclePolicy {
-    /// Queue by recency.
+    /// Keeps the most recently used pages, in a queue.
     Lru,
-    /// By recycle probability.
+    /// Keeps the dead pages with the highest recycle probability.
     Prob,
-    /// By recycle probability, with fast loading.
+    /// Keeps the dead pages with the highest recycle probability, with fast loading: a hit also loads dead pages of its
+    /// logical neighbours.
     ProbFl,
-    /// Unbounded.
+    /// An unbounded store that keeps every dead page.
     Inf,
 }
 
-/// Content of writes that come without any.
+/// Content of host writes whose trace or workload brings no content.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContentConfig {
-    /// A content model such as `unique` or `dup:share=0.2,theta=0.9`.
+    /// Specification of a content model, such as `unique` or `dup:share=0.2,theta=0.9`. Absent: `unique`.
     pub model: Option<String>,
 }

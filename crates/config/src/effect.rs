@@ -1,9 +1,9 @@
-//! Settings that a run would ignore.
+//! Finds settings that a run would ignore.
 //!
-//! A setting without effect makes a wrong figure as surely as a misspelt one: who compares two caches on a design without
-//! a cache sees that the cache does not matter. A rule says which runs a key, or all keys of a section, matter for; a
-//! key without a rule always matters. The rules are a list kept by hand, because "changes nothing" cannot be told from
-//! "was set to its default" by trying.
+//! A setting without effect misleads as much as a misspelt one: comparing two cache sizes on a design without a cache
+//! suggests that the size does not matter. A rule states for which runs a key, or a whole section, has an effect; a key
+//! without a rule always has one. The rules are written by hand, because a trial run cannot distinguish a setting
+//! without effect from one that was set to its default.
 
 use std::fmt;
 
@@ -16,19 +16,19 @@ use super::{
     PreconditionConfig, ReplayConfig, TimingConfig,
 };
 
-/// What a setting needs to have an effect.
+/// The condition under which a setting has an effect.
 struct Rule {
-    /// `section.key`, or `section.` for all of its keys.
+    /// The key as `section.key`, or `section.` for all keys of the section.
     key: &'static str,
-    /// Keys of that section which the rule leaves alone.
+    /// Keys of the section to which this rule does not apply.
     except: &'static [&'static str],
-    /// Whether a run of this design uses the setting.
+    /// Whether a run of the given design uses the setting.
     is_used: fn(&Config, &Chosen<'_>) -> bool,
-    /// When it would, for the message.
+    /// The condition in words, for the error message.
     when: &'static str,
 }
 
-/// A design with the parts that it has under the configuration.
+/// A design, and the parts that it has under the configuration.
 struct Chosen<'a> {
     design: &'a str,
     parts: Parts,
@@ -60,7 +60,8 @@ fn is_best(config: &Config, chosen: &Chosen<'_>) -> bool {
     is_managed(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
 }
 
-/// A map on flash whose options `[mapping]` has. That of delta is described by `[delta]`.
+/// Whether the design has a map on flash that the section `[mapping]` configures. The map of the design `delta` is
+/// configured by `[delta]` instead.
 fn has_map_on_flash(config: &Config, chosen: &Chosen<'_>) -> bool {
     let is_described = chosen.design != "delta" || config.parts.map.is_some();
     matches!(chosen.parts.mapping, MappingPart::Cached(_)) && is_described
@@ -82,7 +83,7 @@ fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
 
-/// Whether the device has the size that its keys say, and is not resized to the input.
+/// Whether the device has the size that its keys set, instead of being resized to the input.
 fn has_fixed_size(config: &Config, _: &Chosen<'_>) -> bool {
     let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO);
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
@@ -192,27 +193,28 @@ impl Rule {
 /// A setting that some of the designs of a run ignore.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ignored {
-    /// The key.
+    /// The setting's key, as `section.key`.
     pub key: String,
-    /// The designs that ignore it.
+    /// Names of the designs that ignore the setting.
     pub designs: Vec<String>,
-    /// When it has an effect.
+    /// The condition under which the setting has an effect.
     pub when: &'static str,
-    /// Whether no design of the run uses it.
+    /// Whether all designs of the run ignore the setting.
     pub by_all: bool,
 }
 
-/// The sentence for who set it.
+/// Writes the sentence for the user who made the setting.
 impl fmt::Display for Ignored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} has no effect on {}: it counts when {}", self.key, self.designs.join(", "), self.when)
     }
 }
 
-/// A section or a key, and whether a configuration asks for it.
+/// A section or key, and a function that returns whether a configuration sets it.
 type Asked = (&'static str, fn(&Config) -> bool);
 
-/// What a life leaves out. It has no clock but the input's, and begins with a new drive.
+/// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
+/// new drive and has no clock except the times of the input.
 const IGNORED_BY_LIFE: [Asked; 9] = [
     ("timing", |config| config.timing != TimingConfig::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
@@ -225,7 +227,7 @@ const IGNORED_BY_LIFE: [Asked; 9] = [
     ("device.wear_out", |config| config.device.wear_out.is_some()),
 ];
 
-/// What a drive leaves out that is driven step by step: it has no clock and no input.
+/// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
 const IGNORED_BY_STEPS: [Asked; 8] = [
     ("timing.mode", |config| config.timing.mode != Mode::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
@@ -240,18 +242,19 @@ const IGNORED_BY_STEPS: [Asked; 8] = [
 ];
 
 impl Config {
-    /// What a drive that is driven step by step would leave out of this configuration.
+    /// Returns a section or key of this configuration that a drive controlled step by step would ignore, if there is
+    /// one.
     pub fn ignored_by_steps(&self) -> Option<&'static str> {
         IGNORED_BY_STEPS.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
     }
 
-    /// What a life would leave out of this configuration, whether a file or a setting says it: a section or a
-    /// key.
+    /// Returns a section or key of this configuration that a life (a trace repeated until the drive is worn out) would
+    /// ignore, set by file or by setting.
     pub fn ignored_by_life(&self) -> Option<&'static str> {
         IGNORED_BY_LIFE.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
     }
 
-    /// Which of these settings (`section.key=value`) runs of these designs ignore.
+    /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
     pub fn ignored(&self, settings: &[String], designs: &[String]) -> Vec<Ignored> {
         let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
         let mut keys: Vec<String> = settings.iter().map(key_of).collect();
@@ -260,7 +263,8 @@ impl Config {
         keys.iter().filter_map(|key| self.ignored_key(key, designs)).collect()
     }
 
-    /// Which parts a design has does not depend on the device. None for a choice that is refused later.
+    /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
+    /// `None` if the choice of parts is refused, which is reported later.
     fn parts_on_any_device(&self, design: &str) -> Option<Parts> {
         let resolved = Self::default().resolve(1 << 16).ok()?;
         self.parts(design, &resolved).ok()
@@ -397,7 +401,7 @@ mod tests {
         assert_eq!(ignored(&suspended, &["page-map"]), [("timing.suspend".into(), true)]);
     }
 
-    /// A rule about a key that does not exist could never be asked.
+    /// A rule for a key that does not exist would never apply.
     #[test]
     fn every_rule_names_an_existing_key() {
         let documents = include_str!("../../../docs/configuration.md");

@@ -1,7 +1,8 @@
-//! The configuration as a run used it, for its record: a result is repeated from what is written, not from what was meant.
+//! Writes the configuration as a run used it into the run record, so that the run can be repeated from its record.
 //!
-//! Absent values are replaced by those that were used, as far as they belong to the device and the run. What a design decides
-//! for itself (the entries of its caches, its recovery) stays absent, and the record of a run tells it.
+//! Absent values are replaced by the values that were used, if they belong to the device or the run. What a design
+//! decides for itself (such as the entries of its caches, or its recovery) stays absent here; the run record reports it
+//! elsewhere.
 
 use wearwell::nand::{FlashTiming, Geometry};
 
@@ -10,9 +11,8 @@ use super::{
 };
 
 impl Config {
-    /// This configuration with every absent value that `resolved` knows or that has a default, and the arrival that was in
-    /// effect. It gives the same run on the
-    /// same input.
+    /// Returns this configuration with absent values replaced by those of `resolved` or by defaults, and with the
+    /// arrival mode that was in effect. It gives an identical run on the same input.
     #[must_use]
     pub fn effective(&self, resolved: &Resolved, arrival: Arrival) -> Self {
         let mut config = self.clone();
@@ -21,7 +21,7 @@ impl Config {
         config.replay.arrival = arrival;
         config.buffer.pages = Some(self.buffer(&resolved.geometry).pages);
         config.gc.low_blocks = Some(resolved.gc.low_blocks);
-        // A share would raise the threshold that it was worked out from.
+        // A share would be applied to more blocks than the threshold was computed from, and so raise it.
         config.gc.free_share = None;
         config.gc.background_share = Some(self.gc.background_share.unwrap_or(0.0));
         if self.gc.policy == Policy::DChoices {
@@ -68,11 +68,11 @@ impl DeviceConfig {
             endurance_cycles: Some(resolved.endurance_cycles),
             factory_bad_share: Some(self.factory_bad_share.unwrap_or(0.0)),
             wear_out: Some(self.wear_out.unwrap_or(false)),
-            // The exported pages say it.
+            // Redundant: `logical_pages` is set.
             over_provisioning: None,
             over_provisioning_of: Some(SpareOf::Logical),
             logical_pages: Some(resolved.logical_pages),
-            // The shape that it led to is written out.
+            // Redundant: the resulting geometry is set.
             fit: None,
             striping: self.striping,
             reserve_blocks: Some(resolved.reserve_blocks),
@@ -81,7 +81,7 @@ impl DeviceConfig {
 }
 
 impl PreconditionConfig {
-    /// Random writes after the first GC, physical capacities.
+    /// Returns the amount of random writes after the first GC, in units of the physical capacity.
     pub fn overwrite(&self) -> f64 {
         self.overwrite.unwrap_or(match self.mode {
             Precondition::Steady => 1.0,
@@ -90,7 +90,7 @@ impl PreconditionConfig {
         })
     }
 
-    /// The share of the requests that ages.
+    /// Returns the share of the requests that only age the device (default 0.5).
     pub fn share(&self) -> f64 {
         self.share.unwrap_or(0.5)
     }
@@ -111,12 +111,12 @@ impl PreconditionConfig {
 }
 
 impl ReplayConfig {
-    /// Requests in flight in closed loop.
+    /// Returns the number of requests in flight in closed loop (default 32).
     pub fn queue_depth(&self) -> u32 {
         self.queue_depth.unwrap_or(32)
     }
 
-    /// What trace times are multiplied by.
+    /// Returns the factor by which the times of the trace are multiplied (default 1).
     pub fn time_scale(&self) -> f64 {
         self.time_scale.unwrap_or(1.0)
     }

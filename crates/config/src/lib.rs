@@ -1,13 +1,14 @@
-//! The configuration of a run: TOML sections, every quantity with its unit in the key.
+//! The configuration of a run: TOML sections in which every key of a quantity ends in its unit.
 //!
-//! A configuration is built from a device preset, then a file, then single settings (`gc.policy=fifo`), later ones
-//! winning. Unknown keys and impossible values are refused with the place and the nearest valid name, because a
-//! setting that is silently ignored makes a wrong figure. [`Resolved`] is what a run really used; it goes into the
-//! run record in full.
+//! A configuration is built from a device preset, then a file, then single settings (`gc.policy=fifo`); later values
+//! replace earlier ones. Unknown keys and impossible values are refused, with their place and the nearest valid name,
+//! because a setting that is silently ignored makes a wrong figure. [`Resolved`] holds what a run really used; the run
+//! record contains it in full.
 //!
-//! Here are the sections about the device and the run; `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs` have those of
-//! the mechanisms, `parts.rs` exchanges parts of a design, `read.rs` reads, `resolve.rs` works out what a run uses, `effective.rs` writes it down, `effect.rs` knows what it
-//! would ignore.
+//! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs`
+//! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, `read.rs` parses, `resolve.rs` computes
+//! what a run uses, `effective.rs` writes that back as a configuration, and `effect.rs` finds settings that a run would
+//! ignore.
 
 #![forbid(unsafe_code)]
 
@@ -36,18 +37,19 @@ use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};
 use wearwell::store::{Striping, Ties};
 
-/// Digest of this crate's code without comments and layout: defaults decide what a run does.
+/// Digest of this crate's code without comments and layout. It is a part of the keys of stored results, because default
+/// values decide what a run does.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
-/// Cells of a timeline's map of the blocks at most.
+/// Largest number of cells in a timeline's block map.
 pub const TIMELINE_CELLS_MAX: u32 = 4096;
 
-/// A configuration as written: what is absent keeps its default.
+/// A configuration as written by the user; an absent key keeps its default.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Layout, timing and capacity.
+    /// Layout, timing and capacity of the device.
     pub device: DeviceConfig,
-    /// Parts in the place of the design's own.
+    /// Parts (content mechanisms, map, page validity, recovery) that replace the design's own.
     pub parts: PartsConfig,
     /// Garbage collection.
     pub gc: GcConfig,
@@ -55,17 +57,17 @@ pub struct Config {
     pub wear: WearConfig,
     /// Write buffer.
     pub buffer: BufferConfig,
-    /// Recycling of dead pages: `recyclable`, `parts.content=recycle`.
+    /// Recycling of dead pages: for the design `recyclable`, or with `parts.content=recycle`.
     pub recycle: RecycleConfig,
     /// Options of the DFTL design.
     pub dftl: DftlConfig,
-    /// Maps on flash.
+    /// Maps whose L2P table is on flash.
     pub mapping: MappingConfig,
-    /// Page validity.
+    /// How the valid pages of each block are recorded.
     pub validity: ValidityConfig,
-    /// Logarithmic Gecko.
+    /// Options of Logarithmic Gecko, a page-validity store on flash.
     pub gecko: GeckoConfig,
-    /// Loss of power.
+    /// Recovery from a loss of power.
     pub recovery: RecoveryConfig,
     /// Options of the remap design.
     pub remap: RemapConfig,
@@ -75,21 +77,21 @@ pub struct Config {
     pub timing: TimingConfig,
     /// State of the device before the first measured request.
     pub precondition: PreconditionConfig,
-    /// Content of writes that come without any.
+    /// Content of host writes whose trace or workload brings no content.
     pub content: ContentConfig,
-    /// Lifetime management.
+    /// Lifetime management: schemes chosen per epoch, and throttling for a target in years.
     pub lifetime: LifetimeConfig,
-    /// How requests are issued.
+    /// How requests are issued to the device.
     pub replay: ReplayConfig,
 }
 
-/// Layout, timing and capacity of the device; what is absent comes from the preset.
+/// Layout, timing and capacity of the device; an absent value is taken from the preset.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeviceConfig {
-    /// Name of a preset; `auto` (the default) is a small drive sized to the workload's footprint.
+    /// Name of a device preset; `auto` (the default) is a small drive sized to the pages that the workload touches.
     pub preset: Option<String>,
-    /// Channels.
+    /// Number of channels.
     pub channels: Option<u32>,
     /// Dies per channel.
     pub dies_per_channel: Option<u32>,
@@ -101,47 +103,50 @@ pub struct DeviceConfig {
     pub pages_per_block: Option<u32>,
     /// Data bytes per page.
     pub page_bytes: Option<u32>,
-    /// Spare bytes per page.
+    /// Spare (OOB) bytes per page.
     pub spare_bytes: Option<u32>,
     /// Planes that form a superblock; 1 = plain blocks.
     pub superblock_planes: Option<u32>,
-    /// tR, microseconds.
+    /// tR (array read), microseconds.
     pub read_us: Option<f64>,
-    /// tPROG, microseconds.
+    /// tPROG (page program), microseconds.
     pub program_us: Option<f64>,
-    /// tBERS, microseconds.
+    /// tBERS (block erase), microseconds.
     pub erase_us: Option<f64>,
-    /// Channel rate, MB/s.
+    /// Transfer rate of a channel, MB/s.
     pub channel_mb_per_s: Option<f64>,
-    /// Rated program/erase cycles.
+    /// Rated program/erase cycles of a block.
     pub endurance_cycles: Option<u32>,
-    /// Share of blocks that are bad from the factory, 0 to 0.2; drawn by the seed.
+    /// Share of blocks that are bad from the factory, 0 to 0.2; the seed decides which.
     pub factory_bad_share: Option<f64>,
-    /// Blocks fail at the end of their rated cycles instead of wearing on.
+    /// Whether blocks fail at the end of their rated cycles; otherwise they work on, and only their erases are counted.
     pub wear_out: Option<bool>,
-    /// Spare space, as the share that `over_provisioning_of` says.
+    /// Spare space as a share; `over_provisioning_of` says whether of the logical or of the physical pages.
     pub over_provisioning: Option<f64>,
-    /// `logical`: spare / logical (0.15 exports 87 % of the flash); `physical`: spare / physical (0.15 exports 85 %).
+    /// Base of `over_provisioning`. `logical`: spare / logical (0.15 exports 87 % of the flash). `physical`: spare /
+    /// physical (0.15 exports 85 %).
     pub over_provisioning_of: Option<SpareOf>,
-    /// Exported pages, instead of over-provisioning.
+    /// Number of exported pages; replaces over-provisioning.
     pub logical_pages: Option<u32>,
-    /// The order in which successive writes go round channels, dies and planes. Absent: `plane-first` with multi-plane
-    /// programs, which need neighbours on two planes of a die, else `channel-first`.
+    /// The order in which successive writes cycle through channels, dies and planes. Absent: `plane-first` with
+    /// multi-plane programs, because these need pages on two planes of a die, else `channel-first`.
     pub striping: Option<StripingName>,
-    /// Resize the device so that the workload's footprint is this share of the exported pages, (0, 1]. `auto`: 1.
+    /// Resizes the device so that the pages that the workload touches are this share of the exported pages, in (0, 1].
+    /// Absent: no resizing, but 1 for the preset `auto`.
     pub fit: Option<f64>,
-    /// Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a device that is
-    /// resized what GC keeps free and open, so that over-provisioning acts as it says however small the device is.
+    /// Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a device that
+    /// is resized the blocks that GC keeps free or open, so that even on a small device the over-provisioning has the
+    /// effect of its nominal value.
     pub reserve_blocks: Option<f64>,
 }
 
-/// Orders of successive writes by name.
+/// Orders in which successive writes are spread over the flash, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StripingName {
-    /// Channels, then dies, then planes.
+    /// Successive writes change the channel fastest, then the die, then the plane.
     ChannelFirst,
-    /// Planes, then dies, then channels.
+    /// Successive writes change the plane fastest, then the die, then the channel.
     PlaneFirst,
 }
 
@@ -158,43 +163,46 @@ impl From<StripingName> for Striping {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SpareOf {
-    /// (physical - logical) / logical.
+    /// Spare space relative to the exported pages: (physical - logical) / logical.
     #[default]
     Logical,
-    /// (physical - logical) / physical.
+    /// Spare space relative to all pages: (physical - logical) / physical.
     Physical,
 }
 
-/// Garbage collection.
+/// Garbage collection: victim policy, thresholds, and blocks of metadata.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GcConfig {
-    /// Victim policy.
+    /// Policy by which GC chooses its victim block.
     pub policy: Policy,
-    /// Blocks that `d-choices` looks at.
+    /// Number of random blocks that the policy `d-choices` compares. Absent: 10.
     pub d: Option<u32>,
-    /// A pool at or below this many free blocks is collected before a write.
+    /// Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs before a
+    /// write.
     pub low_blocks: Option<u32>,
-    /// The same as a share of the pool's blocks; the larger of both counts.
+    /// Free-block threshold of GC as a share of the pool's blocks; if `low_blocks` is set too, the larger threshold
+    /// counts.
     pub free_share: Option<f64>,
-    /// Free share of a pool below which idle time is used to collect; 0 = no background GC.
+    /// Share of free blocks of a pool below which GC also runs in idle time between requests; 0 = no background GC.
     pub background_share: Option<f64>,
-    /// Which of the blocks with the fewest valid pages is collected.
+    /// Which block is the victim if several have the fewest valid pages.
     pub ties: TiesName,
-    /// What happens to blocks of metadata. Absent: what the design says.
+    /// How GC treats blocks of metadata (map and page validity on flash). Absent: the design's own way.
     pub metadata: Option<MetadataName>,
-    /// For `when-empty`: the share of all blocks above which metadata is collected all the same.
+    /// For `metadata = "when-empty"`: share of all blocks that metadata may occupy; beyond it GC also collects metadata
+    /// blocks that still hold valid pages.
     pub metadata_share: Option<f64>,
 }
 
-/// Choices among equal victims by name.
+/// Rules that choose among victims with equally few valid pages, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TiesName {
-    /// The block whose valid pages fell to that number first.
+    /// Of the blocks with the fewest valid pages, the one whose count fell to that number first.
     #[default]
     Oldest,
-    /// The block whose valid pages fell to that number last.
+    /// Of the blocks with the fewest valid pages, the one whose count fell to that number last.
     Newest,
 }
 
@@ -207,55 +215,56 @@ impl From<TiesName> for Ties {
     }
 }
 
-/// Victim policies by name.
+/// GC victim policies by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// Fewest valid pages.
+    /// The block with the fewest valid pages.
     #[default]
     Greedy,
-    /// Benefit over cost times age.
+    /// The block with the greatest benefit over cost, times its age.
     CostBenefit,
-    /// Best of `d` random blocks.
+    /// The block with the fewest valid pages of `d` random ones.
     DChoices,
     /// A random block.
     Random,
-    /// Oldest block.
+    /// The block that was filled (closed) first.
     Fifo,
-    /// Recycling-aware (RC-GC).
+    /// Recycling-aware GC (RC-GC of the recyclable-SSD paper); greedy on a design that does not recycle dead pages.
     RcGc,
-    /// Most dead bytes: pages of deltas count in part.
+    /// The block with the most dead bytes: as greedy, but a page of deltas counts by its dead share.
     DeadBytes,
 }
 
-/// Wear leveling.
+/// Wear leveling: dynamic, static, or dual-pool.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WearConfig {
-    /// Open free blocks by wear.
+    /// Choose free blocks by wear when they are opened: the least worn for host data, the most worn for GC copies.
     pub dynamic: bool,
-    /// Move blocks this many erases behind the most worn one; 0 = off.
+    /// Erases by which a block may lag the most worn block of its pool before static leveling moves its data; 0 = off.
     pub static_gap: u32,
-    /// Find them by reading spare areas round and round, one per flash write, instead of a table in RAM.
+    /// Static leveling finds little-worn blocks by reading spare areas in turn, one per flash write, instead of from
+    /// erase counts in RAM.
     pub scan: bool,
-    /// Threshold of dual-pool leveling, erases; 0 = off. It takes the place of static leveling.
+    /// Threshold of dual-pool wear leveling, in erases; 0 = off. Excludes static leveling.
     pub dual_pool_gap: u32,
 }
 
-/// Write buffer.
+/// Write buffer between host and FTL.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BufferConfig {
-    /// Pages; 0 = none. Absent: four for each plane where a page is larger than 4 KiB, which joins small writes to neighbours;
-    /// else none.
+    /// Pages of the write buffer; 0 = no buffer. Absent: four for each plane if a page is larger than 4 KiB, to join
+    /// small writes to neighbouring pages, else 0.
     pub pages: Option<u32>,
-    /// Order of eviction.
+    /// Order in which buffered pages are evicted to flash.
     pub policy: BufferOrder,
-    /// What is in the buffer behind the last request stays there: it is neither programmed nor counted.
+    /// Leave in the buffer what it holds after the last request: these pages are neither programmed nor counted.
     pub keep_at_end: bool,
 }
 
-/// Orders of eviction by name.
+/// Eviction orders of the write buffer, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BufferOrder {
@@ -270,40 +279,43 @@ pub enum BufferOrder {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PreconditionConfig {
-    /// How.
+    /// Method of preconditioning that brings the device into its initial state.
     pub mode: Precondition,
-    /// Random writes after the first GC, in units of the physical capacity. Defaults: `steady` 1, `random` 0, `constructed`
-    /// and `in-use` 0.1.
+    /// Random overwrites after the first GC, in units of the physical capacity. Defaults: 1 for `steady`, 0 for
+    /// `random`, 0.1 for `constructed` and `in-use`.
     pub overwrite: Option<f64>,
-    /// For `aged`: a trace to age with. Absent: the first part of the replayed trace itself.
+    /// For `aged`: path of the trace that ages the device. Absent: the first part of the replayed trace.
     pub trace: Option<String>,
-    /// For `aged` without a trace: the share of the requests that ages, (0, 1) (default 0.5).
+    /// For `aged` without a trace: share of the replayed requests that only age the device, in (0, 1) (default 0.5).
     pub share: Option<f64>,
-    /// For `aged`: every exported page is written once before (default no).
+    /// For `aged`: write every exported page once before ageing (default no).
     pub filled: Option<bool>,
-    /// At last, random logical pages are bound to others until this share of the entries that `remap.size_mib` holds is
-    /// valid (RM, section 5.2: 0.7). Default: none.
+    /// As the last step, random logical pages are bound (remapped) to the pages of others until this share of the
+    /// reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7). Default: none.
     pub bound_share: Option<f64>,
 }
 
-/// Ways to precondition, by name.
+/// States of the device before the first measured request, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Precondition {
-    /// A drive that has been in use for long: as `constructed`, or as `steady` where pools are too small for that.
+    /// A drive that has long been in use: its steady state is built directly (as `constructed`), or by writes (as
+    /// `steady`) if its pools are too small for that.
     #[default]
     InUse,
     /// An empty device.
     None,
-    /// Every exported page written once, in order, with content of its own.
+    /// Every exported page is written once, in order, each with different content.
     Fill,
-    /// Fill, then uniform random overwrites until the first GC and one more physical capacity.
+    /// Every exported page is written once; then follow uniform random overwrites until the first GC and for one more
+    /// physical capacity.
     Steady,
-    /// Uniform random writes to an empty device until the first GC (RM, section 5.2).
+    /// Uniform random writes to an empty device until the first GC (Remap-SSD, section 5.2).
     Random,
-    /// The steady state of uniform random writes under greedy GC, built directly, and settled by some random writes.
+    /// The steady state of uniform random writes under greedy GC: built directly, without its writes, and then settled
+    /// by some random writes.
     Constructed,
-    /// Aged by a trace.
+    /// Aged by replaying a trace, or the first part of the replayed one.
     Aged,
 }
 
@@ -311,60 +323,61 @@ pub enum Precondition {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayConfig {
-    /// When requests come.
+    /// How the arrival times of requests are determined.
     pub arrival: Arrival,
-    /// Requests in flight in closed loop (default 32).
+    /// Requests in flight in closed loop, that is with `arrival = "closed"` (default 32).
     pub queue_depth: Option<u32>,
-    /// Trace times are multiplied by this (default 1).
+    /// Factor by which the times of the trace are multiplied (default 1).
     pub time_scale: Option<f64>,
-    /// Stop after this many requests.
+    /// Number of requests after which the replay stops. Absent: the whole input.
     pub requests: Option<u64>,
-    /// How trace addresses meet the device.
+    /// How trace addresses are mapped to logical pages of the device.
     pub addresses: Addresses,
-    /// What a write-zeroes request is.
+    /// Whether a write-zeroes request is a trim or a write.
     pub zeroes: Zeroes,
-    /// Seed of everything random (default 1).
+    /// Seed of all random choices (default 1).
     pub seed: Option<u64>,
-    /// Cells of the block map of a timeline, which is recorded with at most as many; without, none is.
+    /// Largest number of cells in a timeline's block map; a timeline (counters and latencies in windows of time) is
+    /// recorded only if this is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeline_cells: Option<u32>,
 }
 
-/// Arrival disciplines by name.
+/// Ways to determine the arrival times of requests, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
-    /// `open` where the input has times, else `closed`.
+    /// `open` if the input has times, else `closed`.
     #[default]
     Auto,
-    /// At the trace's times.
+    /// Open loop: each request arrives at its time in the trace.
     Open,
-    /// A new request when one of `queue_depth` completes; trace times are ignored.
+    /// Closed loop: a new request arrives when one of `queue_depth` completes; trace times are ignored.
     Closed,
-    /// The next request comes its original gap after the completion of the one before.
+    /// Each request arrives its original gap (think time) after the completion of the request before it.
     Think,
 }
 
-/// How trace addresses meet the device, by name.
+/// How trace addresses are mapped to logical pages of the device, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// Exact if they fit and one device is used, else compact.
+    /// `exact` if the addresses fit the device and the trace concerns one device, else `compact`.
     #[default]
     Auto,
-    /// As they are; beyond the device is an error.
+    /// Addresses are used unchanged; an address beyond the end of the device is an error.
     Exact,
-    /// Only touched pages, numbered densely in order.
+    /// Only touched pages exist, numbered densely in the order of their addresses.
     Compact,
 }
 
-/// What a write-zeroes request is, by name.
+/// What a write-zeroes request does, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Zeroes {
-    /// A deallocation: no payload crosses the wire, and drives deallocate.
+    /// A trim: no payload crosses the interface, and drives deallocate the pages.
     #[default]
     Trim,
-    /// A write of zero pages.
+    /// A write of pages that contain zeros.
     Write,
 }

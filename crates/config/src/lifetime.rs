@@ -1,4 +1,5 @@
-//! Lifetime management: which schemes may be used, and the target they are chosen and writes are throttled for.
+//! Configuration of lifetime management: which schemes (deduplication, compression, ...) may run, and the target in
+//! years for which they are chosen and host writes are throttled.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,21 +11,23 @@ use wearwell::lifetime::{
 
 use super::Config;
 
-/// Lifetime management.
+/// Options of lifetime management: schemes that save flash writes, and throttling of host writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LifetimeConfig {
-    /// Which schemes may be used.
+    /// Which schemes may be used, and whether writes are throttled.
     pub schemes: LifetimeSchemes,
-    /// Take twice the stated energy for compression, with which the paper's break-even comes out; else as stated.
+    /// Whether compression costs twice the energy that the paper states. With twice the energy the model reproduces the
+    /// paper's break-even; false = as stated.
     pub fitted_energy: bool,
-    /// Read and compare before deduplicating.
+    /// Read the stored page and compare its bytes before deduplicating a write.
     pub verify_on_hit: bool,
-    /// Length of an epoch, seconds; with `best`, which has no clock, `epoch_writes` says it.
+    /// Length of an epoch, seconds; the schemes are chosen anew for each epoch. Not used with `best`, which has no
+    /// clock and uses `epoch_writes`.
     pub epoch_s: u32,
-    /// Length of an epoch with `best`, page writes of the host.
+    /// Length of an epoch with `schemes = "best"`, in page writes of the host.
     pub epoch_writes: u32,
-    /// Years that the device shall last from the first measured request on.
+    /// Years that the device shall last, counted from the first measured request.
     pub target_years: f64,
 }
 
@@ -41,24 +44,26 @@ impl Default for LifetimeConfig {
     }
 }
 
-/// Configurations of lifetime management by the paper's names (IL, table I).
+/// Configurations of lifetime management by the names of the paper on integrated lifetime management (IL, table I).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifetimeSchemes {
-    /// No management: the schemes of the design run always.
+    /// No lifetime management: all content schemes (deduplication, compression, ...) of the design always run.
     #[default]
     Always,
-    /// No scheme at all.
+    /// No content scheme and no throttling of host writes.
     Baseline,
-    /// Throttling of host writes.
+    /// Throttling of host writes, without schemes.
     Throttling,
-    /// Compression, always.
+    /// Compression always runs; no other scheme.
     Compression,
-    /// Deduplication, always.
+    /// Deduplication always runs; no other scheme.
     Dedup,
-    /// All of them, and recycling and delta encoding where a mixture has them, as the algorithm decides.
+    /// Throttling, deduplication and compression, as the paper's algorithm decides for each epoch; also recycling and
+    /// delta encoding on a design composed of parts that has them.
     Integrated,
-    /// Of the schemes that the design has those that save writes and energy; no target, no throttling, no times needed.
+    /// Of the design's schemes, those that save both writes and energy; no lifetime target and no throttling, and the
+    /// input needs no times.
     Best,
 }
 
@@ -74,17 +79,19 @@ impl LifetimeConfig {
         }
     }
 
-    /// What things cost in energy.
+    /// Returns the energy that each operation costs.
     pub fn energy(&self) -> EnergyModel {
         if self.fitted_energy { EnergyModel::FITTED } else { EnergyModel::STATED }
     }
 
-    /// Whether a target is to be met by throttling, for which time has to stretch.
+    /// Whether host writes are throttled to meet a target, which requires an arrival mode in which delays shift later
+    /// requests.
     pub(super) fn throttles(&self) -> bool {
         matches!(self.schemes, LifetimeSchemes::Throttling | LifetimeSchemes::Integrated)
     }
 
-    /// What is managed on a device with this content; `None` without management.
+    /// Returns the options of lifetime management on a device with these content mechanisms; `None` if nothing is
+    /// managed.
     fn options(&self, content: &ContentParts) -> Option<LifetimeOptions> {
         let (schemes, energy) = (ContentSchemes::of(content), self.energy());
         if self.schemes == LifetimeSchemes::Best {
@@ -104,7 +111,8 @@ impl LifetimeConfig {
         }
     }
 
-    /// The parts that the schemes need: deduplication, and compression.
+    /// Returns the content mechanisms that the schemes need: the options of deduplication (`None` if unused), and
+    /// whether compression is needed.
     pub(super) fn stages(&self) -> (Option<DedupOptions>, bool) {
         let kinds = self.configuration().map(|configuration| {
             let options = LifetimeOptions::of(configuration, &self.energy());
@@ -117,9 +125,9 @@ impl LifetimeConfig {
 }
 
 impl Config {
-    /// What lifetime management does on a design with this content; `None` if nothing. Throttling needs no scheme. The algorithm
-    /// switches the schemes of `integrated` and `wearwell`, and of designs whose content `parts.content` says: a paper's design stays
-    /// the paper's.
+    /// Returns the options of lifetime management of `design` with these content mechanisms; `None` if nothing is
+    /// managed. Throttling needs no scheme. The algorithm switches schemes only on `integrated` and `wearwell` and on
+    /// designs with `parts.content` set, because a design of another paper stays as that paper describes it.
     pub fn managed(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
         let options = self.lifetime.options(content)?;
         let is_chosen = self.parts.content.is_some() || matches!(design, "integrated" | "wearwell");

@@ -1,9 +1,9 @@
-//! Sections of the configuration that describe maps and page validity on flash.
+//! Configuration sections about maps and page validity on flash.
 //!
-//! A design brings its own parts; what a section says replaces one of them, so that every variant of the comparison in
-//! `GeckoFTL` (its Figure 14, and garbage collection of metadata switched on and off) is a configuration and no design. The
-//! sections concern designs with a map on flash: `dftl`, `lazyftl`, `u-ftl`, `ib-ftl`, `geckoftl` and `wearwell`. Which
-//! parts go together is the engine's business: its refusal is passed on as it is.
+//! A design has parts of its own, and a section replaces one of them. So every variant that the `GeckoFTL` paper
+//! compares (Figure 14, and garbage collection of metadata switched on and off) is a configuration and not a design of
+//! its own. The sections concern designs whose map is on flash: `dftl`, `lazyftl`, `u-ftl`, `ib-ftl`, `geckoftl` and
+//! `wearwell`. The engine decides which parts can be combined, and its refusal is passed on unchanged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,80 +18,80 @@ use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
 use super::{Config, RemapConfig, Resolved};
 
-/// Cached entries where nothing is said: this share of the logical pages.
+/// Logical pages per entry of the map cache, if the configuration sets no number of entries.
 const CACHED_SHARE: u32 = 32;
 
-/// The map on flash; what is absent is the design's own.
+/// Options of a map on flash; an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MappingConfig {
-    /// Entries of the cache. Absent: 1/32 of the logical pages.
+    /// Entries of the map cache in RAM. Absent: 1/32 of the logical pages.
     pub cache_entries: Option<u32>,
-    /// When the page that a write replaces is called invalid.
+    /// When the flash page that a write replaces is invalidated.
     pub identification: Option<IdentificationName>,
-    /// Share of the cache that may be dirty; 1 = all.
+    /// Share of the map cache that may be dirty; 1 = all of it.
     pub dirty_share: Option<f64>,
-    /// Write dirty entries that were not changed for long.
+    /// Checkpoints: write dirty map entries that have not changed for long, which bounds what recovery reads.
     pub checkpoints: Option<bool>,
-    /// How the places of translation pages are known.
+    /// Where the directory is kept that locates translation pages.
     pub directory: Option<DirectoryName>,
-    /// Inner nodes of a tree in RAM. Absent: all.
+    /// Number of inner nodes of the directory tree that are cached in RAM. Absent: all.
     pub cached_nodes: Option<u32>,
 }
 
-/// When the page that a write replaces is called invalid, by name.
+/// When the flash page that a write replaces is invalidated, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdentificationName {
-    /// At once.
+    /// The replaced flash page is invalidated at once, during the write.
     OnUpdate,
-    /// When the translation page is written.
+    /// The replaced flash page is invalidated later, when the translation page with its map entry is written.
     AtSynchronisation,
 }
 
-/// How the places of translation pages are known, by name.
+/// Where the directory is kept that locates translation pages, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectoryName {
-    /// A table in RAM.
+    /// The directory is a table in RAM.
     Ram,
-    /// A tree on flash with its root in RAM.
+    /// The directory is a tree on flash, with its root in RAM.
     Tree,
 }
 
-/// Page validity; what is absent is the design's own.
+/// Options of page validity (which pages of each block are valid); an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ValidityConfig {
-    /// Where it is kept, and how.
+    /// The kind of store that records which pages are valid.
     pub kind: Option<ValidityName>,
-    /// For `bitmap`: one write takes all reports that wait for its page.
+    /// For `bitmap`: one write of a bitmap page applies all pending changes of that page, instead of one change.
     pub batch: bool,
 }
 
-/// Stores of page validity by name.
+/// Stores of page validity, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValidityName {
-    /// A bitmap in RAM.
+    /// A bitmap of valid pages in RAM.
     Ram,
-    /// A bitmap on flash.
+    /// A bitmap of valid pages on flash.
     Bitmap,
-    /// A log of invalid pages on flash.
+    /// A log on flash of the pages that became invalid.
     Log,
-    /// Logarithmic Gecko.
+    /// Logarithmic Gecko, an LSM-tree-like structure on flash.
     Gecko,
 }
 
-/// Logarithmic Gecko.
+/// Options of Logarithmic Gecko, a page-validity store on flash.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeckoConfig {
-    /// Size ratio of levels (T).
+    /// Size ratio of successive levels (the paper's T).
     pub size_ratio: u32,
-    /// Parts of a block's bitmap (S). Absent: parts of 32 pages.
+    /// Number of entries into which a block's bitmap is divided (the paper's S). Absent: each entry covers 32 pages.
     pub parts: Option<u32>,
-    /// When runs are merged.
+    /// How sorted runs of Logarithmic Gecko are merged.
     pub merge: MergeName,
 }
 
@@ -101,48 +101,49 @@ impl Default for GeckoConfig {
     }
 }
 
-/// When runs are merged, by name.
+/// How sorted runs of Logarithmic Gecko are merged, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergeName {
-    /// All runs that a flush will affect, at once.
+    /// All runs that a flush affects are merged at once.
     #[default]
     MultiWay,
-    /// Two at a time.
+    /// Runs are merged two at a time.
     Pairwise,
 }
 
-/// Loss of power; what is absent is the design's own.
+/// Options of recovery from a loss of power; an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecoveryConfig {
-    /// What makes the map survive.
+    /// What makes a map on flash survive a loss of power.
     pub by: Option<RecoveryName>,
-    /// What is read of each block where a map in RAM is rebuilt from flash.
+    /// What recovery reads of each block when it rebuilds a map in RAM from flash.
     pub blocks: SurveyName,
-    /// Power is lost behind the last request, and the recovery is executed and reported.
+    /// Cut the power after the last request, run the recovery, and report it.
     pub after_run: bool,
-    /// Power is lost behind so many measured requests, the recovery is executed and reported, and the run goes on. All
-    /// counters go on, so that what the recovery and the corrections after it cost is part of the run.
+    /// Number of measured requests after which the power is cut. Recovery is then run and reported, and the replay
+    /// continues. No counter is reset, so that the cost of the recovery and of later corrections is part of the run.
     pub after_requests: Option<u64>,
 }
 
 impl RecoveryConfig {
-    /// Whether a recovery is executed at all.
+    /// Whether the run includes a recovery from a loss of power.
     pub fn is_executed(&self) -> bool {
         self.after_run || self.after_requests.is_some()
     }
 }
 
-/// What makes a map on flash survive loss of power, by name.
+/// What makes a map on flash survive a loss of power, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryName {
-    /// A battery writes what is only in RAM.
+    /// A battery lasts long enough to write to flash what is only in RAM.
     Battery,
-    /// The newest pages are read backwards.
+    /// Recovery reads the newest data pages backwards to find the map entries that changed last.
     Backward,
-    /// The same, and what is found is written before the device works again.
+    /// Recovery reads the newest data pages backwards to find the map entries that changed last, and writes these
+    /// entries to flash before the device works again.
     BackwardSynchronising,
 }
 
@@ -150,15 +151,16 @@ pub enum RecoveryName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SurveyName {
-    /// The spare area of every page.
+    /// Recovery reads the spare area of every page.
     #[default]
     OobScan,
-    /// Head and tail pages of blocks, which are programmed for it.
+    /// Recovery reads the head page of every block, the tail pages of full blocks, and the spare areas of all pages in
+    /// other blocks. Head and tail pages are programmed for this purpose.
     HeadTail,
 }
 
 impl SurveyName {
-    /// The part of a design with this name.
+    /// Returns the part of a design to which this name refers.
     pub fn part(self) -> BlockSurvey {
         match self {
             Self::OobScan => BlockSurvey::OobScan,
@@ -167,18 +169,19 @@ impl SurveyName {
     }
 }
 
-/// What happens to blocks of metadata, by name.
+/// How GC treats blocks of metadata (map and page validity on flash), by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetadataName {
-    /// They are victims like any other.
+    /// Metadata blocks are victims like any other block.
     Greedy,
-    /// They are left alone until they are empty.
+    /// Metadata blocks are not collected until all their pages are invalid.
     WhenEmpty,
 }
 
 impl GeckoConfig {
-    /// The part for a device.
+    /// Returns the options of Logarithmic Gecko for a device; without a configured number of parts, the number depends
+    /// on its block size.
     pub fn options(&self, geometry: &Geometry) -> GeckoOptions {
         let merge = match self.merge {
             MergeName::MultiWay => MergeMode::MultiWay,
@@ -199,7 +202,7 @@ impl ValidityConfig {
         }
     }
 
-    /// The store of that name.
+    /// Returns the store of page validity called `name`.
     pub(super) fn part_of(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
         match name {
             ValidityName::Ram => ValidityPart::Ram,
@@ -232,22 +235,23 @@ impl MappingConfig {
     }
 }
 
-/// Entries of the content index per exported page on the design wearwell: a sixteenth of a page map's RAM.
+/// Entries of the content index per exported page on the design wearwell. At this share the index takes a sixteenth of
+/// a page map's RAM.
 const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
 
 impl Config {
-    /// Entries of the cache of a map on flash.
+    /// Returns the number of entries of the map cache of a map on flash.
     pub(super) fn cache_entries(&self, resolved: &Resolved) -> u32 {
         self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(1))
     }
 
-    /// Inner nodes of a tree in RAM.
+    /// Returns how many inner nodes of the directory tree are cached in RAM.
     pub(super) fn cached_nodes(&self, resolved: &Resolved) -> u32 {
         self.mapping.cached_nodes.unwrap_or_else(|| inner_nodes(resolved))
     }
 
-    /// The parts of a design whose subject is metadata, with what the configuration says in their place; `None` for any
-    /// other name.
+    /// Returns the parts of a design whose subject is metadata (`dftl`, `geckoftl`, ...), with those that the
+    /// configuration replaces; `None` for any other name.
     pub fn metadata_parts(&self, design: &str, resolved: &Resolved) -> Option<Parts> {
         let gc = resolved.gc;
         let cache_entries = self.cache_entries(resolved);
@@ -279,7 +283,8 @@ impl Config {
         Some(parts)
     }
 
-    /// The composed design: every mechanism as its section says, and a content index of a part of the drive.
+    /// Returns the parts of the composed design `wearwell`: every mechanism as its section says, and a content index
+    /// that covers a part of the drive.
     fn wearwell_parts(
         &self,
         gc: GcOptions,
@@ -299,7 +304,8 @@ impl Config {
         design::wearwell(gc, options)
     }
 
-    /// Garbage collection of metadata: the design's own, or what the configuration says.
+    /// Returns `own` with the treatment of metadata blocks that the configuration sets; without a setting it stays the
+    /// design's own.
     pub fn metadata_gc(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
         let metadata = match (self.gc.metadata, own.metadata) {
@@ -315,16 +321,17 @@ impl Config {
     }
 }
 
-/// Inner nodes of a tree over all translation pages: a node and a translation page hold equally many addresses.
+/// Returns the number of inner nodes of a tree over all translation pages. A node holds as many addresses as a
+/// translation page.
 fn inner_nodes(resolved: &Resolved) -> u32 {
     let addresses = resolved.geometry.page_bytes / 4;
     resolved.logical_pages.div_ceil(addresses).div_ceil(addresses)
 }
 
-/// The DFTL design.
+/// Options of the DFTL design.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DftlConfig {
-    /// Entries of the cached mapping table. Absent: `mapping.cache_entries`.
+    /// Entries of the cached mapping table. Absent: as many as `mapping.cache_entries`.
     pub cache_entries: Option<u32>,
 }

@@ -1,9 +1,9 @@
-//! The parts of a design, exchanged one by one: `[parts]`.
+//! The `[parts]` section: exchanges single parts of a design (content mechanisms, map, page validity, recovery).
 //!
-//! A named design is a default of this section ([`Config::file_of`] prints it), and what the section says takes the place of
-//! the design's own part. Options of a part stay in the section of its mechanism (`[recycle]`, `[remap]`, `[delta]`, `[mapping]`,
-//! `[gecko]`). Which parts go together is the engine's business: its refusal is passed on as it is, and `docs/composition.md`
-//! lists all mixtures of content, map and page validity.
+//! A named design is a set of defaults for this section ([`Config::file_of`] prints it); a part named here replaces the
+//! design's own. Options of a part stay in the section of its mechanism (`[recycle]`, `[remap]`, `[delta]`,
+//! `[mapping]`, `[gecko]`). The engine decides which parts can be combined, and its refusal is passed on unchanged.
+//! `docs/composition.md` lists all mixtures of content, map and page validity.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,49 +16,50 @@ use wearwell::validity::ValidityPart;
 
 use super::{Config, ConfigError, MetadataName, Resolved, ReverseMapName, ValidityName};
 
-/// Parts by name; what is absent is the design's own.
+/// Parts of a design by name; an absent part is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartsConfig {
-    /// Content mechanisms, all of them: a list, or names joined by commas or plus signs; `none` for no mechanism.
+    /// All content mechanisms of the design: a list, or names joined by commas or plus signs; `none` for no mechanism.
     pub content: Option<ContentList>,
-    /// How the L2P table is kept.
+    /// How the L2P table is stored.
     pub map: Option<MapName>,
-    /// Page validity; all but `ram` need a map on flash.
+    /// Where page validity is stored; all stores but `ram` need a map on flash.
     pub validity: Option<ValidityName>,
-    /// Who refers to a shared page. Absent: the design's own; `ideal` where the design shares nothing.
+    /// Reverse map: how the logical pages that share a flash page are recorded. Absent: the design's own, or `ideal` if
+    /// the design shares no pages.
     pub reverse_map: Option<ReverseMapName>,
-    /// What keeps acknowledged data over a loss of power. Absent: the design's own; where content, map or reverse map are
-    /// exchanged, what serves such parts in the papers, else `battery`.
+    /// What preserves acknowledged data over a loss of power. Absent: the design's own way; if content, map or reverse
+    /// map are exchanged, the way that the papers use for such parts, else `battery`.
     pub survives: Option<SurvivalName>,
 }
 
-/// Content mechanisms by name.
+/// Content mechanisms (ways to save flash writes by looking at content) by name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContentName {
-    /// Dead pages whose content is written again become valid again (LX).
+    /// A dead page becomes valid again if its content is written again (recyclable-SSD paper, LX).
     Recycle,
-    /// Pages are shared by remap commands of the host (RM).
+    /// The host's remap commands let several logical pages share a flash page (Remap-SSD, RM).
     Remap,
-    /// Pages are shared by remap commands, and by writes of equal content (RM, IL).
+    /// Logical pages share a flash page by remap commands, and by writes of equal content (papers RM and IL).
     Dedup,
-    /// Overwrites are stored as differences (DF).
+    /// An overwrite is stored as its difference from the earlier version (Delta-FTL, DF).
     Delta,
-    /// Pages are compressed in chunks (IL).
+    /// Pages are compressed together in chunks (integrated lifetime management, IL).
     Compress,
 }
 
 impl ContentName {
-    /// All of them, in the order in which lists name them.
+    /// All content mechanisms, in the order in which lists name them.
     pub const ALL: [Self; 5] = [Self::Recycle, Self::Remap, Self::Dedup, Self::Delta, Self::Compress];
 
-    /// The mechanism of this name.
+    /// Returns the content mechanism called `name`, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// The name in files and settings.
+    /// Returns the name that configuration files and settings use.
     pub fn name(self) -> &'static str {
         match self {
             Self::Recycle => "recycle",
@@ -70,13 +71,13 @@ impl ContentName {
     }
 }
 
-/// Content mechanisms, each once, in the order of [`ContentName::ALL`].
+/// A set of content mechanisms: each at most once, in the order of [`ContentName::ALL`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenList", into = "Vec<ContentName>")]
 #[schemars(with = "Vec<ContentName>")]
 pub struct ContentList(Vec<ContentName>);
 
-/// A list as files and settings write it.
+/// A list of content mechanisms as configuration files (a list) and settings (one text) write it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenList {
@@ -111,7 +112,7 @@ impl From<ContentList> for Vec<ContentName> {
 }
 
 impl ContentList {
-    /// These mechanisms.
+    /// Creates the list of these mechanisms, sorted and without repetitions.
     pub fn of(names: &[ContentName]) -> Self {
         let mut names = names.to_vec();
         names.sort_unstable();
@@ -119,41 +120,43 @@ impl ContentList {
         Self(names)
     }
 
-    /// Whether a mechanism is among them.
+    /// Whether the list contains the mechanism `name`.
     pub fn has(&self, name: ContentName) -> bool {
         self.0.contains(&name)
     }
 }
 
-/// L2P tables by name.
+/// Kinds of L2P tables by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MapName {
-    /// All of it in RAM.
+    /// The whole L2P table in RAM.
     Flat,
-    /// On flash with a cache; the page that a write replaces is called invalid at once (DFTL).
+    /// L2P table on flash with a cache in RAM; the flash page that a write replaces is invalidated at once (DFTL).
     Cached,
-    /// The same, but it is called invalid when the translation page is written; with checkpoints (`GeckoFTL`).
+    /// L2P table on flash with a cache in RAM; the flash page that a write replaces is invalidated only when the
+    /// translation page is written. Takes checkpoints (`GeckoFTL`).
     Lazy,
 }
 
-/// What keeps data over a loss of power, by name.
+/// What preserves acknowledged data over a loss of power, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SurvivalName {
-    /// The spare areas of all pages; trims are not durable.
+    /// Recovery reads the spare areas of all pages; trims are not durable.
     OobScan,
-    /// A battery keeps the RAM.
+    /// A battery keeps the contents of RAM.
     Battery,
-    /// A battery lasts long enough to write what is only in RAM to flash.
+    /// A battery lasts long enough to write to flash what is only in RAM.
     BatteryFlush,
-    /// The newest pages are read backwards.
+    /// Recovery reads the newest data pages backwards to find the map entries that changed last.
     Backward,
-    /// The same, and what is found is written before the device works again.
+    /// Recovery reads the newest data pages backwards to find the map entries that changed last, and writes these
+    /// entries to flash before the device works again.
     BackwardSynchronising,
-    /// The spare areas, and the entries of the reverse map.
+    /// Recovery reads the spare areas of all pages, and the entries of the reverse map in NVRAM.
     NvramEntries,
-    /// A copy of the map in NVRAM, 8 bytes per logical page.
+    /// A copy of the map is kept in NVRAM, 8 bytes per logical page.
     NvramMap,
 }
 
@@ -184,7 +187,7 @@ impl SurvivalName {
 }
 
 impl PartsConfig {
-    /// What it says, as settings; empty if it says nothing.
+    /// Returns the parts that are set as settings (`parts.key=value`, joined by blanks); empty if none is set.
     pub fn settings(&self) -> String {
         let written = toml::Table::try_from(self).expect("names are plain data");
         let plain = |value: &toml::Value| match value {
@@ -200,7 +203,7 @@ impl PartsConfig {
 }
 
 impl Config {
-    /// The same part said twice, in `[parts]` and in the section of the mechanism.
+    /// Refuses a configuration that chooses one part twice, in `[parts]` and in the section of the mechanism.
     pub(super) fn require_one_choice(&self) -> Result<(), ConfigError> {
         let parts = &self.parts;
         let said_twice = [
@@ -221,7 +224,7 @@ impl Config {
         }
     }
 
-    /// What `[parts]` says, in the place of a design's own parts.
+    /// Replaces the design's own parts by those that `[parts]` sets.
     pub(super) fn exchange_parts(&self, parts: &mut Parts, resolved: &Resolved) {
         let asked = &self.parts;
         if let Some(list) = &asked.content {
@@ -283,8 +286,8 @@ impl Config {
         }
     }
 
-    /// What tells a run with these settings, joined by blanks, from others: a design with other parts is another design, also
-    /// where there is only one.
+    /// Returns the label that distinguishes a run with these settings (joined by blanks) from others. It includes the
+    /// settings of `[parts]`, because a design with other parts is another design even in a run of one design.
     pub fn variant(&self, settings: &str) -> String {
         if settings.contains("parts.") {
             return settings.to_owned();
@@ -292,10 +295,10 @@ impl Config {
         [&self.parts.settings(), settings].join(" ").trim().to_owned()
     }
 
-    /// All parts that a design has under this configuration, its own and those in their place.
+    /// Returns all parts that a design has under this configuration: its own, and those that replace them.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] where a part is chosen twice, or the device cannot be.
+    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] if a part is chosen twice, or if the device is impossible.
     ///
     /// # Panics
     /// Never: the parts of a design have names.
@@ -306,8 +309,8 @@ impl Config {
         Ok(parts.try_into().expect("parts have the names of the section"))
     }
 
-    /// A named design as a configuration file: its parts, and the options in which they differ from the default of the
-    /// section. A run of it on `page-map` is a run of the design.
+    /// Returns a named design as the text of a configuration file: its parts, and those options of the parts that
+    /// differ from the defaults of their sections. A run of `page-map` with this file is a run of the design.
     ///
     /// # Errors
     /// [`ConfigError::UnknownName`].
@@ -324,10 +327,10 @@ impl Config {
     }
 }
 
-/// So large a drive that nothing is at its least.
+/// Footprint in 4 KiB pages of a drive so large that no option is at its minimum value.
 const LARGE_DRIVE_PAGES: u64 = 1 << 24;
 
-/// A name as a file writes it.
+/// Returns a name as a TOML value of a configuration file.
 fn name_of(name: impl Serialize) -> toml::Value {
     toml::Value::try_from(name).expect("a name is a string")
 }
@@ -355,7 +358,7 @@ fn reverse_map_name(part: ReverseMapPart) -> ReverseMapName {
     }
 }
 
-/// The parts as sections of a file.
+/// Returns the parts of a design as the TOML sections of a configuration file.
 fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     let mut file = toml::Table::new();
     let mut set = |section: &str, key: &str, value: toml::Value| {

@@ -1,4 +1,4 @@
-//! Reading a configuration: a file, then single settings, and what is said about a mistake.
+//! Parses a configuration from a file and single settings, and words the errors.
 
 use std::path::{Path, PathBuf};
 
@@ -8,44 +8,44 @@ use super::Config;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A file that cannot be read.
+    /// A configuration file that cannot be read.
     #[error("{}: {source}", file.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
-    /// Syntax, unknown key or value of the wrong kind.
+    /// A syntax error, an unknown key, or a value of the wrong type.
     #[error("{place}: {message}")]
     Toml {
-        /// File and line, or the setting.
+        /// File and line of the error, or the setting.
         place: String,
-        /// What is wrong and what would be right.
+        /// What is wrong, and which names are valid.
         message: String,
     },
-    /// A name that nothing has.
+    /// A name (of a design, device, ...) that does not exist.
     #[error("unknown {what} `{name}`{suggestion}; one of {known}")]
     UnknownName {
-        /// Kind of name.
+        /// Kind of name that is expected, such as `design`.
         what: &'static str,
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// The nearest one, as a question.
+        /// The most similar valid name, worded as a question; empty if none is similar.
         suggestion: String,
-        /// All of them.
+        /// All valid names, separated by commas.
         known: String,
     },
-    /// Values that contradict each other or a bound.
+    /// A value out of its range, or values that contradict each other.
     #[error("{0}")]
     Value(String),
-    /// An impossible layout.
+    /// A layout of the flash that is impossible.
     #[error(transparent)]
     Geometry(#[from] wearwell::nand::GeometryError),
 }
 
 impl ConfigError {
-    /// An unknown name with its nearest neighbour among `known`.
+    /// Creates the error for an unknown name, with the most similar one of `known` as a suggestion.
     pub fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         Self::UnknownName {
@@ -58,10 +58,10 @@ impl ConfigError {
 }
 
 impl Config {
-    /// Builds a configuration from an optional file and settings `key=value`.
+    /// Builds a configuration from an optional file and settings of the form `key=value`.
     ///
     /// # Errors
-    /// [`ConfigError::Unreadable`]; those of [`Self::from_parts`].
+    /// [`ConfigError::Unreadable`], and the errors of [`Self::from_parts`].
     pub fn read(file: Option<&Path>, settings: &[String]) -> Result<Self, ConfigError> {
         let Some(path) = file else { return Self::from_parts(None, settings) };
         let text = std::fs::read_to_string(path);
@@ -69,7 +69,7 @@ impl Config {
         Self::from_parts(Some((&path.display().to_string(), &text)), settings)
     }
 
-    /// Builds a configuration from an optional file (its name and text) and settings `key=value`.
+    /// Builds a configuration from an optional file (its name and text) and settings of the form `key=value`.
     ///
     /// # Errors
     /// [`ConfigError::Toml`] with file and line, or with the setting.
@@ -85,7 +85,7 @@ impl Config {
         table.try_into().map_err(|error| toml_error(place(), &error))
     }
 
-    /// Renders the configuration as TOML, defaults included where they have a value.
+    /// Returns the configuration as TOML text, with default values; options without a value are left out.
     ///
     /// # Panics
     /// Never: every configuration has a TOML form.
@@ -94,8 +94,8 @@ impl Config {
     }
 }
 
-/// `" (did you mean `x`?)"`, or nothing if no name is near. One letter wrong, missing or exchanged is always near; of
-/// longer words common beginnings count.
+/// Returns `(did you mean "x"?)` for the most similar known name, or an empty text if none is similar. A name with
+/// one letter wrong, missing or exchanged always counts as similar; otherwise similarity weighs common beginnings.
 fn suggestion(name: &str, known: &[&str]) -> String {
     let similarity = |near: &str| match strsim::damerau_levenshtein(name, near) {
         0 | 1 => 1.0,
@@ -108,7 +108,7 @@ fn suggestion(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// Parses a file on its own first, so that an error has a line.
+/// Parses the configuration file, first without settings, so that an error has a line number.
 fn read_file(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     let line_of = |error: &toml::de::Error| {
         let line =
@@ -119,7 +119,7 @@ fn read_file(name: &str, text: &str) -> Result<toml::Table, ConfigError> {
     toml::from_str(text).map_err(|error| toml_error(line_of(&error), &error))
 }
 
-/// Sets one dotted key; a value that is no TOML literal is a string.
+/// Sets one key of the form `section.key`; a value that is no TOML literal becomes a string.
 fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     let refuse = |message: &str| ConfigError::Toml {
         place: format!("setting `{setting}`"),
@@ -139,7 +139,7 @@ fn apply(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A value as TOML would read it. Words are strings, also those that TOML takes for numbers (`inf`, `nan`).
+/// Parses a value as TOML. A word is a string, even if TOML takes it for a number (`inf`, `nan`).
 fn literal(text: &str) -> toml::Value {
     let is_word =
         text.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && text != "true" && text != "false";
@@ -152,7 +152,7 @@ fn literal(text: &str) -> toml::Value {
     }
 }
 
-/// Adds the nearest valid name to an "unknown field" or "unknown variant" message.
+/// Converts a TOML error; an "unknown field" or "unknown variant" message gets the most similar valid name.
 fn toml_error(place: String, error: &toml::de::Error) -> ConfigError {
     let message = error.message().to_owned();
     let mut quoted = message.split('`').skip(1).step_by(2);

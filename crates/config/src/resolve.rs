@@ -1,4 +1,5 @@
-//! From what was asked to what a run uses: geometry, capacity, thresholds, the parts of a design.
+//! Computes what a run uses from what the configuration requests: geometry, capacity, thresholds, and the parts of a
+//! design.
 
 use wearwell::address::BlockId;
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
@@ -14,43 +15,43 @@ use super::{
 };
 use crate::TIMELINE_CELLS_MAX;
 
-/// A device as a run uses it.
+/// A device as a run uses it, with every absent value filled in.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Resolved {
-    /// Name of the preset it came from.
+    /// Name of the preset that the device is based on.
     pub preset: String,
-    /// Layout.
+    /// Layout of the flash.
     pub geometry: Geometry,
-    /// Timing.
+    /// Times of flash operations and of the channel.
     pub timing: FlashTiming,
-    /// Rated cycles.
+    /// Rated program/erase cycles of a block.
     pub endurance_cycles: u32,
-    /// Exported pages.
+    /// Number of exported pages.
     pub logical_pages: u32,
-    /// Blocks of each plane beside the exported pages and the over-provisioning: what GC keeps free, and what of the open
-    /// blocks is not written.
+    /// Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free, and the
+    /// unwritten part of the open blocks. May be a fraction.
     pub reserve_blocks: f64,
-    /// GC, with thresholds in blocks.
+    /// Options of GC, with its thresholds in blocks.
     pub gc: GcOptions,
 }
 
 impl Resolved {
-    /// Physical pages without the reserve: exported ones and over-provisioning.
+    /// Returns the number of physical pages without the reserve, that is the exported pages and the over-provisioning.
     pub fn shared_pages(&self) -> u64 {
         self.geometry.pages() - reserve_pages(&self.geometry, self.reserve_blocks)
     }
 }
 
-/// The device that is made to fit the workload.
+/// Name of the preset whose device is sized to the workload.
 pub(super) const AUTO: &str = "auto";
 
 impl Config {
-    /// Seed of the run.
+    /// Returns the seed of all random choices of the run (default 1).
     pub fn seed(&self) -> u64 {
         self.replay.seed.unwrap_or(1)
     }
 
-    /// Blocks that are bad from the factory, drawn by the seed.
+    /// Returns the blocks that are bad from the factory; the seed decides which.
     pub fn factory_bad(&self, geometry: &Geometry) -> Vec<BlockId> {
         let share = self.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
         let threshold = (share * u64::MAX as f64) as u64;
@@ -59,17 +60,18 @@ impl Config {
         (0..geometry.blocks()).filter(is_bad).map(BlockId).collect()
     }
 
-    /// Where successive writes go.
+    /// Returns the order in which successive writes are spread over channels, dies and planes.
     pub fn striping_name(&self) -> StripingName {
         let default =
             if self.timing.multi_plane { StripingName::PlaneFirst } else { StripingName::ChannelFirst };
         self.device.striping.unwrap_or(default)
     }
 
-    /// Works out geometry, capacity and thresholds for a workload that touches `footprint_pages` (4 KiB).
+    /// Computes geometry, capacity and thresholds for a workload that touches `footprint_pages` different pages of 4
+    /// KiB.
     ///
     /// # Errors
-    /// Unknown preset, impossible geometry, capacity out of range.
+    /// Unknown preset, impossible geometry, a value out of range, or settings that contradict each other.
     pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
         self.require_ranges()?;
         self.require_what_lifetime_needs()?;
@@ -114,7 +116,7 @@ impl Config {
         })
     }
 
-    /// Numbers that no other check refuses, each with its bounds.
+    /// Refuses values out of their range, for numbers that no other check covers.
     fn require_ranges(&self) -> Result<(), ConfigError> {
         const LONGEST_US: f64 = 1e9;
         let (device, timing) = (&self.device, &self.timing);
@@ -191,7 +193,8 @@ impl Config {
         Ok(())
     }
 
-    /// Management that could not do what it is there for is refused: throttling where time does not stretch.
+    /// Refuses lifetime management that throttles without a timing engine or with an arrival mode in which delays do
+    /// not shift later requests.
     fn require_what_lifetime_needs(&self) -> Result<(), ConfigError> {
         if !self.lifetime.throttles() {
             return Ok(());
@@ -260,7 +263,8 @@ impl Config {
         })
     }
 
-    /// Free blocks of a pool at which GC runs: as set by hand, or a share of the pool.
+    /// Returns the number of free blocks of a pool at or below which GC runs: the configured number, or a share of the
+    /// pool.
     fn low_blocks(&self, pool_blocks: u32, share: f64) -> u32 {
         let of_share = (f64::from(pool_blocks) * share) as u32;
         match (self.gc.low_blocks, self.gc.free_share) {
@@ -273,8 +277,8 @@ impl Config {
         self.gc.free_share.unwrap_or(device.gc_free_share)
     }
 
-    /// The geometry with as many blocks per plane as give `footprint / fit` exported pages, and how many of them are the
-    /// reserve.
+    /// Returns the geometry with enough blocks per plane to export `footprint / fit` pages, and how many of these
+    /// blocks are the reserve.
     fn fitted(&self, geometry: &Geometry, fitting: &Fitting) -> Result<(Geometry, f64), ConfigError> {
         let Fitting { footprint_pages, fit, exported, gc_free_share } = *fitting;
         if !(fit > 0.0 && fit <= 1.0) {
@@ -287,20 +291,20 @@ impl Config {
             Some(reserve) => reserve,
             None => self.reserve_blocks(per_plane, exported, gc_free_share),
         };
-        // On a tiny device a share of the blocks is not enough: each pool needs a free block, a block for copies, six for
-        // maps and page validity on flash, and one whose pages can die.
+        // On a tiny device a share of the blocks is not enough. Each pool needs a free block, a block for GC copies,
+        // six for maps and page validity on flash, and one whose pages can become invalid.
         let least_for_gc = ((9.0 - reserve).max(0.0) / (1.0 - exported)).ceil().max(48.0);
         let blocks_per_plane = (per_plane.max(least_for_gc) + reserve).ceil() as u32;
         Ok((Geometry { blocks_per_plane, ..geometry.clone() }.checked()?, reserve))
     }
 
-    /// What keeps the spare space of a pool what its label says: the blocks that GC keeps free while it rests, and what of the
-    /// open blocks is not written. Where the spare space is a few blocks, so many more that maps and page validity on flash
-    /// find room.
+    /// Returns the reserve blocks of a pool, which keep its over-provisioning at the nominal value: the blocks that GC
+    /// keeps free, and the unwritten part of the open blocks. If the spare space is only a few blocks, the reserve
+    /// grows so that maps and page validity on flash fit too.
     fn reserve_blocks(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
         let for_metadata = 9.0 - per_plane * (1.0 - exported);
         let mut reserve = 0.0;
-        // The threshold may be a share of all blocks, the reserve among them.
+        // The threshold may be a share of all blocks, including the reserve, so the reserve is computed iteratively.
         for _ in 0..8 {
             let low = self.low_blocks((per_plane + reserve).ceil() as u32, gc_free_share);
             reserve = blocks_kept(low).max(for_metadata);
@@ -308,10 +312,10 @@ impl Config {
         reserve
     }
 
-    /// The parts of the design of that name, with what `[parts]` says in their place.
+    /// Returns the parts of the design called `design`, with those that `[parts]` replaces.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] where a part is chosen twice.
+    /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] if a part is chosen twice.
     pub fn parts(&self, design: &str, resolved: &Resolved) -> Result<Parts, ConfigError> {
         self.require_one_choice()?;
         let gc = resolved.gc;
@@ -359,8 +363,8 @@ impl Config {
         RecycleDesign { options, verify_on_hit: config.verify_on_hit }
     }
 
-    /// The write buffer that the configuration names; none if it names none. A live device asks for this one: it completes
-    /// parts of pages itself.
+    /// Returns the write buffer that the configuration explicitly sets; 0 pages if it sets none. Used by a live device,
+    /// which has no default buffer because it completes partial pages itself.
     pub fn named_buffer(&self) -> BufferOptions {
         let policy = match self.buffer.policy {
             BufferOrder::Fifo => BufferPolicy::Fifo,
@@ -369,14 +373,15 @@ impl Config {
         BufferOptions { pages: self.buffer.pages.unwrap_or(0), policy }
     }
 
-    /// The write buffer of a replay on a device of this layout.
+    /// Returns the write buffer of a replay on a device of this layout: the configured one, or the default for the page
+    /// size.
     pub fn buffer(&self, geometry: &Geometry) -> BufferOptions {
         let joins_small_writes = u64::from(geometry.page_bytes) > PAGE_BYTES;
         let default = if joins_small_writes { BUFFER_PAGES_PER_PLANE * geometry.planes() } else { 0 };
         BufferOptions { pages: self.buffer.pages.unwrap_or(default), ..self.named_buffer() }
     }
 
-    /// Whether there is a write buffer, as far as this can be told without the input.
+    /// Whether a replay has a write buffer, judged by the configuration and the preset alone, without the input.
     pub(super) fn has_buffer(&self) -> bool {
         let preset = self.device.preset.as_deref().and_then(preset::by_name);
         let of_preset = preset.map_or(PAGE_BYTES as u32, |device| device.geometry.page_bytes);
@@ -385,12 +390,12 @@ impl Config {
     }
 }
 
-/// Pages of the default write buffer for each plane: a wordline of a TLC die is three pages, and one more gathers meanwhile.
-/// 4 MiB on `tlc-1t`.
+/// Pages of the default write buffer per plane: three pages for a wordline of a TLC die, and one that gathers the next
+/// writes meanwhile. 4 MiB on `tlc-1t`.
 const BUFFER_PAGES_PER_PLANE: u32 = 4;
 
 impl GcConfig {
-    /// Blocks that `d-choices` looks at.
+    /// Returns the number of random blocks that the policy `d-choices` compares (default 10).
     pub(super) fn d(&self) -> u32 {
         self.d.unwrap_or(10)
     }
@@ -419,10 +424,10 @@ fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
     })
 }
 
-/// A small drive for a workload of `footprint_pages`: timing of the LX paper, four dies on two channels, or one die
-/// and smaller blocks where four would leave a pool too few blocks to collect.
+/// Returns a small drive for a workload of `footprint_pages` pages of 4 KiB, with the timing of the LX paper: four dies
+/// on two channels, or one die and smaller blocks if four dies would leave a pool too few blocks to collect.
 fn auto_device(footprint_pages: u64) -> preset::Device {
-    /// Blocks a pool needs so that 15 % of spare space is several blocks.
+    /// Blocks that a pool needs so that 15 % of spare space is several blocks.
     const POOL_BLOCKS: u64 = 64;
     let model = preset::by_name("lx-40g").expect("the preset is in the list");
     let pages_per_block = model.geometry.pages_per_block as u64;
@@ -439,7 +444,7 @@ fn auto_device(footprint_pages: u64) -> preset::Device {
     preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..model }
 }
 
-/// Share of the physical pages that is exported.
+/// Returns the share of the physical pages that is exported, given the over-provisioning `spare` and what it refers to.
 fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     let exported = match of {
         SpareOf::Logical => 1.0 / (1.0 + spare),
@@ -453,23 +458,24 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     Ok(exported)
 }
 
-/// What the open blocks of a pool, one for host writes and one for copies, take from its spare space: half of each is not
-/// written, on average, but pages in them die before they close. Of uniform writes to 5,000 to 1,000,000 pages at 7, 15 and
-/// 28 % the write amplification is that of theory with 0.60 to 0.76 of a block.
+/// Part of a block that a pool's two open blocks (one for host writes, one for GC copies) take from its spare space. On
+/// average half of each is unwritten, but pages in them become invalid before they close. With uniform writes to 5,000
+/// to 1,000,000 pages at 7, 15 and 28 % of spare space, the write amplification equals that of theory for 0.60
+/// to 0.76 of a block.
 const OPEN_BLOCKS: f64 = 0.65;
 
-/// Blocks of each pool that are no room for data: those that GC keeps free while it rests, and what of the open blocks is
-/// not written.
+/// Returns how many blocks of each pool hold no data: those that GC keeps free, and the unwritten part of the open
+/// blocks.
 pub fn blocks_kept(low_blocks: u32) -> f64 {
     f64::from(low_blocks) + 1.0 + OPEN_BLOCKS
 }
 
-/// What a device is fitted to.
+/// The requirements to which a device is resized: footprint, fit, exported share, and free blocks of GC.
 struct Fitting {
-    /// Pages of 4 KiB that the input touches, and their share of the exported pages.
+    /// Pages of 4 KiB that the input touches.
     footprint_pages: u64,
     fit: f64,
-    /// Exported share of all pages but the reserve.
+    /// Exported share of all physical pages except the reserve.
     exported: f64,
     gc_free_share: f64,
 }
@@ -479,7 +485,8 @@ fn reserve_pages(geometry: &Geometry, reserve_blocks: f64) -> u64 {
     per_plane as u64 * u64::from(geometry.planes())
 }
 
-/// Refuses a fit that a device of whole blocks misses by more than half.
+/// Refuses `device.fit` if even the smallest device of the preset is so large that the footprint fills at most half of
+/// the requested share.
 fn require_fit(preset: &str, fit: f64, footprint_pages: u64, exported_4k: u64) -> Result<(), ConfigError> {
     let reached = footprint_pages as f64 / exported_4k as f64;
     if reached > fit / 2.0 {

@@ -1,4 +1,4 @@
-//! Timing: the engine, how the device schedules, and what the controller's own work takes.
+//! Configuration of timing: the timing engine, the device's scheduling, and how long the controller's own work takes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,54 +7,56 @@ use wearwell::operation::NVRAM_LINE_BYTES;
 use wearwell::stats::Work;
 use wearwell::timing::{ControllerWork, FreeBlocks, Suspend, TimingMode, TimingOptions};
 
-/// How time is modelled.
+/// Options of the time model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingConfig {
-    /// Engine.
+    /// Timing engine.
     pub mode: Mode,
-    /// Host reads before writes.
+    /// Serve host reads before host writes.
     pub read_priority: bool,
-    /// Background work yields to host work.
+    /// Serve background work (GC) only while no host work waits for the same die.
     pub gc_yields: bool,
-    /// Background operations queued per die after which they go before host writes. Absent: they do while no page
-    /// of the die is erased, and in shares before each host write while few are.
+    /// Number of queued background operations per die above which background work is served before host writes. Absent:
+    /// before host writes while the die has no erased page, and a share of it before each host write while erased pages
+    /// are few.
     pub gc_backlog_ops: Option<u32>,
-    /// From then on they go before host reads too.
+    /// With more than `gc_backlog_ops` queued operations, serve background work before host reads too.
     pub gc_holds_reads: bool,
-    /// A write waits for the GC it triggered.
+    /// Let a write wait until the GC that it triggered has finished (foreground GC).
     pub blocking_gc: bool,
-    /// Programs and erases are suspended for host reads.
+    /// Suspend programs and erases for host reads.
     pub suspend: bool,
-    /// Cost of a suspension, microseconds.
+    /// Time that a suspension adds to the suspended operation, microseconds.
     pub suspend_overhead_us: f64,
-    /// Suspensions per operation at most.
+    /// Largest number of suspensions of one operation.
     pub suspend_max: u32,
-    /// Multi-plane operations.
+    /// Run equal operations on several planes of a die as one multi-plane operation.
     pub multi_plane: bool,
-    /// Planes work independently.
+    /// Let each plane of a die work independently, as if it were a die.
     pub independent_planes: bool,
-    /// Time outside the flash per request, microseconds.
+    /// Time that each request spends outside the flash, microseconds.
     pub controller_overhead_us: f64,
-    /// Writes that may be acknowledged before they are programmed.
+    /// Number of writes that may be acknowledged before they are programmed.
     pub buffered_writes: u32,
-    /// Hash and look-up of content-aware designs, once per request that hashed a page (the unit hashes the next page
-    /// while one is programmed), microseconds (LX, RM: 32).
+    /// Time for hashing and index look-up in designs that examine content, microseconds (LX, RM: 32). Counts once per
+    /// request that hashed a page, because the next page is hashed while one is programmed.
     pub hash_us: f64,
-    /// Making a delta, microseconds (DF, table 1, at 619 MHz).
+    /// Time to make a delta, microseconds (DF, table 1, at 619 MHz).
     pub delta_encode_us: f64,
-    /// Applying a delta, microseconds (DF, table 1, at 619 MHz).
+    /// Time to apply a delta, microseconds (DF, table 1, at 619 MHz).
     pub delta_decode_us: f64,
-    /// Units that make and apply deltas (DF, section 3.3.2: one processor); 0 = as many as there are requests.
+    /// Number of units that make and apply deltas (DF, section 3.3.2: one processor); 0 = as many as there are
+    /// requests.
     pub delta_codec_units: u32,
-    /// Compressing a page, microseconds (IL, section IV).
+    /// Time to compress a page, microseconds (IL, section IV).
     pub compress_us: f64,
-    /// Decompressing a page, microseconds; our assumption, as IL leaves reads out.
+    /// Time to decompress a page, microseconds. An assumption of ours, because the paper (IL) leaves reads out.
     pub decompress_us: f64,
-    /// Reading 64 bytes of NVRAM, nanoseconds (RM, section 5.1). There is one NVRAM: requests wait for each other there.
+    /// Time to read 64 bytes of NVRAM, nanoseconds (RM, section 5.1). There is one NVRAM, for which requests queue.
     pub nvram_read_ns: f64,
-    /// Storing 64 bytes of NVRAM, nanoseconds (RM, section 5.1).
+    /// Time to write 64 bytes of NVRAM, nanoseconds (RM, section 5.1).
     pub nvram_write_ns: f64,
 }
 
@@ -91,19 +93,19 @@ impl Default for TimingConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Counts only.
+    /// No time model; operations are only counted.
     #[default]
     None,
-    /// Next-free times.
+    /// A timeline for each die and channel that holds only when it is next free; no queues.
     Timeline,
-    /// Events with queues and priorities.
+    /// Discrete events with queues, priorities and suspension.
     Event,
 }
 
 impl TimingConfig {
-    /// What the controller's own work takes a request. Scans of NVRAM are operations that the timing engine prices. Deltas
-    /// that merges apply are not priced: no request waits for them, and they yield the processor to those that requests
-    /// wait for.
+    /// Returns the time of a request's own work in the controller (hashing, deltas, compression, NVRAM writes). NVRAM
+    /// reads are not included, because the timing engine adds them. Deltas applied by merges cost nothing here: no
+    /// request waits for a merge, and merges yield the delta processor to requests.
     pub fn price(&self, work: &Work) -> ControllerWork {
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let delta_us = work.encoded_deltas as f64 * self.delta_encode_us
@@ -118,7 +120,7 @@ impl TimingConfig {
         }
     }
 
-    /// The engine.
+    /// Returns the timing engine that the configuration names.
     pub fn engine(&self) -> TimingMode {
         match self.mode {
             Mode::None => TimingMode::None,
@@ -127,7 +129,7 @@ impl TimingConfig {
         }
     }
 
-    /// Its options on a device whose pools keep `low_blocks` free.
+    /// Returns the options of the timing engine for a device on which GC keeps `low_blocks` free in each pool.
     pub fn options(&self, geometry: &Geometry, low_blocks: u32) -> TimingOptions {
         let ns = |us: f64| (us * 1000.0).round() as u64;
         TimingOptions {
@@ -150,7 +152,8 @@ impl TimingConfig {
         }
     }
 
-    /// What GC keeps free for an array: `low_blocks` of each plane.
+    /// Returns what GC keeps free for an array (a unit that works independently: die or plane): `low_blocks` for each
+    /// plane.
     fn free_blocks(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocks {
         let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
         FreeBlocks { blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }

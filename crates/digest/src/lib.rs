@@ -1,15 +1,17 @@
 //! Digests the sources of a crate while it is built, so that a record of results can name the code that made it.
 //!
-//! Comments that fill a line, blank lines and indentation do not count: they change no result. Paths do not count either, so
-//! that a checkout and a packaged crate have the same digest. Each crate whose code makes figures calls [`of_sources`] in its
-//! build script and finds the digest in the environment variable `CODE_DIGEST` of its compilation.
+//! Lines that are only a comment, blank lines and indentation are left out, because they change no result. Paths are
+//! left out, too, so that a checkout and a packaged crate have the same digest. Each crate whose code affects results
+//! calls [`of_sources`] in its build script and reads the digest from the environment variable `CODE_DIGEST` when it is
+//! compiled.
 
 #![forbid(unsafe_code)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Digests the files below `src` that `counts` accepts, and hands the digest to the compiler; for build scripts.
+/// Digests the source files in folder `src` that `counts` accepts, and passes the digest to the compiler as the
+/// environment variable `CODE_DIGEST`. To be called by build scripts.
 pub fn of_sources(counts: impl Fn(&Path) -> bool) {
     println!("cargo::rerun-if-changed=src");
     println!("cargo::rerun-if-changed=build.rs");
@@ -33,12 +35,12 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Adds the code of a file to a digest.
+/// Adds the code lines of a source text to a digest.
 pub fn digested(digest: u64, text: &str) -> u64 {
     text.lines().map(str::trim).filter(|line| is_code(line)).fold(digest, fnv)
 }
 
-/// Whether a trimmed line is more than a comment.
+/// Returns whether a trimmed line has code, that is, is neither blank nor a line comment.
 fn is_code(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
@@ -46,7 +48,7 @@ fn is_code(line: &str) -> bool {
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// FNV-1a of a line and its end: small, and the same on every machine.
+/// Adds a line and its line end to an FNV-1a digest, a short algorithm with the same result on every machine.
 fn fnv(digest: u64, line: &str) -> u64 {
     line.bytes()
         .chain([b'\n'])

@@ -1,34 +1,36 @@
-//! Experiments of the Delta-FTL paper (DF, section 5) and what its rows take from them.
+//! Experiments of the Delta-FTL paper (DF, section 5), and how the values of its rows are computed from them.
 //!
-//! Device: the paper's 64-GB drive with a 64-MB write buffer, collected below 10 % of the exported space. Its traces write
-//! a quarter of it at most, so it is brought to the steady state of random writes first (the paper does not say how it was
-//! filled); most of what is collected then is that filling. A second drive, `fitted`, holds little but the trace, whose
-//! first half ages it; its values stand beside the others. Scaled down, planes have fewer blocks and the buffer fewer pages, in proportion to the
-//! requests. Contents differ from what they replace by Gaussian ratios, as in the paper; the encoder runs at 934 MHz,
-//! where the bus is slower than it.
+//! The device is the paper's 64-GB drive with a 64-MB write buffer; GC starts when less than 10 % of the exported space
+//! is free. The traces write a quarter of the drive at most, so it is first brought to the steady state of random
+//! writes (the paper does not state how it was filled). Most of what GC collects is then this filling. A second drive,
+//! `fitted`, holds little more than the trace, whose first half ages it; its values are shown in addition. Scaled down,
+//! planes have fewer blocks and the buffer has fewer pages, in proportion to the requests. Deltas have Gaussian ratios,
+//! as in the paper. The encoder runs at 934 MHz, at which the bus is slower than the encoder.
 //!
-//! How often the originals overwrite and read an address soon again is not published, and it decides the share of delta
-//! writes (Pc). So there is a second family, `set/`: the load `delta-load` whose Pc is set to what the paper reports (its
-//! three means of Figure 6 imply 0.83 to 0.84), on the paper's drive full of data and half full, under a light load and
-//! saturated. Around it one thing at a time is changed: spare space, size and life of the hot set, reads of hot pages, open
-//! pages of the temp buffer. On two traces codec and scan are taken away one by one.
+//! The paper does not publish how often the original traces soon overwrite or read an address again, which determines
+//! the share of delta writes (Pc). So there is a second family of experiments, `set/`, on the load `delta-load`, whose
+//! Pc is set to the value that the paper reports (the three means of its Figure 6 imply 0.83 to 0.84). It runs on the
+//! paper's drive full of data and half full, lightly loaded and saturated. Variations change one thing at a time: spare
+//! space, size and life of the hot set, reads of hot pages, open pages of the temp buffer. On two traces the codec's
+//! times and the scan for cold pages are removed one by one.
 
 use wearwell_replay::theory;
 
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// Traces: the paper's name and ours.
+/// Traces: the paper's name and our name.
 const TRACES: [(&str, &str); 6] =
     [("F1", "f1"), ("F2", "f2"), ("C3", "c3"), ("C8", "c8"), ("DAP", "dap"), ("MSN", "msn")];
 const RATIOS: [&str; 3] = ["0.50", "0.35", "0.20"];
-/// Skews of the synthetic loads: hotter pages mean more deltas.
+/// Skews (theta) of the synthetic loads; hotter pages cause more deltas.
 const SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
-/// Pages per block.
+/// Pages per block of the paper's drive.
 const BLOCK: f64 = 64.0;
 
-/// The paper's drive, scaled down. Every plane has open blocks of its own for pages, copies and deltas, so the number of
-/// planes shrinks first: with all of them, opening the delta log would cost more than a short trace saves.
+/// Returns the settings of the paper's drive, scaled down. The number of planes is reduced first: every plane has its
+/// own open blocks for pages, copies and deltas, so with all planes, opening the delta log would cost more than a short
+/// trace saves.
 fn drive(setting: &Setting, scale: f64) -> Vec<String> {
     let Chips { channels, blocks_per_plane } = Chips::of(scale);
     vec![
@@ -44,8 +46,8 @@ fn drive(setting: &Setting, scale: f64) -> Vec<String> {
     ]
 }
 
-/// A drive that the trace fills to nine tenths, with the paper's spare space. A small footprint has four dies, since many
-/// planes of few blocks each have no spare block.
+/// Returns the settings of a drive that the trace fills to 0.9, with the paper's spare space. A small footprint gets
+/// four dies, because many planes with few blocks each have no spare block.
 fn fitted(setting: &Setting, scale: f64) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
@@ -60,22 +62,23 @@ fn fitted(setting: &Setting, scale: f64) -> Vec<String> {
     settings
 }
 
-/// Victims are the blocks with the most invalid data, of either area (section 3.6), and the invalidation of a delta is
-/// information for the collector. On pages alone this is greedy collection.
+/// GC policy of the delta design: the victim is the block with the most invalid data, of pages or of deltas (section
+/// 3.6), so invalid deltas count, too. For pages alone this is the greedy policy.
 const COUNTS_DEAD_DELTAS: &str = "gc.policy=dead-bytes";
 
 fn content(ratio: &str) -> String {
     format!("content.model=unique:delta={ratio}")
 }
 
-/// Drives of the loads whose Pc is set: spare share of the physical pages.
+/// Drives for the loads with a set Pc: name, and spare share of the physical pages.
 const SET_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
-/// How requests come: Poisson arrivals of so many per second and chip, or so many in flight per chip.
+/// Load levels: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
+/// chip.
 const LEVELS: [(&str, Level); 3] =
     [("light", Level::PerSecond(300)), ("busy", Level::PerSecond(2000)), ("saturated", Level::InFlight(32))];
-/// Spare shares of the curve.
+/// Spare shares for which the curve of GC over spare space is measured.
 const SPARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
-/// What one parameter of the load makes of the result: name, and what it is instead.
+/// Variations of one parameter of the load `delta-load`: name, and the key that replaces the default.
 const VARIATIONS: [(&str, &str); 6] = [
     ("hot 1 %", "hot=0.01"),
     ("hot 6 %", "hot=0.06"),
@@ -84,15 +87,15 @@ const VARIATIONS: [(&str, &str); 6] = [
     ("hot reads 0", "hot_reads=0"),
     ("hot reads 5.5 %", "hot_reads=0.055"),
 ];
-/// Logical pages per entry of the table of access counts.
+/// Sizes of the table of access counts that are compared, in logical pages per entry of the table.
 const HEAT_SHARES: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
-/// What is taken away, and how.
+/// What is removed from the runs on two traces, and the settings that remove it.
 const TAKEN_AWAY: [(&str, &[&str]); 3] = [
     ("codec", &[CODEC_FREE[0], CODEC_FREE[1]]),
     ("scan", &[UNSCANNED]),
     ("both", &[CODEC_FREE[0], CODEC_FREE[1], UNSCANNED]),
 ];
-/// Variants of the runs at Rc = 0.5: name, what it is called in a row, settings.
+/// Variants of the runs at Rc = 0.5: name of the run, name in a row, settings.
 const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
     ("open4", "four open pages", &["delta.open_pages=4"]),
     ("codec-free", "codec free", &CODEC_FREE),
@@ -101,18 +104,19 @@ const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
 ];
 const CODEC_FREE: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
 const UNSCANNED: &str = "delta.scan_interval_writes=0";
-/// Logical pages per entry of the smaller table of access counts.
+/// Size of the smaller table of access counts, in logical pages per entry.
 const SMALL_TABLE: f64 = HEAT_SHARES[1];
-/// Pages of a journal before it is merged; `None`: no journal.
+/// Numbers of journal pages after which the journal is merged with the table; `None`: no journal.
 const JOURNALS: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
-/// Logical pages per entry of the mapping cache, and of the table of access counts, where journals are compared.
+/// Logical pages per entry of the mapping cache in the comparison of journals; [`MAP_PAGES_PER_COUNTED`] is the same
+/// ratio for the table of access counts.
 const MAP_PAGES_PER_CACHED: u64 = 32;
 const MAP_PAGES_PER_COUNTED: u64 = 16;
-/// Records of eight bytes in a journal page of 4 KiB, after its header.
+/// Number of eight-byte records in a journal page of 4 KiB after its header.
 const RECORDS_PER_PAGE: f64 = 510.0;
-/// Ratios of the runs that are examined, and of the variations.
+/// Compression ratios (Rc) of the runs on examined traces and of the variations.
 const ENDS: [&str; 2] = ["0.50", "0.20"];
-/// Traces on which that is done: the one with the most writes, and the one with the most deltas.
+/// Traces on which the codec and the scan are removed: the one with the most writes and the one with the most deltas.
 const EXAMINED: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 #[derive(Clone, Copy)]
@@ -121,7 +125,7 @@ enum Level {
     InFlight(u32),
 }
 
-/// Everything that the rows need.
+/// Returns all experiments of this paper.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.05,
@@ -152,8 +156,8 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     experiments
 }
 
-/// Suspected causes of differences, taken away on small runs: the size of the table of access counts for all traces, and the
-/// scan for cold pages on drives that hold little but the trace.
+/// Returns scaled-down experiments that remove suspected causes of differences: other sizes of the table of access
+/// counts for all traces, and no scan for cold pages on drives that hold little more than the trace.
 fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
@@ -176,7 +180,8 @@ fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
     experiments
 }
 
-/// The map on flash with a cache for one in 32 entries, without and with a journal of its updates; power fails at the end.
+/// Returns experiments with the map on flash and a cache for 1/32 of its entries, without and with a journal of map
+/// updates. Power is lost after the last request.
 fn journals(setting: &Setting) -> Vec<Experiment> {
     let scale = 0.02;
     let pages = Chips::of(scale).logical_pages(0.3) - 1;
@@ -197,7 +202,7 @@ fn journal_name(pages: Option<u32>) -> String {
     pages.map_or_else(|| "journal/none".to_owned(), |pages| format!("journal/{pages}"))
 }
 
-/// The traces with the codec, the scan, or both for free.
+/// Returns runs of the traces with the codec's times, the scan, or both removed.
 fn taken_away(setting: &Setting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in EXAMINED {
@@ -214,7 +219,7 @@ fn taken_away(setting: &Setting, scale: f64) -> Vec<Experiment> {
     experiments
 }
 
-/// F1 with tables of access counts of other sizes.
+/// Returns runs of trace F1 with several sizes of the table of access counts.
 fn heat_tables(setting: &Setting, scale: f64) -> Vec<Experiment> {
     let (counted, size) = setting.traces.source("f1", &format!(",seed={}", setting.seed), scale);
     let one = |pages_per_entry: &f64| {
@@ -230,7 +235,7 @@ fn strings(of: &[&str]) -> Vec<String> {
     of.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// The paper's drive at a scale: [`drive`] has these settings.
+/// Shape of the paper's drive at a scale: channels (of one chip each) and blocks per plane.
 #[derive(Clone, Copy)]
 struct Chips {
     channels: f64,
@@ -244,14 +249,14 @@ impl Chips {
         Self { channels, blocks_per_plane: (4096.0 * scale * 16.0 / channels).round() }
     }
 
-    /// Pages of the host if so much of the flash is spare.
+    /// Returns the number of exported pages if `spare` is the spare share of the physical pages.
     fn logical_pages(self, spare: f64) -> u64 {
         let pages = self.channels * 4.0 * self.blocks_per_plane * BLOCK;
         (pages * (1.0 - spare)) as u64
     }
 }
 
-/// The load at the Pc that the paper reports, with one key instead of its own.
+/// Returns the specification of the load with the Pc that the paper reports; `keys` replace its default keys.
 fn set_load(setting: &Setting, pages: u64, requests: f64, keys: &str) -> String {
     let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
     let replaced =
@@ -265,12 +270,12 @@ fn set_load(setting: &Setting, pages: u64, requests: f64, keys: &str) -> String 
     )
 }
 
-/// Baseline and the three ratios on one drive.
+/// Runs on one drive and load: the baseline, and the delta design at several ratios.
 struct SetRun<'a> {
     name: String,
     spare: &'a str,
     keys: String,
-    /// For both designs, and for the delta design only.
+    /// Settings of the baseline and of the delta design; those in `of_delta` apply to the delta design only.
     settings: Vec<String>,
     of_delta: Vec<String>,
     ratios: &'a [&'a str],
@@ -353,7 +358,8 @@ fn set_experiments(setting: &Setting, scale: f64, run: &SetRun<'_>) -> Vec<Exper
     experiments
 }
 
-/// A substitute carries its contents; an original gets them from the run's content model.
+/// Adds the content model with deltas of this ratio: to the specification of a generated substitute, or to the settings
+/// if the trace is an original.
 fn with_deltas(source: &Source, ratio: &str, settings: &[String]) -> (Source, Vec<String>) {
     let settings = [settings, &[COUNTS_DEAD_DELTAS.to_owned()]].concat();
     match source {
@@ -385,7 +391,8 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// What a row measures; `None` if no experiment is about it.
+/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
+/// row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "DF-08" => table(runs, "F1"),
@@ -452,12 +459,12 @@ fn read_latency_on_f2(runs: &Runs) -> Result<Vec<Value>> {
     Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
 }
 
-/// A delta run of a load whose Pc is set, and its baseline.
+/// Returns the delta run of a load with set Pc, and its baseline.
 fn set_pair<'a>(runs: &'a Runs, of: &str, ratio: &str) -> Result<(Run<'a>, Run<'a>)> {
     Ok((runs.get(&format!("set/{of}/{ratio}"))?, runs.get(&format!("set/{of}/baseline"))?))
 }
 
-/// A variant of a run has the run's baseline.
+/// Returns a variant of such a delta run, and the baseline, which has no variants.
 fn set_variant<'a>(runs: &'a Runs, of: &str, variant: &str) -> Result<(Run<'a>, Run<'a>)> {
     Ok((runs.get(&format!("set/{of}-{variant}/0.50"))?, runs.get(&format!("set/{of}/baseline"))?))
 }
@@ -553,7 +560,7 @@ fn table_sizes(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// What the change of write latency and of collections is without the codec's times, without the scan, without both.
+/// Returns the change of write latency and of GC if the codec's times, the scan, or both are removed.
 fn what_latency_is_made_of(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (trace, _) in EXAMINED {
@@ -576,8 +583,9 @@ fn what_latency_is_made_of(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Foreground writes of runs beside 1 - Pc + Pc Rc, with the ratio and with the share of a page that a delta takes; and
-/// collections beside expression 4, consumption over gain, each against the baseline.
+/// Compares runs with the paper's formulas. Foreground writes are compared with 1 - Pc + Pc Rc, both with the ratio Rc
+/// and with the pages used per delta. GC counts relative to the baseline are compared with expression 4 (consumption
+/// over gain).
 fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     let drives = SET_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
@@ -586,7 +594,7 @@ fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
         let name = of.trim_start_matches("set/").trim_end_matches("-light");
         for ratio in RATIOS {
             let run = runs.get(&format!("{of}/{ratio}"))?;
-            // A run without writes has no share.
+            // A run without writes has no delta share.
             let (share, rate) = (delta_share(run).max(0.0), ratio.parse().expect("a ratio"));
             let packed = run.figure("parts.delta_pages_committed") / run.figure("parts.deltas_committed");
             let merged = run.figure("parts.merges_read_hot") + run.figure("parts.merges_write_cold");
@@ -605,7 +613,8 @@ fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Programs of the map per thousand host writes, what they are, and what the capacitor programs at a power loss.
+/// Returns, per journal size, the programs of the map per thousand host writes, their parts, and the pages that the
+/// capacitor programs at power loss.
 fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
     let of = |journal| Ok((journal, runs.get(&journal_name(journal))?));
     let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
@@ -620,7 +629,7 @@ fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
         add("merges", per_thousand(run.figure("parts.journal_merged_pages")));
         add("moved by collection", per_thousand(run.figure("parts.translation_copies")));
         add("at power loss, pages", run.required("recovery.battery_programs")?);
-        // Deltas that the host's writes made: each is a record of the delta table. Those that collection moves are not counted.
+        // Each delta of a host write is one record of the delta table. Deltas that GC moves are not counted.
         let deltas = run.figure("parts.deltas_committed") / RECORDS_PER_PAGE;
         add("delta table, counted", per_thousand(deltas));
     }
@@ -638,7 +647,7 @@ fn table(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
     ])
 }
 
-/// What a comparison of a delta run with its baseline gives.
+/// A function that computes a value from a delta run and its baseline.
 type Compared = fn(Run<'_>, Run<'_>) -> f64;
 
 fn compared(runs: &Runs, trace: &str, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
@@ -663,7 +672,7 @@ fn mean(runs: &Runs, ratio: &str, value: Compared) -> Result<f64> {
     mean_on(runs, "", ratio, value)
 }
 
-/// The mean over the traces on either drive, and each trace of the paper's beside it.
+/// Returns the mean over the traces on each of the two drives, and the value of each trace on the paper's drive.
 fn mean_of(runs: &Runs, ratio: &str, value: Compared) -> Result<Vec<Value>> {
     let mut values = vec![
         Value::new("mean", mean(runs, ratio, value)?),
@@ -691,7 +700,7 @@ fn collections_left(run: Run<'_>, baseline: Run<'_>) -> f64 {
     100.0 * collections(run) / collections(baseline)
 }
 
-/// Pages that a collection frees: those of its victim that it need not write again.
+/// Returns the pages that GC frees per victim: pages of a block minus the pages that GC programs.
 fn gain(run: Run<'_>) -> f64 {
     BLOCK - run.programs("gc") / collections(run)
 }
@@ -705,7 +714,7 @@ fn latency_saved(run: Run<'_>, baseline: Run<'_>) -> f64 {
     100.0 * (1.0 - mean(run) / mean(baseline))
 }
 
-/// Growth of the mean read latency, decoding and queueing included.
+/// Returns the increase of the mean read latency, percent; it includes decoding and queueing.
 fn read_latency_added(run: Run<'_>, baseline: Run<'_>) -> f64 {
     let mean = |run: Run<'_>| run.figure("latency_us.read.mean");
     100.0 * (mean(run) / mean(baseline) - 1.0)
@@ -726,7 +735,7 @@ fn delta_share(run: Run<'_>) -> f64 {
     run.figure("writes_by_form.delta") / run.figure("host_page_writes")
 }
 
-/// Pages written for the host, whole or full of deltas, per host write.
+/// Returns the pages programmed for the host per host write: whole pages and pages of deltas.
 fn foreground(run: Run<'_>) -> f64 {
     (run.figure("writes_by_form.page") + run.figure("parts.delta_pages_committed"))
         / run.figure("host_page_writes")

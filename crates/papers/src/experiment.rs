@@ -1,13 +1,13 @@
-//! An experiment: one input through one design, named, sized and seeded, whose figures several rows may use.
+//! Experiments: named runs of one input on one design, from whose figures the rows of a paper are computed.
 //!
-//! A row is not an experiment: Figure 10 and Figure 11 of a paper come from the same runs. So a paper's catalogue is a
-//! list of experiments, and a row asks for figures by the name of the experiment; what it asked for is noted, which
-//! gives every row its provenance. Figures are the numbers of a run record by dotted name (`programs_by_cause.gc`), so
-//! that a part's new figure can be used without touching this module. A misspelt figure is zero if it names a counter,
-//! since counters that stayed zero are absent from records; rows that need a figure to exist use [`Run::required`].
+//! A row is not an experiment: Figures 10 and 11 of a paper may come from the same runs. So a paper has a catalogue of
+//! experiments, and a row requests figures by the name of an experiment. The requested names are recorded, which gives
+//! every row its provenance. Figures are the numbers of a run record under dotted names (`programs_by_cause.gc`), so a
+//! new figure can be used without changing this module. The price: a counter whose name is misspelt reads as zero,
+//! because records omit counters that are zero. Rows that need a figure to exist use [`Run::required`].
 //!
-//! An experiment that this binary cannot run (its design, workload or setting is not there yet) is not a failure: it
-//! says what is missing and the row is not run.
+//! An experiment that this binary cannot run (because it lacks the design, the workload or a setting) is not an error.
+//! The missing item is reported, and the row is marked as not run.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,40 +23,40 @@ use wearwell_trace::OpenOptions;
 
 use super::traces::Traces;
 
-/// How much is run.
+/// Size of the experiments: scaled down, or that of the paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Size {
-    /// Scaled down: minutes for a paper.
+    /// Scaled down, so that all experiments of a paper take minutes.
     Quick,
-    /// As large as the paper's, where memory allows.
+    /// As large as in the paper, as far as memory allows.
     Full,
 }
 
-/// What a catalogue is made for.
+/// Conditions for which a catalogue of experiments is made.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// How much is run.
+    /// Whether experiments are scaled down.
     pub size: Size,
-    /// Seed of every generator and design.
+    /// Seed of all generators and designs.
     pub seed: u64,
-    /// Original traces that were found.
+    /// Original traces that the user has.
     pub traces: Traces,
 }
 
-/// Where an experiment's requests come from.
+/// Source of an experiment's requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A load that the row is about.
+    /// A generated load that the paper itself uses, by its specification.
     Generated(String),
-    /// A generated load in place of a trace or an application.
+    /// A generated load that replaces a trace or an application, by its specification.
     Substitute(String),
-    /// The original trace.
+    /// The original trace of the paper, by the path of its file.
     Original(std::path::PathBuf),
 }
 
 impl Source {
-    /// The specification or file.
+    /// Returns the specification of the generated load, or the path of the trace.
     pub fn name(&self) -> String {
         match self {
             Self::Generated(spec) | Self::Substitute(spec) => spec.clone(),
@@ -74,40 +74,40 @@ impl Source {
     }
 }
 
-/// What is done with the requests.
+/// What an experiment does with its requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// They run through a design with these settings.
+    /// Replays the requests on a design with these settings.
     Replay {
-        /// Design.
+        /// Name of the design.
         design: &'static str,
-        /// Settings `section.key=value`.
+        /// Settings of the run, `section.key=value`.
         settings: Vec<String>,
     },
-    /// They are counted, as on a device that never forgets: see [`super::statistics`].
+    /// Counts the requests without a device; see [`super::statistics`].
     Count,
 }
 
-/// A named run.
+/// A named run whose figures are used for rows (reported results) of a paper.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Experiment {
-    /// Unique within the paper: `mail/128k`.
+    /// Name, unique within the paper, e.g. `mail/128k`.
     pub name: String,
-    /// Requests.
+    /// Source of the requests.
     pub source: Source,
-    /// Share of the paper's input that they are; counts are divided by it.
+    /// Size of the input as a share of the paper's input; counts are divided by it to extrapolate.
     pub scale: f64,
-    /// What is done with them.
+    /// What is done with the requests.
     pub work: Work,
-    /// Whether progress over device time is kept, as figures `curve.K.device_s` and `curve.K.host_pages`.
+    /// Whether the progress over device time is recorded, as figures `curve.K.device_s` and `curve.K.host_pages`.
     pub has_curve: bool,
 }
 
-/// Points of a curve at most.
+/// Most points of a recorded progress curve.
 pub const CURVE_POINTS: usize = 200;
 
 impl Experiment {
-    /// A run of a design.
+    /// Creates an experiment that replays the input on a design.
     pub fn replay(
         name: impl Into<String>,
         (source, scale): (Source, f64),
@@ -117,24 +117,24 @@ impl Experiment {
         Self { name: name.into(), source, scale, work: Work::Replay { design, settings }, has_curve: false }
     }
 
-    /// A count of the requests.
+    /// Creates an experiment that only counts the requests of the input.
     pub fn count(name: impl Into<String>, (source, scale): (Source, f64)) -> Self {
         Self { name: name.into(), source, scale, work: Work::Count, has_curve: false }
     }
 
-    /// The same, with its progress over device time.
+    /// Returns the experiment with recording of its progress over device time.
     #[must_use]
     pub fn with_curve(self) -> Self {
         Self { has_curve: true, ..self }
     }
 
-    /// Whether the input stands in for another.
+    /// Returns whether the input is a generated replacement for a trace or an application.
     pub fn is_substitute(&self) -> bool {
         matches!(self.source, Source::Substitute(_))
     }
 
-    /// Digest of what is run: name, input and its scale, design, settings, and the size of a trace file. With [`code()`] it
-    /// says whether a record still is what a run would give.
+    /// Returns a digest of what is run: name, input and its scale, design, settings, and the size of a trace file. A
+    /// record is up to date if this digest and that of the code ([`code()`]) are unchanged.
     pub fn key(&self) -> String {
         let (kind, bytes) = match &self.source {
             Source::Generated(_) => ("generated", 0),
@@ -149,15 +149,15 @@ impl Experiment {
         code::digest(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
     }
 
-    /// Whether the requests are those of a trace file.
+    /// Returns whether the input is the paper's original trace file.
     pub fn is_original(&self) -> bool {
         matches!(self.source, Source::Original(_))
     }
 
-    /// Whether this binary knows the workload, the design and the settings.
+    /// Checks whether this binary supports the workload, the design and the settings.
     ///
     /// # Errors
-    /// What it does not know.
+    /// A message that names what is not supported.
     pub fn availability(&self) -> Result<(), String> {
         let input = self.source.input()?;
         if let Work::Replay { design, settings } = &self.work {
@@ -170,10 +170,10 @@ impl Experiment {
         Ok(())
     }
 
-    /// Runs it.
+    /// Runs the experiment and returns its figures.
     ///
     /// # Errors
-    /// [`Trouble::Interrupted`] if the observer said so, [`Trouble::NotRun`] with the reason for everything else.
+    /// [`Trouble::Interrupted`] if the observer ended the run, [`Trouble::NotRun`] with the reason in all other cases.
     pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, Trouble> {
         let mut record = Record {
             name: self.name.clone(),
@@ -203,18 +203,18 @@ impl Experiment {
     }
 }
 
-/// Digest of the code that makes figures: that of runs and this crate's, without comments and layout. Whatever changes it may
-/// have changed every figure.
+/// Returns a digest of the code that determines figures (that of the replay library and of this crate), without
+/// comments and layout. If it changes, every figure may have changed.
 pub fn code() -> String {
     format!("{}-{}", code::of_runs(), env!("CODE_DIGEST"))
 }
 
-/// Why there is no record.
+/// Reason why an experiment has no record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Trouble {
-    /// The user ended it.
+    /// The user ended the run.
     Interrupted,
-    /// It cannot be run, with the reason.
+    /// The experiment cannot be run; the text is the reason.
     NotRun(String),
 }
 
@@ -247,11 +247,13 @@ fn require_design(name: &str) -> Result<(), String> {
     if is_known { Ok(()) } else { Err(format!("design {name} not available")) }
 }
 
-/// What the catalogues start from: an empty drive, fitted so that nine tenths of it are touched, whose spare space includes
-/// what GC keeps free, as in the papers; requests that come at the input's times even if all of these are 0; collections that
-/// hold reads from a backlog of 1024 operations on; writes that go to all planes of a die first; of equal victims the one
-/// whose pages died last; and write buffers that are not written out at the end. A setting that no
-/// configuration has belongs to a part that is not there.
+/// Builds the configuration of an experiment: its settings, on top of defaults that match the papers.
+///
+/// These defaults are: an empty drive, sized so that the input touches 0.9 of its pages; spare space that includes the
+/// blocks that GC keeps free; requests at the input's times, even if all of these are 0; GC that delays host reads from
+/// a backlog of 1024 operations on; writes that use all planes of a die first; among equal GC victims the one with the
+/// latest invalidation; no write buffer unless set, and no flush of it at the end. An unknown setting is reported as
+/// not available in this binary.
 fn config_of(settings: &[String]) -> Result<Config, String> {
     let all: Vec<String> =
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
@@ -285,39 +287,40 @@ fn failed(error: &ReplayError) -> Trouble {
     Trouble::NotRun(error.to_string())
 }
 
-/// What an experiment gave, self-contained.
+/// Result of an experiment, with all that is needed to judge and reproduce it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// Name of the experiment.
     pub name: String,
-    /// Its [`Experiment::key`].
+    /// Digest of the experiment's definition, from [`Experiment::key`].
     pub key: String,
-    /// The [`code()`] that ran it.
+    /// Digest of the code that ran the experiment, from [`code()`].
     #[serde(default)]
     pub code: String,
-    /// Of a run at full size: digest of the figures that the quick experiment of the same name had with the same code.
-    /// As long as quick runs give these figures, the code has changed nothing that this record depends on.
+    /// For a full-size run, digest of the figures that the scaled-down experiment of the same name had with the same
+    /// code. As long as scaled-down runs still have these figures, no change of the code has affected this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_digest: Option<String>,
-    /// The input stood in for another.
+    /// Whether the input replaced a trace or an application of the paper.
     pub substitute: bool,
-    /// Trace file or specification.
+    /// Path of the trace file or specification of the load.
     pub input: String,
-    /// Share of the paper's input that was run.
+    /// Size of the input as a share of the paper's input.
     pub scale: f64,
-    /// SHA-256 of the trace file.
+    /// SHA-256 of the trace file; `None` for generated loads.
     pub sha256: Option<String>,
-    /// Design; absent if requests were only counted.
+    /// Name of the design; absent if requests were only counted.
     pub design: Option<String>,
     /// Settings of the run.
     pub settings: Vec<String>,
-    /// Figures by dotted name.
+    /// Figures of the run, by dotted name; zeroes are omitted.
     pub figures: BTreeMap<String, f64>,
-    /// What the run said about its result.
+    /// Notes of the run about its result, e.g. what rests on a model.
     pub notes: Vec<String>,
 }
 
-/// Parts of a run record that are no figures, say the same as others, or differ between machines.
+/// Fields of a run record that are not taken as figures, because they are not numbers, repeat others, or differ between
+/// machines.
 const LEFT_OUT: [&str; 9] = [
     "bytes",
     "config",
@@ -331,7 +334,7 @@ const LEFT_OUT: [&str; 9] = [
 ];
 
 impl Record {
-    /// Digest of all figures, to the last bit.
+    /// Returns a digest of all figures that changes with any bit of any of them.
     pub fn figures_digest(&self) -> String {
         let lines = self.figures.iter().map(|(name, value)| format!("{name} {:016x}\n", value.to_bits()));
         code::digest(&lines.collect::<String>())
@@ -352,7 +355,8 @@ impl Record {
         self.take_first_erase(run);
     }
 
-    /// The layout as the records have it, by place: channels, dies, planes, blocks, pages.
+    /// Replaces the named numbers of the device's layout by numbered ones (channels, dies, planes, blocks, pages), the
+    /// form that committed records have.
     fn take_layout(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("device.layout."));
         let layout = run.device.layout;
@@ -368,7 +372,8 @@ impl Record {
         }
     }
 
-    /// Latencies as the records have them: from a histogram's bins, no flushes.
+    /// Replaces latencies by those from the histogram's bins and removes those of flushes, the form that committed
+    /// records have.
     fn take_binned_latencies(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("latency_us.flush."));
         for (kind, latency) in [("read", &run.latency_us.read), ("write", &run.latency_us.write)] {
@@ -379,7 +384,8 @@ impl Record {
         }
     }
 
-    /// Lifetime as papers measure it: by erases of the whole run, on the drive as it was.
+    /// Replaces lifetime figures by the papers' definition: computed from all erases of the run, for the drive as
+    /// simulated.
     fn take_lifetime(&mut self, run: &RunRecord) {
         self.figures.remove("lifetime.drive_writes_per_day");
         self.figures.remove("lifetime.host_tb_written_until_worn");
@@ -395,8 +401,8 @@ impl Record {
         }
     }
 
-    /// When erasing began, as a share of the requests, and the rate of requests from then on. The time series has at
-    /// most 200 points, which bounds the precision.
+    /// Adds when the first erase happened, as a share of the requests, and the request rate from then on. Precision is
+    /// limited by the time series, which has at most 200 points.
     fn take_first_erase(&mut self, run: &RunRecord) {
         let (Some(first), Some(last)) = (run.series.iter().find(|point| point.erases > 0), run.series.last())
         else {
@@ -422,7 +428,7 @@ impl Record {
     }
 }
 
-/// Numbers by dotted name; zeroes are left out.
+/// Adds the numbers of a JSON value to the figures, under dotted names; zeroes are omitted.
 fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f64>) {
     match value {
         serde_json::Value::Number(number) => {
@@ -445,7 +451,8 @@ fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f6
     }
 }
 
-/// The finished experiments, as rows see them.
+/// Records of all experiments of a paper by name. Also notes which of them are used for the current row (reported
+/// result).
 #[derive(Debug, Default)]
 pub struct Runs {
     records: BTreeMap<String, Result<Record, String>>,
@@ -453,20 +460,19 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Adds a finished experiment.
+    /// Adds the record of a finished experiment.
     pub fn add(&mut self, record: Record) {
         self.records.insert(record.name.clone(), Ok(record));
     }
 
-    /// Adds an experiment that was not run.
+    /// Adds an experiment that was not run, with the reason.
     pub fn add_not_run(&mut self, name: &str, why: &str) {
         self.records.insert(name.to_owned(), Err(why.to_owned()));
     }
 
-    /// The figures of an experiment.
-    ///
+    /// Returns the figures of an experiment, and notes that the current row (reported result) uses it.
     /// # Errors
-    /// Why it was not run.
+    /// The reason why the experiment was not run.
     pub fn get(&self, name: &str) -> Result<Run<'_>, String> {
         self.asked.borrow_mut().insert(name.to_owned());
         match self.records.get(name) {
@@ -476,7 +482,8 @@ impl Runs {
         }
     }
 
-    /// Names asked for since the last call, and whether one of their inputs stood in for another.
+    /// Returns the names of the experiments used since the last call, and whether one of their inputs replaced a trace
+    /// or an application.
     pub fn take_asked(&self) -> (Vec<String>, bool) {
         let asked: Vec<String> = std::mem::take(&mut *self.asked.borrow_mut()).into_iter().collect();
         let substitute = asked
@@ -487,31 +494,31 @@ impl Runs {
     }
 }
 
-/// One experiment's figures.
+/// The figures of one experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a>(&'a Record);
 
 impl Run<'_> {
-    /// A counter; absent means zero.
+    /// Returns a figure by its dotted name; 0 if it is absent.
     pub fn figure(self, name: &str) -> f64 {
         self.0.figures.get(name).copied().unwrap_or(0.0)
     }
 
-    /// A counter as if the whole input had been run: divided by the scale.
+    /// Returns a figure extrapolated to the paper's whole input: divided by the scale of the experiment.
     pub fn extrapolated(self, name: &str) -> f64 {
         self.figure(name) / self.0.scale
     }
 
-    /// A figure that must be there.
+    /// Returns a figure that must be present.
     ///
     /// # Errors
-    /// The record has no such figure.
+    /// The record has no figure of this name.
     pub fn required(self, name: &str) -> Result<f64, String> {
         let missing = || format!("{} reports no {name}", self.0.name);
         self.0.figures.get(name).copied().ok_or_else(missing)
     }
 
-    /// Programs for one cause.
+    /// Returns the number of page programs for one cause.
     pub fn programs(self, cause: &str) -> f64 {
         self.figure(&format!("programs_by_cause.{cause}"))
     }

@@ -1,9 +1,9 @@
-//! Figures of the papers that can be drawn again: bars of what is reported beside ours.
+//! Draws figures of the papers again: bars of the reported values next to bars of ours.
 //!
-//! Only what the text of a paper quotes can stand beside ours; bars that are nowhere in numbers are left out. Where a
-//! range is quoted for several traces, both of its ends are drawn for each. Figures whose claim is a shape (GK) show ours
-//! alone, one bar per design or series. Drawing is left to `kuva`, which renders SVG
-//! by itself and has few dependencies.
+//! Only values that the text of a paper quotes can be drawn next to ours; bars that a paper shows without a number are
+//! left out. If a range is quoted for several traces, both of its ends are drawn for each trace. Figures that only
+//! claim a shape (GK) show our values alone, with one bar per design or series. The library `kuva` draws them, because
+//! it renders SVG by itself and has few dependencies.
 
 use kuva::backend::svg::SvgBackend;
 use kuva::plot::BarPlot;
@@ -14,25 +14,26 @@ use kuva::render::render::render_multiple;
 use super::results::Results;
 use super::target::Targets;
 
-/// A drawn figure.
+/// A figure that has been drawn.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Name without ending.
+    /// Name of the file without its ending.
     pub name: &'static str,
-    /// What is shown.
+    /// Title of the figure.
     pub title: &'static str,
-    /// The drawing.
+    /// The figure as SVG.
     pub svg: String,
 }
 
 impl Figure {
-    /// Name of the file.
+    /// Returns the file name of the figure.
     pub fn file_name(&self) -> String {
         format!("{}.svg", self.name)
     }
 }
 
-/// What a figure shows: rows, each with a label for its bars.
+/// Description of a figure that compares reported values with ours: it lists rows (reported results), each with a
+/// label.
 struct Plan {
     name: &'static str,
     title: &'static str,
@@ -146,7 +147,7 @@ const PLANS: [Plan; 15] = [
     },
 ];
 
-/// A figure of ours alone: a group of bars for each label, a bar for each series.
+/// Description of a figure of our values alone: a group of bars for each label, with a bar for each series.
 struct OwnPlan {
     name: &'static str,
     title: &'static str,
@@ -155,7 +156,7 @@ struct OwnPlan {
     series: &'static [Series],
 }
 
-/// Values of a row: those called `before`, label, `behind`.
+/// A series of bars: those of our values in a row whose name is `before`, then the label, then `behind`.
 struct Series {
     legend: &'static str,
     id: &'static str,
@@ -296,7 +297,7 @@ const OWN_PLANS: [OwnPlan; 13] = [
     },
 ];
 
-/// One group of bars.
+/// A group of bars: a reported number or range and our value.
 struct Bars {
     label: String,
     low: f64,
@@ -304,7 +305,7 @@ struct Bars {
     ours: f64,
 }
 
-/// All figures of the paper that these results have values for.
+/// Draws all figures of the paper for which the results have values.
 pub fn draw(targets: &Targets, results: &Results) -> Vec<Figure> {
     let prefix = format!("{}-", results.paper);
     let of_paper = PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
@@ -323,7 +324,8 @@ pub fn draw(targets: &Targets, results: &Results) -> Vec<Figure> {
 
 const COLOURS: [&str; 4] = [OURS, "#4c78a8", "#72b7b2", "#b279a2"];
 
-/// A figure of ours alone; `None` if no label has a value. A series without a value for a label has no bar there.
+/// Draws a figure of our values alone; `None` if no label has a value. A series has no bar at labels for which it has
+/// no value.
 fn own_drawing(plan: &OwnPlan, results: &Results) -> Option<String> {
     let value = |series: &Series, label: &str| {
         let row = results.rows.iter().find(|row| row.id == series.id)?;
@@ -346,7 +348,7 @@ fn own_drawing(plan: &OwnPlan, results: &Results) -> Option<String> {
     Some(rendered(plot.with_legend(legend), plan.title, plan.axis, labels.len() * plan.series.len()))
 }
 
-/// Bars of a row: one group for each reported value that ours has.
+/// Returns one group of bars for each reported value for which there is a value of ours.
 fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<Bars> {
     let (Some(target), Some(row)) = (targets.row(id), results.rows.iter().find(|row| row.id == id)) else {
         return Vec::new();
@@ -377,7 +379,7 @@ fn drawing(plan: &Plan, bars: &[Bars]) -> String {
     });
     let legend =
         if has_ranges { vec!["reported, from", "reported, to", "ours"] } else { vec!["reported", "ours"] };
-    // As wide as two bars to a group.
+    // The height is that of two bars per group.
     rendered(plot.with_legend(legend), plan.title, plan.axis, 2 * bars.len())
 }
 
@@ -391,8 +393,8 @@ fn rendered(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {
     renumbered(&SvgBackend.render_scene(&render_multiple(plots, layout)))
 }
 
-/// The drawing with its clip paths numbered from 0: `kuva` goes on counting from figure to figure, and the same figure
-/// should be the same file whatever was drawn before.
+/// Renumbers the clip paths of the drawing from 0. `kuva` continues counting from figure to figure, but a figure's file
+/// must not depend on what was drawn before.
 fn renumbered(svg: &str) -> String {
     const PREFIX: &str = "kuva-clip-";
     let mut parts = svg.split(PREFIX);

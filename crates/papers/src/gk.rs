@@ -1,39 +1,41 @@
-//! Experiments of the `GeckoFTL` paper (GK, section 5) and what its rows take from them.
+//! Experiments of the `GeckoFTL` paper (GK, section 5), and how the values of its rows are computed from them.
 //!
-//! Load and state are the paper's: uniform random page writes on a full device in its steady state, which is constructed.
-//! Write amplification is the paper's measure, internal writes and a tenth of internal reads per host write. Copies that
-//! garbage collection makes of metadata are a share of their own, as section 5.3 speaks of updating metadata without them.
+//! Load and state are the paper's: uniform random page writes on a full device in its steady state, which is
+//! constructed. Write amplification is the paper's measure: internal writes plus a tenth of the internal reads, per
+//! host write. Copies of metadata pages by GC are reported separately, because section 5.3 excludes them from the cost
+//! of updating metadata.
 //!
-//! A quick run scales the device and keeps R, B, V, T, S, delta and the cached entries per translation page; the map's
-//! cost does not depend on the scale then, and Logarithmic Gecko's grows by about a level per doubling. Every measured row
-//! names the capacity that it was measured at.
+//! A scaled-down run has fewer blocks and keeps R, B, V, T, S, delta and the cached entries per translation page. The
+//! map's cost then does not depend on the scale; that of Logarithmic Gecko (page validity on flash) grows by about a
+//! level per doubling. Every measured row states the capacity of its device.
 //!
-//! Recovery is a formula in the paper. Here the formula at 2 TiB stands beside a recovery that is executed on a device of
-//! 128 GiB, and beside the formula for that device. A full run keeps the sweeps at a size at which the largest block fits:
-//! K is 2^16 there instead of 2^22, since 2^22 blocks of 1024 pages have more pages than page numbers.
+//! Recovery is only a formula in the paper. Here the formula at 2 TiB is shown with a recovery that is executed on a
+//! device of 128 GiB and with the formula for that device. In a full-size run the sweeps over block sizes have K = 2^16
+//! blocks instead of 2^22, because 2^22 blocks of 1024 pages would have more pages than there are page numbers.
 //!
-//! Sections 5.1 and 5.2 look at validity alone; here it is measured inside the whole design, which reports invalid pages
-//! when it writes the map. The rows about the bitmap on flash have it told at once, so that updates can be counted.
+//! Sections 5.1 and 5.2 examine page validity alone. Here it is measured inside the whole design, which reports invalid
+//! pages when it writes the map. For rows about the bitmap on flash, invalid pages are reported on each write, so that
+//! updates can be counted.
 
 use super::closed_forms::metadata::{DELTA, Metadata, MetadataScale, recovery_row};
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// Blocks of the paper's device, and its pages per block.
+/// Number of blocks of the paper's device; [`BLOCK_PAGES`] is its number of pages per block.
 const PAPER_BLOCKS: u64 = 1 << 22;
 const BLOCK_PAGES: u64 = 128;
-/// R, percent.
+/// R: logical pages in percent of the physical pages.
 const UTILISATION: u32 = 70;
-/// Pages of flash for each cached entry: C = 2^19 beside 2^29 pages.
+/// Flash pages per entry of the cached mapping table: C = 2^19 entries for 2^29 pages.
 const PAGES_PER_ENTRY: u64 = 1024;
-/// The large cache of Figure 14, 68 MiB over 4.
+/// Size of the large cache in Figure 14 relative to the default cache: 68 MiB / 4 MiB.
 const LARGE_CACHE: u64 = 17;
 
 const RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
 const PARTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Pages per block of Figure 10: the paper's 128 and what larger devices have, and two smaller ones.
+/// Pages per block in Figure 10: the paper's 128, larger ones as in larger devices, and two smaller ones.
 const BLOCK_SIZES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
-/// Pages of a part of the balanced size.
+/// Pages of a part, if a block's bitmap is divided into parts of the size that the paper calls balanced.
 const PART_PAGES: u64 = 32;
 const UTILISATIONS: [u32; 5] = [50, 70, 80, 85, 90];
 const FTLS: [(&str, &str); 5] = [
@@ -44,15 +46,15 @@ const FTLS: [(&str, &str); 5] = [
     ("GeckoFTL", "geckoftl"),
 ];
 
-/// A device and a number of host writes.
+/// A device of some size, and a number of random host writes on it.
 #[derive(Clone, Copy)]
 struct Load {
     blocks: u64,
     block_pages: u64,
-    /// Percent.
+    /// Logical pages in percent of the physical pages.
     utilisation: u32,
     writes: u64,
-    /// Cache of the paper times so much.
+    /// Size of the cached mapping table relative to the paper's.
     cache: u64,
 }
 
@@ -92,18 +94,19 @@ impl Load {
     }
 }
 
-/// Blocks of the devices of Figure 11 beside the one that all other rows are about: 2, 32 and 128 GiB.
+/// Numbers of blocks of the additional devices in Figure 11: 2, 32 and 128 GiB.
 const CAPACITIES: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
-/// Blocks of a device whose last level is filled half as far, by the logarithm, as that of the device of all other rows.
+/// Number of blocks of a device on which the last level of Logarithmic Gecko (page validity on flash) is half as full,
+/// on a logarithmic scale, as on the device of the other rows.
 const BETWEEN_LEVELS: u64 = 11_584;
-/// Host writes per block that take Logarithmic Gecko through all its levels.
+/// Number of host writes per block after which Logarithmic Gecko (page validity on flash) uses all its levels.
 const WRITES_PER_BLOCK: u64 = 10;
-/// Blocks of the devices whose recovery is executed: 128 GiB. Power fails half way through the writes, when every part of
-/// the cache has been replaced several times.
+/// Number of blocks of the devices on which recovery is executed: 128 GiB. Power is lost after half of the writes, when
+/// every part of the cache has been replaced several times.
 const RECOVERED_BLOCKS: u64 = 1 << 18;
 const RECOVERED_WRITES: u64 = 2_000_000;
 
-/// Everything that the rows need.
+/// Returns all experiments of this paper.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let load = Load::of(setting);
     [
@@ -116,8 +119,9 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     .concat()
 }
 
-/// Suspected causes of differences, taken away on small devices: DFTL that calls old pages invalid when it writes its table,
-/// and merges one by one beside multi-way merges for other capacities and ratios.
+/// Returns experiments on small devices that remove suspected causes of differences: DFTL that reports old pages as
+/// invalid only when it writes its table, and pairwise instead of multi-way merges for other capacities and size
+/// ratios.
 fn causes(setting: &Setting, load: Load) -> Vec<Experiment> {
     if setting.size == Size::Full {
         return Vec::new();
@@ -141,7 +145,7 @@ fn causes(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Figure 13, and what GeckoFTL's garbage collection saves.
+/// Returns the experiments of Figure 13, and one that shows what `GeckoFTL`'s rule for GC of metadata saves.
 fn designs(setting: &Setting, load: Load) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         FTLS.iter().map(|&(name, design)| load.experiment(setting, name.to_owned(), design, &[])).collect();
@@ -150,7 +154,7 @@ fn designs(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Figures 9 to 12: Logarithmic Gecko and the bitmap on flash.
+/// Returns the experiments of Figures 9 to 12: Logarithmic Gecko and the bitmap on flash.
 fn validity_alone(setting: &Setting, load: Load) -> Vec<Experiment> {
     let gecko = |load: Load, name: String, extra: &[&str]| load.experiment(setting, name, "geckoftl", extra);
     let at_once = "mapping.identification=on-update";
@@ -177,13 +181,14 @@ fn validity_alone(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Blocks of the sweeps over block sizes: in a full run fewer than the paper's, so that 1024 pages per block fit.
+/// Returns the number of blocks for sweeps over block sizes; at full size fewer than the paper's, so that 1024 pages
+/// per block are possible.
 fn sweep_blocks(load: Load) -> u64 {
     load.blocks.min(1 << 16)
 }
 
-/// Figure 10: entries that are whole, entries in parts of 32 pages, and the latter on a device whose capacity does not grow
-/// with the block, so that neither do the keys.
+/// Returns the experiments of Figure 10: undivided bitmaps, bitmaps in parts of 32 pages, and such parts on a device
+/// whose capacity, and so its number of keys, does not grow with the block size.
 fn block_sizes(setting: &Setting, load: Load) -> Vec<Experiment> {
     let blocks = sweep_blocks(load);
     let mut experiments = Vec::new();
@@ -201,7 +206,8 @@ fn block_sizes(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// As much RAM for the cache as the bitmap would take, and all with GeckoFTL's garbage collection.
+/// Returns the experiments of Figure 14: designs without a bitmap in RAM have a cache larger by its size. All use
+/// `GeckoFTL`'s rule for GC of metadata.
 fn figure_14(setting: &Setting, load: Load) -> Vec<Experiment> {
     let large = Load { cache: LARGE_CACHE, ..load };
     let spared = ["gc.metadata=when-empty"];
@@ -212,7 +218,8 @@ fn figure_14(setting: &Setting, load: Load) -> Vec<Experiment> {
     ]
 }
 
-/// A recovery in the middle of a run, and the log of IB-FTL for as long as it takes to clean it several times.
+/// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log has been
+/// cleaned several times.
 fn recoveries(setting: &Setting, load: Load) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.writes / 2);
     let small = Load { blocks: load.blocks / 4, ..load };
@@ -236,7 +243,8 @@ fn share(percent: u32) -> f64 {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// What a row measures; `None` if no experiment is about it.
+/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
+/// row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let values = match id {
         "GK-16" => bitmap_operations(runs),
@@ -277,7 +285,7 @@ fn holds(of: impl Into<String>, statement: bool) -> Value {
     Value::new(of, f64::from(u8::from(statement)))
 }
 
-/// The capacity behind a row, GiB.
+/// Returns the capacity of a run's device, GiB, as a value that is shown with the row.
 fn at(run: Run<'_>) -> Value {
     let bytes = run.figure("device.physical_pages") * run.figure("device.page_bytes");
     Value::new("device, GiB", bytes / f64::from(1 << 30))
@@ -287,7 +295,8 @@ fn per_write(run: Run<'_>, figure: &str) -> f64 {
     run.figure(figure) / run.figure("host_page_writes")
 }
 
-/// Programs and reads of some causes, in the paper's measure.
+/// Returns the cost of flash operations with some causes: programs plus a tenth of the reads, per host write (the
+/// paper's measure).
 fn amplification(run: Run<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
         causes.iter().map(|cause| per_write(run, &format!("{what}_by_cause.{cause}"))).sum::<f64>()
@@ -303,27 +312,29 @@ fn map_cost(run: Run<'_>) -> f64 {
     amplification(run, &["translation", "checkpoint"])
 }
 
-/// Updates of the table alone: a read and a write each.
+/// Returns the cost of updating translation pages, each by one read and one program: programs plus a tenth of the
+/// reads, per host write.
 fn synchronisation_cost(run: Run<'_>) -> f64 {
     let writes =
         per_write(run, "programs_by_cause.translation") + per_write(run, "programs_by_cause.checkpoint");
     writes * (1.0 + 1.0 / DELTA)
 }
 
-/// What collection copied of metadata, a read and a write each.
+/// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
+/// reads, per host write.
 fn copy_cost(run: Run<'_>) -> f64 {
     let copies = per_write(run, "parts.translation_copies") + per_write(run, "parts.validity_copies");
     copies * (1.0 + 1.0 / DELTA)
 }
 
-/// Data pages programmed per host write, copies included.
+/// Returns the data pages programmed per host write, including copies by GC.
 fn data_programs(run: Run<'_>) -> f64 {
     let copies =
         run.programs("gc") - run.figure("parts.translation_copies") - run.figure("parts.validity_copies");
     (run.programs("host") + copies) / run.figure("host_page_writes")
 }
 
-/// Blocks of data collected; each asked the validity store once.
+/// Returns the queries to the validity store: one for each data block that was collected.
 fn queries(run: Run<'_>) -> f64 {
     run.figure("parts.collections") - run.figure("parts.collections_of_metadata")
 }
@@ -333,7 +344,7 @@ fn bitmap_operations(runs: &Runs) -> Result<Vec<Value>> {
     let (writes, reads) = (run.programs("validity"), run.figure("reads_by_cause.validity"));
     let updates = run.figure("host_page_writes");
     Ok(vec![
-        // Every write has its report; the reads of queries are counted by what asked.
+        // Every host write reports an invalid page. Reads of queries are attributed to validity as well, one per query.
         Value::new("reads per update", (reads - queries(run)) / updates),
         Value::new("writes per update", writes / updates),
         Value::new("reads per query", (reads - writes) / queries(run)),
@@ -351,12 +362,12 @@ fn bitmap_per_interval(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-/// Reads of merges: all but those of queries.
+/// Returns the flash reads of Logarithmic Gecko's merges: all reads for page validity except those of queries.
 fn merge_reads(run: Run<'_>) -> f64 {
     run.figure("reads_by_cause.validity") - run.figure("parts.gecko_query_reads")
 }
 
-/// Validity's cost without the reads of queries.
+/// Returns the cost of page validity without the reads of queries: programs plus a tenth of the reads, per host write.
 fn update_cost(run: Run<'_>) -> f64 {
     per_write(run, "programs_by_cause.validity") + merge_reads(run) / run.figure("host_page_writes") / DELTA
 }
@@ -417,10 +428,10 @@ fn saved(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-/// Validity's cost and its share without queries, over the block sizes of a sweep.
+/// Cost of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
 struct BlockSweep {
     all: Vec<f64>,
-    /// Merges alone: what reports and markers cost.
+    /// Cost of page validity without the reads of queries: that of merges, caused by reports and markers.
     updates: Vec<f64>,
 }
 
@@ -437,7 +448,7 @@ fn by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = Va
     BLOCK_SIZES.iter().zip(costs).map(move |(pages, cost)| Value::new(format!("{what}B = {pages}"), *cost))
 }
 
-/// The costs from the paper's block on.
+/// Returns the costs for the paper's block size and all larger ones, from those of all block sizes.
 fn from_paper_on(costs: &[f64]) -> &[f64] {
     &costs[BLOCK_SIZES.iter().position(|&pages| pages == BLOCK_PAGES).unwrap_or(0)..]
 }
@@ -447,7 +458,8 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
 
-/// Growth for each doubling of the block and over all of them.
+/// Returns, for undivided bitmaps, how the cost of page validity grows with each doubling of the block size, and from
+/// the paper's block size to the largest.
 fn whole_entries(runs: &Runs) -> Result<Vec<Value>> {
     let BlockSweep { all, updates } = block_sweep(runs, "whole")?;
     let mut values: Vec<Value> = BLOCK_SIZES
@@ -552,7 +564,7 @@ fn over_provisioning(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// A figure of every design.
+/// Returns a figure of the run of each of the five designs.
 fn of_designs(runs: &Runs, figure: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>> {
     FTLS.iter().map(|(name, _)| Ok(Value::new(*name, figure(runs.get(name)?)))).collect()
 }
@@ -566,12 +578,13 @@ fn recovered(runs: &Runs, design: Metadata) -> Result<Run<'_>> {
     runs.get(&format!("recovery/{}", design.name()))
 }
 
-/// Time of an executed recovery, seconds: flash operations one after the other, without what a battery wrote before.
+/// Returns the duration of an executed recovery, seconds, with flash operations one after the other. What a battery
+/// wrote at power loss is not included.
 fn executed_s(runs: &Runs, design: Metadata) -> Result<f64> {
     recovered(runs, design)?.required("recovery.total.time_s")
 }
 
-/// Time of a step, seconds; a step that took nothing is absent.
+/// Returns the duration of a recovery step, seconds; 0 if the step is absent because it took nothing.
 fn step_s(run: Run<'_>, step: &str) -> f64 {
     run.figure(&format!("recovery.steps.{step}.time_s"))
 }
@@ -590,13 +603,13 @@ fn executed_steps(run: Run<'_>) -> impl Iterator<Item = Value> + '_ {
     STEPS.into_iter().map(move |step| Value::new(format!("executed, {step}"), step_s(run, step)))
 }
 
-/// The formulas for 2 TiB.
+/// Returns the formula values of a row (reported result) for 2 TiB.
 fn formulas(id: &str) -> Vec<Value> {
     let values = recovery_row(id).unwrap_or_default();
     values.into_iter().map(|value| Value::new(format!("2 TiB, {}", value.of), value.value)).collect()
 }
 
-/// The device of the executed recoveries, as the formulas see it.
+/// Returns the size of the device on which recoveries are executed, as parameters of the formulas.
 fn recovered_scale() -> MetadataScale {
     let pages = (RECOVERED_BLOCKS * BLOCK_PAGES) as f64;
     let bytes = pages * 4096.0;
@@ -636,7 +649,8 @@ fn recoveries_of_all(runs: &Runs) -> Result<Vec<Value>> {
 fn log_recovery(runs: &Runs) -> Result<Vec<Value>> {
     let run = recovered(runs, Metadata::IbFtl)?;
     let all = executed_s(runs, Metadata::IbFtl)?;
-    // The log is read where chains and lives are restored; the counts follow from the same reading.
+    // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
+    // from that reading.
     let both = step_s(run, "validity directories") + step_s(run, "synchronisation");
     let mut values = formulas("GK-37");
     values.insert(0, holds("executed", both > 0.5 * all));
@@ -701,7 +715,8 @@ fn map_highest(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// The map's cost with checkpoints over that of the same cache without.
+/// Compares the cost of updating translation pages with checkpoints (`GeckoFTL`) and without (u-FTL), with caches of
+/// the same size.
 fn checkpoints(runs: &Runs) -> Result<Vec<Value>> {
     let (gecko, without) = (runs.get("GeckoFTL")?, runs.get("u-FTL")?);
     let by = |cause: &str| gecko.programs(cause);
@@ -728,7 +743,7 @@ fn validity(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// All programs and reads per host write, in the paper's measure.
+/// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
 fn all_cost(run: Run<'_>) -> f64 {
     per_write(run, "programs") + per_write(run, "reads") / DELTA
 }

@@ -1,38 +1,41 @@
-//! Experiments of the integrated lifetime management paper (IL, section IV) and what its rows take from them.
+//! Experiments of the integrated lifetime management paper (IL, section IV), and how the values of its rows are
+//! computed from them.
 //!
-//! Device: the paper's drive, new. A quick run has a 16th of the requests, of their addresses and of the drive's blocks, and 16
-//! times the cycles: the bytes that the drive takes in its life, an epoch's capacity and the share of time that collection
-//! takes stay the paper's. Requests come their original gap after the previous completion, so that a throttled write moves
-//! all later ones: only thus can throttling lengthen a life. Lifetime is the budget of program/erase cycles over the rate at
-//! which pages were programmed in device time; for managed configurations the rate after the first epoch, in which nothing is
-//! known: of five years that epoch is a 500,000th.
+//! The device is the paper's drive, new. A scaled-down run has a 16th of the requests, of their addresses and of the
+//! drive's blocks, and 16 times the rated cycles. So the bytes that the drive can take in its life, the capacity of an
+//! epoch and the share of time that GC takes are those of the paper. Each request comes its original gap after the
+//! preceding completion, so that a throttled write delays all later ones; only then can throttling extend a life.
+//! Lifetime is the budget of program/erase cycles divided by the rate of page programs in device time. For managed
+//! configurations the rate after the first epoch counts, because in that epoch nothing is known: it is a 500,000th of
+//! five years.
 //!
-//! The substitutes write at the rate that Table I implies without write amplification. The drive collects, so gaps are longer by
-//! the baseline's programs per host write ([`Trace::collected`]), and shorter by the time that the baseline takes to serve a
-//! request, as those of a recorded trace are. The baseline's lifetime is given by this.
+//! The substitutes write at the rate that follows from Table I without write amplification. As the drive also programs
+//! pages for GC, gaps are multiplied by the baseline's programs per host write ([`Trace::collected`]) and reduced by
+//! the time in which the baseline serves a request, as in a recorded trace. The baseline's lifetime is therefore given.
 //!
-//! Response time needs care, because the chunk buffer acknowledges three of four pages when they come. It is measured twice:
-//! - *Equal buffers*: every configuration acknowledges from a buffer on battery of eight pages. A chunk takes four while it
-//!   gathers and four while it is written; without chunks eight writes may be unfinished.
-//! - *Until programmed*: nothing is acknowledged early; the members of a chunk have the response of its last write.
+//! The response time has two definitions, because the chunk buffer acknowledges three of four pages on arrival:
+//! - *Equal buffers*: every configuration acknowledges writes from a battery-backed buffer of eight pages. A chunk
+//!   takes four of them while it is filled and four while it is written. Without chunks, eight writes may be
+//!   unfinished.
+//! - *Until programmed*: no write is acknowledged early. The pages of a chunk have the response time of its last write.
 //!
-//! A control of incompressible, unique pages runs through the same; a configuration that gains there gains by an artifact.
-//! Energies are those of the printed powers; `2x` beside them has twice the energy of compression, with which the paper's
-//! break-even comes out.
+//! A control load of unique pages that cannot be compressed runs through the same configurations; a configuration that
+//! gains there gains by an artifact. Energies are computed from the printed powers. Values named `2x` use twice the
+//! energy of compression, with which the paper's break-even is obtained.
 
 use super::closed_forms::{budget_bytes, rate_of_lifetime};
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// A trace of the paper.
+/// A trace of the paper and its generated substitute.
 #[derive(Clone, Copy)]
 struct Trace {
-    /// The paper's name, and ours.
+    /// Name of the trace in the paper; `substitute` is the name of the generated load that replaces it.
     name: &'static str,
     substitute: &'static str,
-    /// The baseline's lifetime in years (Table I), from which the substitutes have their rate.
+    /// Lifetime of the baseline, years (Table I), which determines the write rate of the substitute.
     years: f64,
-    /// Programs per host write of the baseline, measured here: quick and full.
+    /// Programs per host write of the baseline, as measured here: scaled down, and at full size.
     collected: [f64; 2],
 }
 
@@ -44,32 +47,33 @@ const TRACES: [Trace; 3] = [
 const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
 /// Reads of the substitutes per write.
 const READS_PER_WRITE: f64 = 0.3;
-/// Writes that the synthetic load sends per second: 1.97 MB/s, half as much again as the target allows before collection.
+/// Writes per second of the synthetic load: 1.97 MB/s, 1.5 times what the target lifetime allows without GC.
 const SYNTHETIC_RATE: f64 = 480.0;
-/// Writes per second of the control: 0.98 MB/s, below what the target allows.
+/// Writes per second of the control load: 0.98 MB/s, less than the target lifetime allows.
 const CONTROL_RATE: f64 = 240.0;
-/// Addresses of the synthetic loads, at full size: most of the drive, so that it collects.
+/// Number of addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
 const SYNTHETIC_PAGES: f64 = 14e6;
 
-/// Compression on a drive so many times as large, which takes as many bytes in its life and never collects.
+/// Name of the runs of compression on a drive [`ROOMY`] times as large. It can take the same number of bytes in its
+/// life and never needs GC.
 const NEVER_COLLECTED: &str = "compression, never collected";
 const ROOMY: u32 = 15;
 
-/// Shares of the writes that repeat a page, in place of Media's 0.003: one on each side of the break-even of deduplication.
-/// All else of its content is what the substitute has.
+/// Shares of the writes that repeat a page, instead of Media's 0.003: one less and one greater than the break-even of
+/// deduplication. The rest of the content is that of the substitute.
 const REPEATS: [&str; 2] = ["0.018", "0.025"];
 
-/// When a write is answered.
+/// Moment at which a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// From a buffer of eight pages in every configuration.
+    /// From a buffer of eight pages, in every configuration.
     EqualBuffers,
-    /// When it is programmed.
+    /// When its page has been programmed.
     UntilProgrammed,
 }
 
 impl Answer {
-    /// Time of a write on an idle drive without schemes, seconds.
+    /// Returns the response time of a write on an idle drive without schemes, seconds.
     fn write_s(self) -> f64 {
         match self {
             Self::EqualBuffers => 0.0,
@@ -77,8 +81,8 @@ impl Answer {
         }
     }
 
-    /// Writes that may be acknowledged and unfinished: with chunks one, which completes a chunk of four pages, beside the four
-    /// that gather.
+    /// Returns how many writes may be acknowledged before they are programmed. With chunks it is one, which completes a
+    /// chunk of four pages, in addition to the four in the chunk buffer.
     fn buffered_writes(self, scheme: &str) -> u32 {
         match (self, scheme) {
             (Self::UntilProgrammed, _) => 0,
@@ -93,8 +97,9 @@ impl Answer {
     }
 }
 
-/// Factor on the gaps of a load of so many writes per second, so that the drive programs at the load's rate although every
-/// host write takes `collected` programs: what the drive takes to serve requests is no gap.
+/// Returns the factor on the gaps of a load of `writes_per_s` writes per second, so that the drive programs pages at
+/// the load's rate although every host write takes `collected` programs. The time in which the drive serves requests is
+/// subtracted from the gaps.
 fn gap_scale(writes_per_s: f64, collected: f64, (write_s, reads): (f64, f64)) -> f64 {
     collected - writes_per_s * (write_s + reads * 60e-6)
 }
@@ -103,7 +108,7 @@ fn writes_per_s(years: f64) -> f64 {
     rate_of_lifetime(budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
 }
 
-/// Share of the paper's drive and day that is run.
+/// Returns the scale of the drive and of the paper's day of requests.
 fn scale_of(size: Size) -> f64 {
     match size {
         Size::Quick => 1.0 / 16.0,
@@ -127,7 +132,7 @@ fn settings(setting: &Setting, scheme: &str, answer: Answer, gap_scale: f64) -> 
     ]
 }
 
-/// A plain page map knows no schemes that look at content.
+/// Returns the design for a scheme: the page map for schemes that do not examine content, otherwise `integrated`.
 fn design(scheme: &str) -> &'static str {
     match scheme {
         "baseline" | "throttling" => "page-map",
@@ -135,7 +140,7 @@ fn design(scheme: &str) -> &'static str {
     }
 }
 
-/// Everything that the rows need.
+/// Returns all experiments of this paper.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         TRACES.into_iter().flat_map(|trace| of_trace(setting, trace)).collect();
@@ -180,7 +185,7 @@ fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
     };
     for scheme in SCHEMES {
         add(scheme, scheme, Answer::EqualBuffers, &[]);
-        // IL-08 compares two schemes on DVMT.
+        // Row IL-08 compares these two schemes on DVMT.
         let is_compared = ["throttling", "integrated"].contains(&scheme);
         if trace.name == "WKSN" || trace.name == "DVMT" && is_compared {
             add(scheme, scheme, Answer::UntilProgrammed, &[]);
@@ -205,7 +210,8 @@ fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
     experiments
 }
 
-/// The content model of Media with another share of repeated pages, for the variants that have one.
+/// Returns a content model for Media with another share of repeated pages, if the variant's name states one; otherwise
+/// an empty text.
 fn repeating(variant: &str) -> String {
     let share = REPEATS.into_iter().find(|share| variant.ends_with(&format!("{share} repeated")));
     share.map_or_else(String::new, |share| {
@@ -213,7 +219,7 @@ fn repeating(variant: &str) -> String {
     })
 }
 
-/// Uniform writes over most of the drive, of which `full_requests` are sent at full size.
+/// Returns an experiment with uniform writes over most of the drive; `full_requests` is their number at full size.
 fn synthetic(
     setting: &Setting,
     name: &str,
@@ -235,7 +241,8 @@ fn synthetic(
 
 type Result<T> = std::result::Result<T, String>;
 
-/// What a row measures; `None` if no experiment is about it.
+/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
+/// row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "IL-01" => lifetimes(runs, "WKSN"),
@@ -252,7 +259,8 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Years of 365 days until the budget is used up, by what was programmed; what is managed counts from its second epoch on.
+/// Returns the years of 365 days until the budget is used, by the rate of programs. Managed runs count from their
+/// second epoch on.
 fn years(run: Run<'_>) -> f64 {
     let managed = run.figure("lifetime.years_after_first_epoch");
     if managed > 0.0 { managed } else { run.figure("lifetime.years_by_programs") }
@@ -281,24 +289,26 @@ fn lifetimes(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Mean time to the answer, microseconds; a record leaves out a mean of 0, which a buffer gives.
+/// Returns the mean time until a write is acknowledged, microseconds. A mean of 0, which a buffer causes, is absent
+/// from a record.
 fn answered(run: Run<'_>) -> Result<f64> {
     run.required("lifetime.elapsed_s")?;
     Ok(run.figure("latency_us.write.mean"))
 }
 
-/// Mean time until programmed, microseconds, in a run that acknowledges nothing early but what gathers in chunks.
+/// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges nothing early except
+/// pages in the chunk buffer.
 fn programmed(run: Run<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
     if charged > 0.0 { Ok(charged) } else { answered(run) }
 }
 
-/// Energy per host page write.
+/// Returns the energy per host page write, microjoules.
 fn energy(run: Run<'_>) -> Result<f64> {
     run.required("lifetime.energy_uj_per_page")
 }
 
-/// What a variant saves of the baseline's, percent.
+/// Returns how much a variant saves relative to the baseline, percent.
 fn saved(
     runs: &Runs,
     (trace, variant, answer): (&str, &str, Answer),
@@ -312,7 +322,7 @@ fn responses(runs: &Runs) -> Result<Vec<Value>> {
     let through = ("WKSN", "integrated", Answer::UntilProgrammed);
     let mut values = vec![
         Value::new("until programmed", saved(runs, through, programmed)?),
-        // As if the chunk buffer were no buffer: three of four writes count as answered in no time.
+        // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
         Value::new("acknowledged by the chunk buffer alone", saved(runs, through, answered)?),
         Value::new("programs", saved(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
@@ -350,14 +360,16 @@ fn target_met(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Energy saved at the printed powers, and with twice the energy of compression; `sign` -1 makes it an increase.
+/// Returns the energy saved with the printed powers, and with twice the energy of compression, percent; with `sign` -1
+/// the increase.
 fn energies(runs: &Runs, trace: &str, sign: f64) -> Result<Vec<Value>> {
     let of = |variant: &str| saved(runs, (trace, variant, Answer::EqualBuffers), energy);
     Ok(vec![Value::new("", sign * of("integrated")?), Value::new("2x", sign * of("integrated-2x")?)])
 }
 
-/// What the integrated scheme did about Media, from what came of it: compression is off if at most a tenth of the pages
-/// went through it, dedup on if it found more than half of what it finds alone.
+/// Returns what the integrated scheme decided about Media, derived from the run. Compression counts as off if less than
+/// a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than half of what it
+/// finds alone.
 fn decisions(runs: &Runs) -> Result<Vec<Value>> {
     let (run, dedup) = (runs.get("Media/integrated")?, runs.get("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
@@ -371,7 +383,7 @@ fn decisions(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-/// The largest gains, and those of the control, which are none or an artifact.
+/// Returns the greatest gains, and those on the control load, which should be zero; otherwise they are an artifact.
 fn gains(runs: &Runs) -> Result<Vec<Value>> {
     let of = |trace, variant, answer, value: fn(Run<'_>) -> Result<f64>| {
         saved(runs, (trace, variant, answer), value)

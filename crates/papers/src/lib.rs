@@ -1,12 +1,13 @@
-//! Papers measured again: their evaluation row by row, what this software finds for each row, and how the two compare.
+//! Repeats the evaluations of five papers row by row and compares our values with the reported ones.
 //!
-//! A paper is four things. *Targets* (`papers/<paper>/targets.toml`) are what it reports, as data. *Closed forms* compute
-//! what follows from its parameters. *Experiments* run designs on loads or traces. *Results* join them: one record with
-//! every figure and a verdict per row, of which the Markdown page, the HTML page and the figures are views.
+//! A paper is described by four things. *Targets* (`papers/<paper>/targets.toml`) are the results that it reports, as
+//! data. *Closed forms* compute what follows from its parameters. *Experiments* run designs on loads or traces.
+//! *Results* combine them: one record with every figure and a verdict per row, from which the Markdown page, the HTML
+//! page and the figures are made.
 //!
-//! The key decision is that nothing here knows what a result should be: targets are data that only the comparison
-//! reads, tolerances stand there and not beside the measurement, and a row that cannot be measured says why. The price
-//! is that a page of results shows what is missing or does not agree, next to what does.
+//! The key decision is that no measurement knows the expected result. Targets are data that only the comparison reads,
+//! tolerances are part of the targets, and a row that cannot be measured states the reason. The price is that a page of
+//! results also shows what is missing and what disagrees.
 
 pub mod closed_forms;
 mod df;
@@ -34,7 +35,7 @@ pub use target::Paper;
 pub use traces::Traces;
 use verdict::Value;
 
-/// The experiments that a paper's rows need.
+/// Returns the experiments from which our values for a paper's rows (reported results) are computed.
 pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
     match paper {
         Paper::Lx => lx::experiments(setting),
@@ -45,7 +46,8 @@ pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
     }
 }
 
-/// What the experiments say about a row: its values, why there are none, or `None` if no experiment is about it.
+/// Computes our values for one row (reported result) of a paper from the finished experiments. Returns an error with
+/// the reason if one was not run, and `None` if the row depends on no experiment.
 pub fn measure(paper: Paper, id: &str, runs: &Runs) -> Option<Result<Vec<Value>, String>> {
     match paper {
         Paper::Lx => lx::measure(id, runs),

@@ -1,29 +1,30 @@
-//! Experiments of the Recyclable SSD paper (LX, section V) and what its rows take from them.
+//! Experiments of the Recyclable SSD paper (LX, section V), and how the values of its rows are computed from them.
 //!
-//! Drive: the paper's of 40 GiB (Table II), whose pages are "firstly initialized as free". The first half of a trace ages
-//! it, the second half is measured, as the paper's weeks are. Three drives stand beside each other:
+//! Drive: the paper's drive of 40 GiB (Table II), whose pages are "firstly initialized as free". The first half of a
+//! trace ages the drive and the second half is measured, like the paper's two weeks. There are three drives:
 //!
-//! - the paper's, unfilled. Of the three traces only mail writes more than it holds, so homes and web never erase;
-//! - `sized`: the same, with so many blocks that every trace writes as much more than the drive holds as mail does on the
-//!   paper's drive. All rows about erases use it;
+//! - the paper's drive, not filled before. Of the three traces only mail writes more than it holds, so homes and web
+//!   never erase;
+//! - `sized`: a drive whose number of blocks is chosen per trace, so that every trace exceeds it by the factor by which
+//!   mail exceeds the paper's drive. All rows about erases use it;
 //! - `filled`: the sized drive, of which every exported page is written before the trace.
 //!
-//! Load: the substitutes with as many reads as Figure 2 needs, since what the paper says of popularity decides which pages
-//! its store keeps; with the reads of Table I, and with other things taken away, a few runs stand beside. Scaled down,
-//! planes have fewer blocks and stores fewer entries, in proportion to the requests.
+//! Load: the substitutes have as many reads as Figure 2 needs, because popularity (reads of a page) decides which pages
+//! the paper's store keeps. A few runs have the reads of Table I or other changes for comparison. Scaled down, planes
+//! have fewer blocks and stores have fewer entries, in proportion to the requests.
 
 use super::closed_forms::percent;
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// A trace of the paper.
+/// A trace of the paper, with its figures in Table I.
 struct Trace {
     short: &'static str,
     name: &'static str,
-    /// Requests, million, and share of writes (Table I).
+    /// Number of requests, million; `write_share` is the share of writes (Table I).
     requests: f64,
     write_share: f64,
-    /// How many times its footprint a device must hold that never erases: more than writes / addresses.
+    /// Size of a device that never erases, in footprints of the trace: more than writes divided by addresses.
     never_erasing: u32,
 }
 
@@ -34,27 +35,27 @@ const TRACES: [Trace; 3] = [
 ];
 
 impl Trace {
-    /// Writes, million.
+    /// Returns the number of writes, million.
     fn writes(&self) -> f64 {
         self.requests * self.write_share
     }
 }
 
-/// The trace that writes more than the paper's drive holds.
+/// Index of mail, the only trace that writes more than the paper's drive holds.
 const MAIL: usize = 1;
 
-/// Entries of the three stores.
+/// Numbers of entries of the three fingerprint stores, with their names.
 const STORES: [(&str, f64); 3] = [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
-/// Entries of the store that the paper takes.
+/// Number of entries of the fingerprint store that the paper uses by default.
 const STANDARD: f64 = STORES[1].1;
 
-/// Age limit of the runs that let popular pages go, flash programs per entry of the store.
+/// Age at which an entry is removed in the runs `128k-leaving`, flash programs per entry of the store.
 const LIFE: f64 = 4.0;
 
-/// Pages of the write buffer of Figure 5, whose size the paper does not give: 4 MiB.
+/// Pages of the write buffer in Figure 5 (4 MiB); the paper does not state its size.
 const BUFFER_PAGES: f64 = 1024.0;
 
-/// A design and settings, named.
+/// A named variant of a run: a design with settings.
 struct Variant {
     name: String,
     design: &'static str,
@@ -74,7 +75,7 @@ fn entries(count: f64, scale: f64) -> String {
     format!("recycle.entries={}", (count * scale).round())
 }
 
-/// What runs on every drive.
+/// Returns the variants that are run on every drive.
 fn common(scale: f64) -> Vec<Variant> {
     let standard = entries(STANDARD, scale);
     vec![
@@ -85,7 +86,7 @@ fn common(scale: f64) -> Vec<Variant> {
     ]
 }
 
-/// Probability and LRU in the smaller and the larger store.
+/// Returns the variants with the smaller and the larger store, each with the paper's policy (PROB) and with LRU.
 fn other_stores(scale: f64) -> Vec<Variant> {
     let both = |(name, count): (&str, f64)| {
         let entries = entries(count, scale);
@@ -97,13 +98,13 @@ fn other_stores(scale: f64) -> Vec<Variant> {
     [STORES[0], STORES[2]].into_iter().flat_map(both).collect()
 }
 
-/// The standard store, whose entries leave with age.
+/// Returns the variant with the default fingerprint store in which entries are removed when they are old.
 fn leaving(scale: f64) -> Variant {
     let life = format!("recycle.refresh_age_programs={}", (LIFE * STANDARD * scale).round());
     variant("128k-leaving", &[&entries(STANDARD, scale), "recycle.policy=prob", &life])
 }
 
-/// Fast loading, the write buffer, and response times.
+/// Returns the variants that are run only on the paper's drive: fast loading, the write buffer, and response times.
 fn on_the_papers_drive(scale: f64) -> Vec<Variant> {
     let standard = entries(STANDARD, scale);
     let prob = [standard.as_str(), "recycle.policy=prob"];
@@ -135,10 +136,10 @@ const BLOCKS: f64 = 2048.0;
 /// Physical pages of the paper's drive, million.
 const PAGES: f64 = 10.485_76;
 
-/// Writes per page of the drive: mail writes 1.17 times the paper's drive.
+/// Numbers of writes per page of the drive for the runs `overrun-*`; mail has 1.17 on the paper's drive.
 const OVERRUNS: [f64; 4] = [1.0, 1.1, 1.4, 2.0];
 
-/// Settings of every run on a drive of the paper's shape with so many blocks per plane, unfilled.
+/// Returns the settings of runs on a drive like the paper's with this many blocks per plane, not filled before.
 fn drive(setting: &Setting, blocks: f64) -> Vec<String> {
     vec![
         "device.preset=lx-40g".to_owned(),
@@ -152,8 +153,8 @@ fn filled(setting: &Setting, blocks: f64) -> Vec<String> {
     [drive(setting, blocks), vec!["precondition.filled=true".to_owned()]].concat()
 }
 
-/// Settings of every run on a drive that the footprint fills to nine tenths, unfilled. A small footprint has four dies,
-/// since many planes of few blocks each have no spare block.
+/// Returns the settings of runs on a drive that the footprint fills to 0.9, not filled before. A small footprint gets
+/// four dies, because many planes with few blocks each have no spare block.
 fn fitted(setting: &Setting) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
@@ -166,7 +167,7 @@ fn fitted(setting: &Setting) -> Vec<String> {
         .collect()
 }
 
-/// Everything that the rows need.
+/// Returns all experiments of this paper.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.05,
@@ -198,7 +199,7 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
     for (kind, blocks) in [("", blocks), ("sized-", sized)] {
         add(kind, &input, drive(setting, blocks), common(scale));
         add(kind, &input, drive(setting, blocks), vec![leaving(scale)]);
-        // Figure 11 has homes with the standard store only.
+        // For homes, Figure 11 has the default store only.
         if kind.is_empty() || trace.short != "homes" {
             add(kind, &input, drive(setting, blocks), other_stores(scale));
         }
@@ -217,7 +218,7 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
             add(&format!("overrun-{overrun}-"), &input, drive(setting, blocks), variants);
         }
     }
-    // So much spare space, as a share of the flash, that nothing is ever erased.
+    // Enough spare space, as a share of the flash, that nothing is ever erased.
     let spare = f64::from(trace.never_erasing);
     let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
     let of_flash = "device.over_provisioning_of=physical";
@@ -240,7 +241,8 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
     experiments
 }
 
-/// Footprint of the synthetic loads: that of web, so that the stores are the paper's at this scale.
+/// Returns the scale of the synthetic loads. Their footprint is that of web, so that the stores have the paper's size
+/// at this scale.
 fn synthetic_scale(setting: &Setting) -> f64 {
     match setting.size {
         Size::Quick => 0.05,
@@ -248,7 +250,8 @@ fn synthetic_scale(setting: &Setting) -> f64 {
     }
 }
 
-/// A load with locality of addresses and contents, and none of the FIU traces' assumptions.
+/// Returns experiments on a load with locality of addresses and contents, which has none of the assumptions about the
+/// FIU traces.
 fn synthetic(setting: &Setting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
@@ -259,7 +262,8 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
         pages * 2.0
     );
     let store = |(name, count): (&str, f64)| variant(name, &[&entries(count, scale), "recycle.policy=prob"]);
-    // The same with few contents, all alike: each returns after some thousand writes on average, and none much later.
+    // A load with few contents of equal probability: each is written again after some thousand writes on average, and
+    // none much later.
     let soon =
         load.replace(&format!("theta=0.8,pool={}", pages * 2.0), &format!("theta=0,pool={}", pages / 50.0));
     let loads = [("synthetic", load), ("synthetic-soon", soon)];
@@ -276,14 +280,16 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
     loads.flat_map(of).collect()
 }
 
-/// Loads in which the pages of a fifth of the addresses are read, and one in two of them returns, of the others one in
-/// twenty: the locality that the paper's mechanisms are made for, in one form that suits them and one that does not.
+/// Returns experiments on loads for which the paper's mechanisms are made: the pages of a fifth of the addresses are
+/// read, and the content of every second of these is written again, but of only one in twenty others. Each load has one
+/// form that suits the mechanism and one that does not.
 fn predicted(setting: &Setting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
-    // A store for a tenth of the addresses.
+    // A fingerprint store with entries for a tenth of the addresses.
     let standard = entries(pages / 10.0, 1.0);
-    // On a filled drive fewer pages are dead than that store holds; this one is smaller than they are.
+    // On a filled drive there are fewer dead pages than that store has entries; this store has fewer entries than there
+    // are dead pages.
     let small = entries(pages / 20.0, 1.0);
     let life = format!("recycle.refresh_age_programs={}", (LIFE * pages / 20.0).round());
     let small_prob = [small.as_str(), "recycle.policy=prob"];
@@ -338,12 +344,13 @@ fn predicted(setting: &Setting) -> Vec<Experiment> {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// What a row measures; `None` if no experiment is about it.
+/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
+/// row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     of_traces(id, runs).or_else(|| of_stores(id, runs)).or_else(|| of_claims(id, runs))
 }
 
-/// Rows about the traces themselves.
+/// Computes our values for rows (reported results) about the traces themselves.
 fn of_traces(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
@@ -366,7 +373,7 @@ fn of_traces(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Rows about stores of several sizes and policies.
+/// Computes our values for rows (reported results) about fingerprint stores of several sizes and policies.
 fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let reduction = |run: Run<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
@@ -429,7 +436,8 @@ fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Rows that set policies against each other, each on a load for which the paper claims a gain and on one without.
+/// Computes our values for rows that compare two policies, each on a load for which the paper claims a gain and on one
+/// for which it does not.
 fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {
@@ -467,13 +475,13 @@ fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// One value per trace from the run of one variant.
+/// Returns one value per trace, from the run of one variant.
 fn each(runs: &Runs, traces: &[&str], variant: &str, value: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>> {
     let of = |trace: &&str| Ok(Value::new(*trace, value(runs.get(&format!("{trace}/{variant}"))?)));
     traces.iter().map(of).collect()
 }
 
-/// One value per trace from two variants.
+/// Returns one value per trace, from the runs of a reference and of a variant.
 fn against(
     runs: &Runs,
     reference: &str,
@@ -509,7 +517,7 @@ fn classes(run: Run<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 
     range.map(|k| class(run, histogram, k)).sum()
 }
 
-/// The fullest class.
+/// Returns the class (popularity or version) with the greatest count in a histogram.
 fn mode(run: Run<'_>, histogram: &str) -> f64 {
     let fullest = (0..16).max_by(|&a, &b| class(run, histogram, a).total_cmp(&class(run, histogram, b)));
     fullest.unwrap_or(0) as f64
@@ -544,7 +552,7 @@ fn erases(run: Run<'_>, baseline: Run<'_>) -> f64 {
     percent(run.figure("erases") / baseline.figure("erases"))
 }
 
-/// Values of other variants, which no target names; none where the run is missing.
+/// Adds the values of other variants, which are shown but not judged; none for a variant that was not run.
 fn with(
     runs: &Runs,
     values: Result<Vec<Value>>,
@@ -562,12 +570,12 @@ fn with(
     Ok(values)
 }
 
-/// The values with a name behind their own.
+/// Appends a text to the names of the values.
 fn named(values: Vec<Value>, name: &str) -> Vec<Value> {
     values.into_iter().map(|value| Value::new(format!("{} {name}", value.of), value.value)).collect()
 }
 
-/// As [`against`], with a name behind the trace's; none where a run is missing.
+/// As [`against`], with a text appended to the names of the traces; no value if a run is missing.
 fn against_named(
     runs: &Runs,
     reference: &str,
@@ -578,7 +586,8 @@ fn against_named(
     named(against(runs, reference, variant, value).unwrap_or_default(), name)
 }
 
-/// Adds the infinite store on the filled drive, and on a load whose returns are spread over both weeks.
+/// Adds the values of the unbounded fingerprint store on the filled drive, and on a load in which contents return in
+/// both weeks.
 fn with_states<'a>(runs: &'a Runs, traces: &'a [&str]) -> impl Fn(Vec<Value>) -> Vec<Value> + 'a {
     move |mut values| {
         for (variant, name) in
@@ -594,7 +603,7 @@ fn with_states<'a>(runs: &'a Runs, traces: &'a [&str]) -> impl Fn(Vec<Value>) ->
     }
 }
 
-/// Reads that the popularity of the invalid pages takes, and those of Table I, million.
+/// Returns the reads that the reported popularity of the invalid pages needs, and those of Table I, million.
 fn reads_needed(runs: &Runs) -> Vec<Value> {
     let of = |trace: &Trace| {
         let reads = |counts: &str| {
@@ -609,7 +618,7 @@ fn reads_needed(runs: &Runs) -> Vec<Value> {
     TRACES.iter().filter_map(of).flatten().collect()
 }
 
-/// Recycled pages gained, percent.
+/// Returns the increase of recycled pages relative to the reference, percent.
 fn gained(reference: Run<'_>, run: Run<'_>) -> f64 {
     percent(recycled(run) / recycled(reference) - 1.0)
 }
@@ -618,7 +627,7 @@ fn comparisons_saved(reference: Run<'_>, run: Run<'_>) -> f64 {
     percent(1.0 - comparisons(run) / comparisons(reference))
 }
 
-/// A value for each pair of runs.
+/// Returns a value for each pair of runs.
 fn pairs(
     runs: &Runs,
     named: &[(&str, &str, &str)],
@@ -630,12 +639,13 @@ fn pairs(
     named.iter().map(of).collect()
 }
 
-/// Recycled share of the recyclable pages.
+/// Returns the share of the recyclable pages that were recycled, percent.
 fn with_gained(runs: &Runs, variant: &str) -> Result<Vec<Value>> {
     against(runs, "recyclable", variant, |all, got| percent(recycled(got) / recycled(all)))
 }
 
-/// Write reduction of a load in which popular pages die for good, and what changes it.
+/// Returns the write reduction on a load in which popular pages are never written again, and with changes that could
+/// help, percent.
 fn pinned(runs: &Runs) -> Result<Vec<Value>> {
     let named = [
         ("PROB", "prob"),
@@ -652,7 +662,8 @@ fn pinned(runs: &Runs) -> Result<Vec<Value>> {
     named.into_iter().map(of).collect()
 }
 
-/// Writes that reach the FTL through the write buffer, percent of the writes without it, and the recycled pages, likewise.
+/// Returns the effect of the write buffer: writes that reach the FTL and recycled pages, each in percent of those
+/// without the buffer.
 fn pairs_of_traces(runs: &Runs) -> Vec<Value> {
     let writes = |all: Run<'_>, buffered: Run<'_>| {
         percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
@@ -670,12 +681,14 @@ fn erases_saved(baseline: Run<'_>, run: Run<'_>) -> f64 {
     100.0 - erases(run, baseline)
 }
 
-/// Erases saved by a variant on one of the drives, with a name behind the trace's.
+/// Returns the erases that a variant saves relative to the baseline on one of the drives, percent, with a text appended
+/// to the names of the traces.
 fn erases_on(runs: &Runs, drive: &str, variant: &str, name: &str) -> Vec<Value> {
     against_named(runs, &format!("{drive}baseline"), &format!("{drive}{variant}"), name, erases_saved)
 }
 
-/// Erases with several stores relative to the baseline, by probability; those by LRU beside.
+/// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the paper's
+/// policy (PROB), then with LRU.
 fn normalised(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
     let baseline = runs.get(&format!("{trace}/sized-baseline"))?;
     let of = |store: &str| Ok::<_, String>(erases(runs.get(&format!("{trace}/sized-{store}"))?, baseline));
@@ -691,7 +704,7 @@ fn normalised(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Runs beside those of the probability store.
+/// Variants whose response times are shown next to those of the PROB store.
 const PROB_RESPONSES: [(&str, &str); 4] = [
     ("timed-unhashed-prob", "without hash"),
     ("timed-infinite", "infinite"),
@@ -699,7 +712,8 @@ const PROB_RESPONSES: [(&str, &str); 4] = [
     ("timed-buffered-prob", "buffered"),
 ];
 
-/// Response times of other variants, with a name behind the trace's. What is buffered is compared with what is buffered.
+/// Returns the response times of other variants, with a text appended to the names of the traces. Variants with a write
+/// buffer are compared with the baseline that has one.
 fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
@@ -709,7 +723,7 @@ fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Va
     variants.iter().flat_map(of).collect()
 }
 
-/// Erases that a store saves, by the writes per page of the drive.
+/// Returns the erases that a fingerprint store saves on drives of several sizes, given as writes per page of the drive.
 fn overruns(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for overrun in OVERRUNS {
@@ -724,14 +738,14 @@ fn overruns(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Mean response over reads and writes in the proportion of Table I, microseconds: the substitutes with the reads of
-/// Figure 2 have too many.
+/// Returns the mean response time, microseconds, of reads and writes weighted as in Table I. The substitutes with the
+/// reads of Figure 2 have too many reads for an unweighted mean.
 fn mean_response(run: Run<'_>, write_share: f64) -> f64 {
     let mean = |kind: &str| run.figure(&format!("latency_us.{kind}.mean"));
     write_share * mean("write") + (1.0 - write_share) * mean("read")
 }
 
-/// Response time against the baseline, percent; `sign` -1 makes it a reduction.
+/// Returns the change of the response time relative to the baseline, percent; with `sign` -1 its reduction.
 fn response(runs: &Runs, variant: &str, sign: f64) -> Result<Vec<Value>> {
     responses(runs, "timed-baseline", variant, sign)
 }
@@ -753,7 +767,7 @@ fn comparison_order(runs: &Runs) -> Result<Vec<Value>> {
         .collect()
 }
 
-/// Erases that each doubling of the store saves, percent of the baseline's.
+/// Returns the erases that each doubling of the fingerprint store saves, percent of the baseline's erases.
 fn diminishing_return(runs: &Runs) -> Result<Vec<Value>> {
     let baseline = runs.get("synthetic/baseline")?;
     let left = |store: &str| Ok::<_, String>(erases(runs.get(&format!("synthetic/{store}"))?, baseline));

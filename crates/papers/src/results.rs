@@ -1,12 +1,13 @@
-//! The result of a reproduction: everything that its report shows, in one self-contained record.
+//! The results of reproducing a paper: all that its report shows, in one self-contained record.
 //!
-//! `results.json` is the only thing that a run writes by itself; `RESULTS.md`, the page and the figures are views of it,
-//! made again at any time. It is also what makes a run resumable: an experiment that is defined as before and was run by the
-//! same code is taken from the record instead of being run again.
+//! A run writes only `results.json`. `RESULTS.md`, the HTML page and the figures are made from it and can be made again
+//! at any time. The record also makes a run resumable: an experiment with the same definition that was run by the same
+//! code is taken from the record instead of being run again.
 //!
-//! Runs at full size take hours, and most changes of code change no figure. So a full record keeps the digest of the figures
-//! that the quick run of each experiment gave with the same code. While the quick record still has these figures, the full
-//! one stands; afterwards its rows are marked as measured by older code. The price is a twentieth more time for a full run.
+//! Full-size runs take hours, and most changes of the code change no figure. So a full-size record contains a digest of
+//! the figures that the scaled-down run of each experiment had with the same code. While scaled-down runs still have
+//! these figures, the full-size record is valid. Otherwise its rows are marked as measured by older code. The price is
+//! a twentieth more time for a full-size run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,52 +19,53 @@ use super::traces::Traces;
 use super::verdict::{self, Value, Verdict};
 use super::{closed_forms, experiments, measure};
 
-/// A paper's results.
+/// Our results for one paper: all its rows (reported results) with our values and verdicts, and the experiments.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// Paper.
+    /// Name of the paper.
     pub paper: String,
-    /// Version of this software.
+    /// Version of Wearwell that wrote the record.
     pub version: String,
-    /// How much was run.
+    /// Size of the experiments: scaled down or full.
     pub size: Size,
     /// Seed of generators and designs.
     pub seed: u64,
-    /// The user ended it: rows without their experiments are not run.
+    /// Whether the user interrupted the run. Rows whose experiments did not finish are reported as not run.
     pub partial: bool,
-    /// The rows, in order.
+    /// Our result for each row (reported result) of the paper, in the order of its evaluation.
     pub rows: Vec<Row>,
-    /// Finished experiments, in order.
+    /// Records of the finished experiments, in the order of the catalogue.
     pub experiments: Vec<Record>,
-    /// Experiments that were not run, and why.
+    /// Reason for each experiment that was not run, by name.
     pub not_run: BTreeMap<String, String>,
-    /// Experiments of a full run whose figures today's code may not give: see [`Results::evaluate`].
+    /// Full-size experiments whose figures may be different with the current code: see [`Results::evaluate`].
     #[serde(default)]
     pub older_code: BTreeSet<String>,
 }
 
-/// One row.
+/// Our result for one row (reported result) of a paper.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Identity of the target.
+    /// Id of the paper's row, e.g. `LX-17`.
     pub id: String,
-    /// Ours.
+    /// Our values for the row; empty if nothing was measured.
     pub ours: Vec<Value>,
-    /// Experiments that they come from; none for a closed form.
+    /// Names of the experiments from which the values come; empty for a closed form.
     pub experiments: Vec<String>,
-    /// One of them had a substitute for its input.
+    /// Whether the input of one of these experiments was generated to replace a trace or an application of the paper.
     pub substitute: bool,
-    /// One of them was run by older code, which gave other figures.
+    /// Whether an experiment from which our values come was run by older code and may have other figures with the
+    /// current code.
     #[serde(default)]
     pub older_code: bool,
-    /// Why nothing was measured; empty if something was.
+    /// Why there are no values of ours; empty if there are.
     pub not_run: String,
-    /// The verdict in words.
+    /// The verdict about the row, in words.
     pub verdict: String,
 }
 
 impl Row {
-    /// The verdict, from ours and the target.
+    /// Judges our values against the target.
     pub fn judge(&self, target: &Target) -> Verdict {
         if self.ours.is_empty() {
             verdict::not_run(target, &self.not_run)
@@ -75,7 +77,7 @@ impl Row {
 }
 
 impl Results {
-    /// Nothing yet.
+    /// Creates results without rows and experiments.
     pub fn empty(paper: Paper, size: Size, seed: u64) -> Self {
         Self {
             paper: paper.name().to_owned(),
@@ -90,8 +92,9 @@ impl Results {
         }
     }
 
-    /// Computes all rows again from the experiments. Of a full run `quick` is the quick record to compare with; without one
-    /// only what this very code has run is known to be of today.
+    /// Computes our values and verdicts of all rows again from the experiments. For full-size results `quick` has the
+    /// scaled-down results to compare with. Without them, only experiments that the current code has run count as
+    /// current.
     pub fn evaluate(&mut self, paper: Paper, quick: Option<&Self>) {
         self.older_code = match self.size {
             Size::Quick => BTreeSet::new(),
@@ -109,18 +112,18 @@ impl Results {
         self.rows = paper.targets().rows.iter().map(row).collect();
     }
 
-    /// The record of the experiment with this [`Experiment::key`](experiment::Experiment::key).
+    /// Returns the record of the experiment with this [`Experiment::key`](experiment::Experiment::key).
     pub fn of_key(&self, key: &str) -> Option<&Record> {
         self.experiments.iter().find(|record| record.key == key)
     }
 
-    /// Experiments of a full run that are defined otherwise today, or whose quick counterpart gives other figures than when
-    /// they were run. One without a counterpart stands as long as all others do.
+    /// Returns the full-size experiments whose definition has changed, or whose scaled-down counterpart has other
+    /// figures than when they were run. An experiment without a counterpart is current as long as all others are.
     fn of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
         let setting = Setting { size: self.size, seed: self.seed, traces: Traces::default() };
         let defined: BTreeSet<String> =
             experiments(paper, &setting).iter().map(experiment::Experiment::key).collect();
-        // An original trace is not defined by the catalogue alone.
+        // The key of an original trace depends on the user's file, so the catalogue alone does not define it.
         let is_defined = |record: &Record| record.sha256.is_some() || defined.contains(&record.key);
         let digest_today = |record: &Record| {
             let same = quick?.experiments.iter().find(|other| other.name == record.name)?;
@@ -142,7 +145,7 @@ impl Results {
         older
     }
 
-    /// JSON, pretty-printed.
+    /// Returns the results as indented JSON.
     ///
     /// # Panics
     /// Never: results are plain data.
@@ -150,10 +153,10 @@ impl Results {
         serde_json::to_string_pretty(self).expect("results are plain data") + "\n"
     }
 
-    /// Reads what [`Results::to_json`] wrote.
+    /// Parses the JSON that [`Results::to_json`] has written.
     ///
     /// # Errors
-    /// It is something else, or of another layout.
+    /// `text` is not such JSON, or was written with another layout.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
@@ -170,7 +173,7 @@ fn evaluated(paper: Paper, target: &Target, runs: &Runs) -> Row {
         verdict: String::new(),
     };
     match closed_forms::row(&target.id).map(Ok).or_else(|| measure(paper, &target.id, runs)) {
-        // What is divided by a count of zero is no result, and JSON has no word for it.
+        // A quotient by a count of zero is no result, and JSON cannot represent it.
         Some(Ok(ours)) => row.ours = ours.into_iter().filter(|value| value.value.is_finite()).collect(),
         Some(Err(why)) => row.not_run = why,
         None => {}

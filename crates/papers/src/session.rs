@@ -1,8 +1,9 @@
-//! Running a paper's experiments into a folder that survives interruptions.
+//! Runs the experiments of a paper and stores their records in a folder, so that an interrupted run can be resumed.
 //!
-//! Experiments are independent, so several run at a time; records are ordered by the catalogue, and the result does not depend
-//! on how many. The thread that was called talks to the observer and writes files, the others only run experiments. An
-//! experiment begins when the observer has allowed it, so that a run that is ended begins nothing more.
+//! Experiments are independent, so several run at a time. Records are ordered by the catalogue, so the result does not
+//! depend on the number of threads. The calling thread calls the observer and writes files; the other threads only run
+//! experiments. Each experiment starts only after the observer has allowed it, so that after an interruption no further
+//! one starts.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -18,42 +19,43 @@ use super::target::Paper;
 use super::traces::Traces;
 use super::{experiments, figures, render};
 
-/// What to run, and where to.
+/// What to run and where to store it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How much.
+    /// Whether experiments are scaled down.
     pub size: Size,
-    /// Seed.
+    /// Seed of all generators and designs.
     pub seed: u64,
-    /// Folder of the paper: `results.json` and its views are written here.
+    /// Folder of the paper, in which `results.json` and the files made from it are written.
     pub folder: PathBuf,
-    /// Original traces.
+    /// Original traces that the user has.
     pub traces: Traces,
-    /// Run everything again.
+    /// Runs all experiments again, even those whose records are up to date.
     pub fresh: bool,
-    /// Experiments at a time, at least one.
+    /// Number of experiments that run at a time, at least one.
     pub jobs: usize,
 }
 
-/// Who watches a run.
+/// Receives the progress of a run and can end it.
 pub trait Observer {
-    /// An experiment begins; `Break` ends the run before it. `left` is an estimate for all that are left, if one can be
-    /// made.
+    /// Called before an experiment starts; `Break` ends the run before it. `left` is the estimated time for all
+    /// remaining experiments, if there is an estimate.
     fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) -> ControlFlow<()>;
 
-    /// An experiment goes on; `Break` ends the run.
+    /// Called while an experiment runs; `Break` ends the run.
     fn goes_on(&mut self, name: &str, progress: Progress) -> ControlFlow<()>;
 
-    /// An experiment ended without a result.
+    /// Called when an experiment ended without a result.
     fn not_run(&mut self, name: &str, why: &str);
 }
 
-/// An experiment and, of one at full size, its quick counterpart.
+/// An experiment and, if it has full size, its scaled-down counterpart.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What is wanted.
+    /// The experiment whose record is wanted.
     pub experiment: Experiment,
-    /// Run first; the digest of its figures is kept in the record (see [`super::results`]).
+    /// The scaled-down counterpart, which is run first. The digest of its figures is stored in the record (see
+    /// [`super::results`]).
     pub quick: Option<Experiment>,
 }
 
@@ -63,7 +65,8 @@ impl From<Experiment> for Job {
     }
 }
 
-/// What a paper's rows need. An original trace has no quick counterpart, since it is never scaled down.
+/// Returns the experiments of a paper with their scaled-down counterparts. Experiments on an original trace have none,
+/// because it is never scaled down.
 pub fn jobs(paper: Paper, setting: &Setting) -> Vec<Job> {
     let quick = match setting.size {
         Size::Quick => Vec::new(),
@@ -76,9 +79,9 @@ pub fn jobs(paper: Paper, setting: &Setting) -> Vec<Job> {
     experiments(paper, setting).into_iter().map(job).collect()
 }
 
-/// Runs a paper's experiments as far as the folder lacks them, and writes all views. What is finished is written after
-/// each experiment. What older code has run at full size stays in the folder until its turn comes, and for good if its quick
-/// counterpart gives the same figures as then.
+/// Runs those experiments of a paper whose records are missing in the folder or out of date, and writes all files that
+/// are made from the results. The results are written after each experiment. A full-size record by older code stays in
+/// the folder until its experiment is repeated, and is kept if the scaled-down counterpart still has the same figures.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -87,7 +90,7 @@ pub fn run(paper: Paper, options: &Options, observer: &mut dyn Observer) -> std:
     run_jobs(paper, &jobs(paper, &setting), options, observer)
 }
 
-/// Like [`run`], for these experiments instead of the paper's.
+/// Runs these experiments instead of the paper's; otherwise like [`run`].
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -122,7 +125,7 @@ pub fn run_jobs(
     Ok(results)
 }
 
-/// A job that is not done by this code, and what it gave with older code.
+/// An experiment that the current code has not run, with its record by older code if there is one.
 struct Task<'a> {
     job: &'a Job,
     before: Option<Record>,
@@ -133,8 +136,8 @@ impl Task<'_> {
         &self.job.experiment.name
     }
 
-    /// Runs the quick counterpart, if there is one, and the experiment, unless the counterpart gives what it gave when older
-    /// code ran the experiment.
+    /// Runs the scaled-down counterpart, if there is one, and then the experiment. The record by older code is kept
+    /// instead if the counterpart still has the figures that it had then.
     fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, Trouble> {
         let quick = self.job.quick.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
@@ -145,15 +148,16 @@ impl Task<'_> {
     }
 }
 
-/// What a thread that runs experiments reports; jobs are named by their place in the list.
+/// Message from a thread that runs experiments; the number is the index of the experiment in the list.
 enum Report {
-    /// Wants to begin; begins if the answer is true.
+    /// The thread wants to start an experiment and waits for the answer: true to start.
     Begins(usize, Sender<bool>),
     GoesOn(usize, Progress),
     Ends(usize, Result<Box<Record>, Trouble>),
 }
 
-/// Runs the jobs, `at_once` at a time; false if the observer ended it. What finishes after that is kept all the same.
+/// Runs the experiments, `at_once` at a time; returns false if the observer ended the run. Experiments that finish
+/// after that are still recorded.
 fn run_at_once(
     to_do: &[Task],
     at_once: usize,
@@ -169,7 +173,7 @@ fn run_at_once(
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
             match thread.spawn_scoped(scope, move || work(to_do, next, is_ended, &sender)) {
                 Err(error) if k == 0 => return Err(error),
-                // Fewer threads give the same record.
+                // The record is the same with fewer threads.
                 Err(_) => break,
                 Ok(_) => {}
             }
@@ -181,16 +185,16 @@ fn run_at_once(
     })
 }
 
-/// As much as the main thread of a process usually has.
+/// Stack size of the threads that run experiments, bytes: as large as that of the main thread usually is.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs one job after the other until none is left or the run is ended.
+/// Runs one experiment after the other until none is left or the run is ended.
 fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sender<Report>) {
     loop {
         let k = next.fetch_add(1, Ordering::Relaxed);
         let Some(task) = to_do.get(k) else { return };
         let (answer, may_begin) = channel();
-        // Whoever listens has gone if sending fails; then nothing is wanted any more.
+        // If sending fails, the listener has ended, and no further experiment is wanted.
         if reports.send(Report::Begins(k, answer)).is_err() || !may_begin.recv().unwrap_or(false) {
             return;
         }
@@ -208,8 +212,8 @@ fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sen
     }
 }
 
-/// Takes reports until all threads have ended; false if the observer ended the run. After an error nobody listens any more,
-/// and the threads end.
+/// Handles messages until all threads have ended; returns false if the observer ended the run. After an error the
+/// function returns, and the threads end because nobody receives their messages.
 fn listen(
     to_do: &[Task],
     reports: Receiver<Report>,
@@ -236,7 +240,7 @@ fn listen(
                 if !is_allowed {
                     end(&mut is_whole);
                 }
-                // A thread that no longer listens has ended.
+                // If sending fails, the thread has ended.
                 let _ = answer.send(is_allowed);
             }
             Report::GoesOn(k, progress) => {
@@ -248,7 +252,7 @@ fn listen(
             Report::Ends(k, outcome) => {
                 finished += 1;
                 take(to_do[k].name(), outcome, results, observer);
-                // What is not there yet makes the record a partial one until the end.
+                // Until the last experiment has finished, the record is marked as partial.
                 results.partial = (finished as usize) < to_do.len();
                 write(results)?;
             }
@@ -257,7 +261,7 @@ fn listen(
     Ok(is_whole)
 }
 
-/// Takes an experiment that ended by itself.
+/// Stores the record of an experiment that finished, or the reason why it was not run.
 fn take(
     name: &str,
     outcome: Result<Box<Record>, Trouble>,
@@ -277,7 +281,7 @@ fn take(
     }
 }
 
-/// Experiments of an earlier run; none if there is no readable record.
+/// Returns the records of an earlier run in the folder; none if they cannot be read.
 fn finished(folder: &Path) -> Vec<Record> {
     record_in(folder).map(|results| results.experiments).unwrap_or_default()
 }
@@ -287,14 +291,15 @@ fn record_in(folder: &Path) -> Option<Results> {
     Results::from_json(&text).ok()
 }
 
-/// The quick record that a full one in this folder is compared with: that of `papers/lx` for `papers/full/lx`.
+/// Returns the scaled-down results that full-size results in this folder are compared with: those in `papers/lx` for
+/// `papers/full/lx`.
 pub fn quick_record(paper: Paper, size: Size, folder: &Path) -> Option<Results> {
     let papers = folder.parent()?.parent()?;
     let quick = record_in(&papers.join(paper.name()))?;
     (size == Size::Full && quick.size == Size::Quick).then_some(quick)
 }
 
-/// Everything that is made from the record.
+/// Writes all files that are made from the results: the pages and the figures.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -309,10 +314,10 @@ pub fn write_views(results: &Results, paper: Paper, folder: &Path) -> std::io::R
     write_whole(&folder.join("RESULTS.html"), &render::html(&targets, results, &drawn))
 }
 
-/// Evaluates the record of a folder again and writes its views.
+/// Evaluates the results in a folder again and writes the pages and figures.
 ///
 /// # Errors
-/// There is no record, or files cannot be written.
+/// There are no results, or files cannot be written.
 pub fn render_again(paper: Paper, folder: &Path) -> std::io::Result<Results> {
     let text = std::fs::read_to_string(folder.join("results.json"))?;
     let mut results = Results::from_json(&text)?;
@@ -322,7 +327,7 @@ pub fn render_again(paper: Paper, folder: &Path) -> std::io::Result<Results> {
     Ok(results)
 }
 
-/// Writes a file so that a reader sees the old one or the whole new one.
+/// Writes a file in such a way that a concurrent reader sees either the old or the whole new content.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, text)?;

@@ -1,14 +1,14 @@
-//! What a trace holds, counted as on a device that never erases: the tables and characterisations that papers give of
-//! their traces before any design runs.
+//! Statistics of a trace on a device that never erases: the tables that papers show of their traces before any design
+//! runs.
 //!
-//! Definitions, since papers leave them open: a page dies when its address is written again; its popularity is the
-//! number of reads it got while it was valid, capped at 15; its version is 15 less its position among the dead pages of
-//! its address, the newest first. A dead page is *recycled* when a later write brings its content: it leaves its list,
-//! belongs to the address that was written, and may die again. Of several dead pages with one content the newest is
-//! taken. Reads, popularity and recycling thus follow the Recyclable SSD paper (sections III and IV), with a store and a
-//! device without limits.
+//! The papers leave some terms open; the definitions here follow the Recyclable SSD paper (sections III and IV), with a
+//! store and a device without limits. A page dies when its address is written again. Its popularity is the number of
+//! reads while it was valid, at most 15. Its version is 15 minus its position among the dead pages of its address, the
+//! newest first. A dead page is *recycled* when a later write has the same content: it is removed from its address's
+//! list, belongs to the written address from then on, and may die again. If several dead pages have that content, the
+//! newest is recycled.
 //!
-//! Cost: about 60 bytes per page written.
+//! Memory: about 60 bytes per page written.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,14 +20,14 @@ use wearwell_trace::{Op, Request};
 
 use super::experiment::Trouble;
 
-/// Popularity and version have four bits.
+/// Number of classes of popularity and of version, which have four bits.
 const CLASSES: usize = 16;
-/// Requests between progress reports.
+/// Number of requests between two progress reports.
 const REPORT_EVERY: u64 = 1 << 16;
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// One page as it was written.
+/// One page of the trace, with its content, its current address and its reads.
 #[derive(Clone, Copy, Debug)]
 struct Page {
     content: Option<Fingerprint>,
@@ -37,14 +37,14 @@ struct Page {
 
 #[derive(Debug, Default)]
 struct Address {
-    /// Page that is valid, as an index into the pages.
+    /// Valid page of the address, as an index into the list of pages.
     valid: Option<u32>,
-    /// Dead pages, oldest first.
+    /// Dead pages of the address, oldest first.
     dead: Vec<u32>,
     overwrites: u64,
 }
 
-/// Counts of a trace.
+/// Counters and pages during the pass over a trace.
 #[derive(Debug, Default)]
 struct Count {
     pages: Vec<Page>,
@@ -62,10 +62,11 @@ struct Count {
     recycled_by_version: [u64; CLASSES],
 }
 
-/// Counts an input: requests, pages, and what its dead pages were worth. Names of the figures are those of the fields.
+/// Counts the requests and pages of an input, and how many dead pages were recycled by popularity and version. Returns
+/// figures by name.
 ///
 /// # Errors
-/// The input cannot be read, or the user ended it.
+/// The input cannot be read, or the user ended the run.
 pub fn count(input: &Input, on_progress: OnProgress<'_>) -> Result<BTreeMap<String, f64>, Trouble> {
     let not_run = |error: wearwell_trace::TraceError| Trouble::NotRun(error.to_string());
     let mut requests = input.open().map_err(not_run)?;
@@ -122,7 +123,7 @@ impl Count {
         if address == next {
             self.addresses.push(Address::default());
         }
-        // The look-up comes before the old version dies, as in the paper's write path.
+        // The content is looked up before the old version dies, as in the paper's write path.
         let page = self.recycle(content).unwrap_or_else(|| {
             self.pages.push(Page { content, address, reads: 0 });
             self.pages.len() as u32 - 1
@@ -133,7 +134,7 @@ impl Count {
         }
     }
 
-    /// The newest dead page with this content, taken from its list.
+    /// Removes the newest dead page with this content from its address's list and returns its index.
     fn recycle(&mut self, content: Option<Fingerprint>) -> Option<u32> {
         let page = self.dead_by_content.get_mut(&content?)?.pop()?;
         let Page { address, reads, .. } = self.pages[page as usize];

@@ -1,8 +1,8 @@
-//! What a reader sees first: the claims of a paper's abstract, what was found for each, and why it differs.
+//! The summary of all papers: the claims of each abstract, our result for each, and why it differs.
 //!
-//! Claims are data of the targets; figures, verdicts and the figures of tested reasons come from the records, so that the page
-//! cannot say what no record holds. A reason says whether an experiment took the suspected cause away. The page is one
-//! block of a document, between two marks, and a test compares it with the records.
+//! Claims are data of the targets. Figures, verdicts and the figures of tested reasons come from the records, so the
+//! summary cannot state what no record contains. For each reason it is stated whether an experiment removed the
+//! suspected cause. The summary is one block of a document, between two marks; a test compares it with the records.
 
 use super::render::{difference_of, markdown_table, values_text};
 use super::results::{Results, Row};
@@ -10,22 +10,22 @@ use super::tally::Tally;
 use super::target::{Difference, Headline, Paper, Standing, Statement, Target, Targets, matches_pattern};
 use super::verdict::Value;
 
-/// A claim of the abstract, joined with what was found.
+/// A claim of the abstract with our result: one line of the summary.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// What is claimed.
+    /// Text of the claim.
     pub claim: String,
-    /// The reported figure.
+    /// The reported figure in words.
     pub reported: String,
-    /// Ours.
+    /// Our values in words.
     pub ours: String,
-    /// The verdict on these values.
+    /// The verdict about these values, in words.
     pub verdict: String,
-    /// Why ours differs, and whether that was tested; empty if it does not differ.
+    /// Why our values differ and whether the reason was tested; empty if they do not differ.
     pub why: String,
 }
 
-/// The paper's claims, by these results.
+/// Returns the claims of the paper's abstract with our results.
 pub fn headlines(targets: &Targets, results: &Results) -> Vec<Line> {
     let line = |headline: &Headline| {
         let target = targets.row(&headline.row)?;
@@ -50,14 +50,14 @@ fn line(targets: &Targets, results: &Results, headline: &Headline, target: &Targ
     }
 }
 
-/// The target with no other values than the claim's.
+/// Returns the target (reported result) reduced to the values that a claim of the abstract is about.
 fn about(target: &Target, headline: &Headline) -> Target {
     let mut target = target.clone();
     target.values.retain(|reported| headline.of.is_empty() || headline.of.contains(&reported.of));
     target
 }
 
-/// Values that the row judges, or those that the claim names.
+/// Returns our values that a claim of the abstract is about: those that it names, or else those that its row judges.
 fn ours(target: &Target, headline: &Headline, row: &Row) -> Vec<Value> {
     let is_wanted = |value: &&Value| {
         let is_judged = target.values.iter().any(|reported| reported.of == value.of);
@@ -66,7 +66,7 @@ fn ours(target: &Target, headline: &Headline, row: &Row) -> Vec<Value> {
     row.ours.iter().filter(is_wanted).cloned().collect()
 }
 
-/// The reason in one sentence, and what tested it.
+/// Returns one sentence about the reason of a difference, and what tested it.
 fn why(targets: &Targets, results: &Results, headline: &Headline) -> String {
     let of_row = targets.differences.iter().find(|difference| difference.rows.contains(&headline.row));
     let sentence = match (headline.why.as_str(), of_row) {
@@ -78,7 +78,7 @@ fn why(targets: &Targets, results: &Results, headline: &Headline) -> String {
     format!("{sentence} {tested}")
 }
 
-/// Up to the first full stop that ends a sentence; numbers and abbreviations have no space behind theirs.
+/// Returns the text up to its first full stop that ends a sentence, which is the first one before a blank.
 fn first_sentence(text: &str) -> String {
     let end = text.find(". ").map_or(text.len(), |end| end + 1);
     capitalised(&text[..end])
@@ -91,7 +91,8 @@ fn capitalised(text: &str) -> String {
 
 const UNTESTED: &str = "**Untested.**";
 
-/// What stands behind a reason: experiments and their figures, or the places where the paper contradicts itself.
+/// Returns what supports a reason for a difference: experiments and their figures, or the statements of the paper that
+/// contradict each other.
 pub fn tested(difference: &Difference, results: &Results) -> String {
     match difference.standing() {
         Standing::Tested => tested_by(difference, results),
@@ -121,7 +122,7 @@ fn tested_by(difference: &Difference, results: &Results) -> String {
     format!("Tested by {}.", difference.tested_by.iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
-/// How many of the reasons for rows that differ were tested.
+/// Returns a sentence that counts how many of the reasons for differences were tested.
 pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
     let used = targets.differences.iter().filter(|difference| difference_of(targets, results, difference));
     let standings: Vec<Standing> = used.map(Difference::standing).collect();
@@ -145,17 +146,17 @@ pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
     )
 }
 
-/// Marks of the block.
+/// First and last line of the generated block in a document.
 const BEGINS: &str = "<!-- summary: generated by `wearwell reproduce all --render --summary` -->\n";
 const ENDS: &str = "<!-- end of summary -->\n";
 
-/// A paper with its quick record, and its full one if there is one.
+/// A paper, its scaled-down results, and its full-size results if they exist.
 pub type Records = (Paper, Results, Option<Results>);
 
-/// The document with its block made again.
+/// Returns the document with its summary block generated anew.
 ///
 /// # Errors
-/// The document has no block.
+/// The document has no such block.
 pub fn in_document(document: &str, records: &[Records]) -> Result<String, String> {
     let (before, rest) = document.split_once(BEGINS).ok_or_else(|| format!("no line {BEGINS}"))?;
     let (_, after) = rest.split_once(ENDS).ok_or_else(|| format!("no line {ENDS}"))?;
@@ -184,7 +185,8 @@ fn counted(size: &str, page: &str, targets: &Targets, results: &Results) -> Stri
     format!("- [{size}]({page}): {} rows. {} {reasons}\n", tally.rows, tally.sentences().join(" "))
 }
 
-/// Claims of the abstract; the reason is that of the full run where there is one.
+/// Returns the table of the abstract's claims. The reason of a difference is taken from the full-size results if they
+/// exist.
 fn table(targets: &Targets, quick: &Results, full: Option<&Results>) -> String {
     let of_quick = headlines(targets, quick);
     let of_full = full.map(|full| headlines(targets, full)).unwrap_or_default();

@@ -1,25 +1,26 @@
-//! How many rows came out how, by what stands behind them: the lines that a reader sees before the table.
+//! Counts the rows of a paper by verdict and by evidence, for the sentences before the table of results.
 //!
-//! The key decision is that rows are counted apart by their evidence, and that agreement of a formula, of arithmetic or of
-//! a band that cannot fail is never added to what was reproduced. The price is a summary of several lines.
+//! The key decision is that rows are counted separately for each kind of evidence. Agreement of a formula, of
+//! arithmetic, or of a band that cannot fail is never added to the reproduced rows. The price is a summary of several
+//! lines.
 
 use super::results::Results;
 use super::target::{Evidence, Targets};
 use super::verdict::{Outcome, Verdict};
 
-/// Comparisons of one kind of evidence.
+/// Numbers of compared results with one kind of evidence, by outcome of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Compared {
-    /// Ours agree with what was reported.
+    /// Number of results of ours that agree with the reported ones.
     pub agree: usize,
-    /// In the reported direction only.
+    /// Number of results of ours that only have the reported direction.
     pub direction: usize,
-    /// Neither.
+    /// Number of results of ours that neither agree nor have the reported direction.
     pub missed: usize,
 }
 
 impl Compared {
-    /// All comparisons.
+    /// Returns the number of all comparisons of this kind of evidence.
     pub fn rows(self) -> usize {
         self.agree + self.direction + self.missed
     }
@@ -40,41 +41,41 @@ impl Compared {
     }
 }
 
-/// Rows of a paper, counted.
+/// Counts of the results that a paper reports (rows of its evaluation), by kind of evidence and by verdict.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
-    /// All rows.
+    /// Number of all rows (reported results).
     pub rows: usize,
-    /// Executed runs on the load or trace that the row is about.
+    /// Comparisons based on executed runs with the load or trace that the paper used.
     pub measured: Compared,
-    /// Executed runs on inputs that stand in for a trace or an application.
+    /// Comparisons based on executed runs with generated loads that replace a trace or an application.
     pub substitute: Compared,
-    /// Mechanisms of the code that were executed without a run.
+    /// Comparisons based on mechanisms of the code that were executed without a run of a design.
     pub executed: Compared,
-    /// Formulas.
+    /// Comparisons based on formulas, without an executed design.
     pub formula: Compared,
-    /// Arithmetic on the paper's constants.
+    /// Comparisons based on arithmetic on the paper's constants.
     pub arithmetic: Compared,
-    /// Bands that no plausible run could miss.
+    /// Comparisons with a reported range so wide that no plausible run could miss it.
     pub cannot_fail: Compared,
-    /// Rows without a class of evidence.
+    /// Number of rows (reported results) for which the kind of evidence is not stated.
     pub unclassified: usize,
-    /// Rows that older code measured.
+    /// Number of rows (reported results) that were measured by older code.
     pub older_code: usize,
-    /// Rows that judge the values of others again.
+    /// Number of rows (reported results) that judge the values of other rows again.
     pub repeats: usize,
-    /// The substitute is made from the row's figures.
+    /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
     pub given: usize,
-    /// Nothing is compared.
+    /// Number of rows (reported results) without a comparison, because they are background or an input.
     pub context: usize,
-    /// Only the authors can measure it.
+    /// Number of rows (reported results) that only the authors can measure.
     pub not_reproducible: usize,
-    /// Not run.
+    /// Number of rows (reported results) that were not measured.
     pub not_run: usize,
 }
 
 impl Tally {
-    /// Counts the rows.
+    /// Counts the rows (reported results) of a paper by evidence and verdict.
     pub fn of(targets: &Targets, results: &Results) -> Self {
         let mut tally = Self::default();
         for row in &results.rows {
@@ -115,12 +116,13 @@ impl Tally {
         compared.add(outcome);
     }
 
-    /// Rows that executed something and agree with the paper on its own kind of input.
+    /// Returns the number of reported results that ours agree with, on the basis of an execution on the paper's own
+    /// kind of input.
     pub fn reproduced(&self) -> usize {
         self.measured.agree + self.executed.agree
     }
 
-    /// The count in sentences: results first, then what is no result.
+    /// Returns the counts as sentences: first what counts as a result, then what does not.
     pub fn sentences(&self) -> Vec<String> {
         let results = [
             ("Executed runs on the paper's kind of load", self.measured, "reproduced"),
@@ -139,7 +141,8 @@ impl Tally {
         sentences
     }
 
-    /// What is no result, in one sentence.
+    /// Returns one sentence about the rows (reported results) that do not count as results of ours; `None` if there are
+    /// none.
     fn not_counted(&self) -> Option<String> {
         let compared = [
             (self.formula, "by formula without an executed design"),

@@ -1,15 +1,17 @@
-//! What the papers report, as data: `papers/<paper>/targets.toml`, embedded in the binary.
+//! The results that the papers report, as data: `papers/<paper>/targets.toml`, embedded in the binary.
 //!
-//! A target is one row of a paper's evaluation. It keeps the reported words for people and the reported numbers for
-//! the comparison, and says how the two may be compared: a bar that prose quotes to three digits is not compared like
-//! a statement such as "LRU needs the most". The price of data over code is that a wrong key is found at run time;
-//! unknown keys are refused, and a test parses every file.
+//! A target is one row of a paper's evaluation. It has the reported figures in words for people and as numbers for the
+//! comparison, and states how they may be compared: a bar that the text quotes with three digits is compared in another
+//! way than a statement such as "LRU needs the most". The price of data instead of code is that a wrong key is found
+//! only at run time. Unknown keys are therefore refused, and a test parses every file.
 //!
-//! A target also says what stands behind our value ([`Evidence`]), because a formula that gives the paper's number from
-//! the paper's constants says nothing about the design. Only executed runs and executed mechanisms count as reproduced.
+//! A target also states on what our value is based ([`Evidence`]), because a formula that computes the paper's number
+//! from the paper's constants proves nothing about the design. Only executed runs and executed mechanisms count as
+//! reproduced.
 //!
-//! Invariants: identities are unique and continuous within a paper; every contradiction that a target names exists; every
-//! row has its evidence; every value of ours is named by the target or set beside with a reason.
+//! Invariants: the ids of a paper's rows are unique and continuous; every contradiction that a target names exists;
+//! every row states its evidence; every value of ours is either judged by the target or listed with a reason why it is
+//! only shown.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,26 +19,26 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The papers that can be reproduced.
+/// The papers whose evaluation can be reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Paper {
-    /// Recyclable SSD.
+    /// The Recyclable SSD paper.
     Lx,
-    /// Delta-FTL.
+    /// The Delta-FTL paper.
     Df,
-    /// Remap-SSD.
+    /// The Remap-SSD paper (remap commands and their reverse map).
     Rm,
-    /// Integrated lifetime management.
+    /// The paper on integrated lifetime management.
     Il,
-    /// `GeckoFTL`.
+    /// The `GeckoFTL` paper.
     Gk,
 }
 
 impl Paper {
-    /// All of them.
+    /// All papers that can be reproduced.
     pub const ALL: [Self; 5] = [Self::Lx, Self::Df, Self::Rm, Self::Il, Self::Gk];
 
-    /// Name on the command line and of the folder in `papers/`.
+    /// Returns the paper's name on the command line, which is also the name of its folder in `papers/`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lx => "lx",
@@ -47,7 +49,7 @@ impl Paper {
         }
     }
 
-    /// What the paper reports. Parsed at each call, some hundred lines.
+    /// Returns the paper's targets. The embedded file of some hundred lines is parsed at each call.
     ///
     /// # Panics
     /// Never: a test parses the embedded files.
@@ -79,77 +81,78 @@ impl FromStr for Paper {
     }
 }
 
-/// A file of targets.
+/// The targets of one paper: contents of its file `targets.toml`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Targets {
-    /// The paper.
+    /// Title and source of the paper.
     pub paper: Citation,
-    /// Where the paper contradicts itself or leaves something open, and how that is read here.
+    /// Where the paper contradicts itself or leaves something open, by name, and how it is read here.
     #[serde(default)]
     pub contradictions: BTreeMap<String, String>,
-    /// What the paper's abstract claims, for the summary.
+    /// Claims of the paper's abstract, for the summary.
     #[serde(default, rename = "headline")]
     pub headlines: Vec<Headline>,
-    /// Values that rows show without judging them, whatever the row.
+    /// Values of ours that are shown but not judged, in all rows of the paper.
     #[serde(default)]
     pub beside: Vec<Beside>,
-    /// Why rows of ours differ.
+    /// Reasons why values of ours differ from the reported ones.
     #[serde(default, rename = "difference")]
     pub differences: Vec<Difference>,
-    /// The rows, in the order of their identities.
+    /// The rows of the paper's evaluation, in the order of their ids.
     #[serde(rename = "target")]
     pub rows: Vec<Target>,
 }
 
-/// Why some rows of ours differ from the reported ones: what was found when they were compared, not a reading of the paper.
+/// A reason why some rows of ours differ from the reported ones, found when they were compared.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Identities of the rows.
+    /// Ids of the rows (reported results) that the reason explains.
     pub rows: Vec<String>,
-    /// The reason, and what shows it.
+    /// The reason, and what supports it.
     pub why: String,
-    /// Experiments that took the suspected cause away, by name or as patterns with one `*`. A reason without one is
-    /// untested, and the page says so.
+    /// Names of the experiments that removed the suspected cause, or patterns with one `*`. A reason without such
+    /// experiments is shown as untested.
     #[serde(default)]
     pub tested_by: Vec<String>,
-    /// Figures of these experiments by dotted name, printed from the record; none if `why` quotes them.
+    /// Figures of these experiments that are printed from the record, by dotted name; empty if the text `why` quotes
+    /// them.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Places of the paper that cannot all hold, if that is the reason: no experiment can test it.
+    /// Statements of the paper that contradict each other, if that is the reason. No experiment can test such a reason.
     #[serde(default)]
     pub contradiction: Vec<Statement>,
-    /// The paper gives no figure for what the rows measure, so that there is no size to differ from.
+    /// The reason is that the paper gives no figure for what the rows measure, so sizes cannot be compared.
     #[serde(default)]
     pub has_no_figure: bool,
 }
 
-/// What the paper says in one place.
+/// A statement that the paper makes in one place.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    /// Section, table or figure.
+    /// Section, table or figure of the statement.
     pub place: String,
-    /// The figures there.
+    /// Figures that the paper gives there.
     pub says: String,
 }
 
-/// What stands behind the reason of a difference.
+/// How well the reason for a difference is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// Experiments took the suspected cause away.
+    /// Experiments removed the suspected cause.
     Tested,
-    /// The paper contradicts itself.
+    /// The reason is a contradiction within the paper.
     Contradiction,
-    /// The paper gives no figure whose size could be compared.
+    /// The reason is that the paper gives no figure that could be compared.
     NoFigure,
-    /// Nothing.
+    /// Untested: neither experiments nor a contradiction within the paper support the reason.
     Untested,
 }
 
 impl Difference {
-    /// What stands behind the reason. A test refuses reasons that claim two things.
+    /// Returns how well the reason is supported. A test refuses reasons with two kinds of support.
     pub fn standing(&self) -> Standing {
         if !self.tested_by.is_empty() {
             Standing::Tested
@@ -164,66 +167,68 @@ impl Difference {
 }
 
 impl Difference {
-    /// Whether the experiment is one of those that tested the reason.
+    /// Returns whether the experiment is one of those that tested the reason.
     pub fn is_tested_by(&self, experiment: &str) -> bool {
         self.tested_by.iter().any(|pattern| matches_pattern(pattern, experiment))
     }
 }
 
-/// A claim of the paper's abstract, joined with the row that measures it.
+/// A claim of the paper's abstract, linked to the row that measures it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Headline {
-    /// What is claimed, without the figure.
+    /// Text of the claim, without its figure.
     pub claim: String,
-    /// Identity of the row.
+    /// Id of the row that measures the claim.
     pub row: String,
-    /// Values of the row that the claim is about; none for all that the row names.
+    /// Names of the row's values that the claim is about; empty for all values that the row judges.
     #[serde(default)]
     pub of: Vec<String>,
-    /// The reported figure in words; empty for that of the row.
+    /// The reported figure in words; empty if it is that of the row.
     #[serde(default)]
     pub reported: String,
-    /// Why ours differs, in one sentence; empty if it does not, or for the first sentence of the row's reason.
+    /// Why our value differs, in one sentence. Empty if it does not differ, or if the first sentence of the row's
+    /// reason is to be used.
     #[serde(default)]
     pub why: String,
 }
 
-/// Which paper.
+/// Title and source of a paper.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Citation {
-    /// Name on the command line.
+    /// Name of the paper on the command line.
     pub key: String,
-    /// Title.
+    /// Title of the paper.
     pub title: String,
-    /// Authors, venue, year.
+    /// Authors, venue and year of the paper.
     pub source: String,
 }
 
-/// One reported result.
+/// One result that the paper reports: a row of its evaluation.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// `LX-17`.
+    /// Id of the row, e.g. `LX-17`.
     pub id: String,
-    /// Figure, table or section.
+    /// Figure, table or section of the paper.
     pub place: String,
-    /// What was measured.
+    /// What the paper measured.
     pub metric: String,
-    /// On what.
+    /// Under which conditions it was measured: traces, design, settings.
     pub configuration: String,
-    /// What it takes to measure it again.
+    /// What is needed to measure the reported result again.
     pub class: Class,
-    /// What stands behind our values. A test refuses a row without it, and no verdict counts it.
+    /// On what our values are based. A test refuses a row without it, and such a row counts in no category.
     pub evidence: Option<Evidence>,
-    /// Rows whose values this row judges again, so that one result is not counted twice.
+    /// Ids of rows whose values this row judges again. Their results must not be counted twice.
     #[serde(default)]
     pub repeats: Vec<String>,
-    /// What would miss a band that is open on one side or spans more than a factor of ten.
+    /// What result would miss the reported band; required if the band is open on one side or spans more than a factor
+    /// of ten.
     #[serde(default)]
     pub fails_if: String,
-    /// Unit of the values.
+    /// Unit of the reported values and of ours.
     #[serde(default)]
     pub unit: String,
     /// The reported figures in words.
@@ -231,30 +236,30 @@ pub struct Target {
     /// The reported figures as numbers.
     #[serde(default)]
     pub values: Vec<Reported>,
-    /// Values of ours that are shown and not judged.
+    /// Values of ours that are shown with the row but not judged, with the reason.
     #[serde(default)]
     pub beside: Vec<Beside>,
-    /// How ours may be compared with them.
+    /// How our values may be compared with the reported ones.
     pub compare: Comparison,
-    /// Contradictions that touch this row.
+    /// Names of the paper's contradictions that affect this row.
     #[serde(default)]
     pub contradictions: Vec<String>,
-    /// What a reader of the comparison has to know.
+    /// A note for the reader of the comparison.
     #[serde(default)]
     pub note: String,
-    /// The substitute for the trace is made from these very figures, so that it agrees by construction.
+    /// Whether the load that replaces the trace is generated from these figures, so that agreement is certain.
     #[serde(default)]
     pub given_to_substitute: bool,
-    /// Why nobody but the authors can measure it; empty if somebody can.
+    /// Why only the authors can measure the row; empty if others can.
     #[serde(default)]
     pub not_reproducible: String,
 }
 
-/// What it takes to measure a row again.
+/// What is needed to measure a reported result again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Class {
-    /// A closed form.
+    /// A closed form: arithmetic on the paper's parameters.
     Cf,
     /// A synthetic load.
     Syn,
@@ -267,7 +272,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// In words.
+    /// Returns in words what is needed to measure the result again.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Cf => "closed form",
@@ -279,30 +284,30 @@ impl Class {
     }
 }
 
-/// What stands behind a value of ours.
+/// What a value of ours is based on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
     /// Runs of designs on loads or traces.
     Measured,
-    /// A mechanism of the code was executed, without a run of a design.
+    /// Execution of a mechanism of the code, without a run of a design.
     Executed,
     /// A model of the mechanism; no design was executed.
     Formula,
-    /// Constants of the paper, put together.
+    /// Arithmetic on constants that the paper states.
     Arithmetic,
-    /// A band that no plausible run could miss.
+    /// A measurement whose reported band no plausible run could miss.
     CannotFail,
-    /// Nothing of ours.
+    /// There is no value of ours.
     None,
 }
 
 impl Evidence {
-    /// All of them.
+    /// All kinds of evidence, the strongest first.
     pub const ALL: [Self; 6] =
         [Self::Measured, Self::Executed, Self::Formula, Self::Arithmetic, Self::CannotFail, Self::None];
 
-    /// In words.
+    /// Returns in words what our value is based on.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -314,105 +319,107 @@ impl Evidence {
         }
     }
 
-    /// Whether agreement counts as reproduced.
+    /// Returns whether agreement with this evidence counts as reproduced.
     pub fn is_result(self) -> bool {
         matches!(self, Self::Measured | Self::Executed)
     }
 }
 
-/// Values of ours that are shown without being judged.
+/// Values of ours that are shown but not judged.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beside {
-    /// Names of the values; `*` stands for any characters.
+    /// Names of the values; `*` in a name matches any characters.
     pub of: Vec<String>,
-    /// Why the paper's statement does not cover them.
+    /// Why the paper's statement does not cover these values.
     pub why: String,
 }
 
 impl Beside {
-    /// Whether a value of this name is meant.
+    /// Returns whether a value of this name belongs to them.
     pub fn names(&self, of: &str) -> bool {
         self.of.iter().any(|pattern| matches_pattern(pattern, of))
     }
 }
 
-/// Whether the text is the pattern, in which `*` stands for any characters.
+/// Returns whether the text matches the pattern, in which `*` stands for any characters.
 pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(before) else { return false };
     (0..=rest.len()).any(|k| rest.is_char_boundary(k) && matches_pattern(after, &rest[k..]))
 }
 
-/// A reported number or range.
+/// A number or range that the paper reports.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reported {
-    /// Of which trace, size or variant; empty if there is but one.
+    /// Name of the trace, size or variant to which the reported number belongs; empty if there is only one.
     pub of: String,
-    /// The number.
+    /// The reported number.
     pub value: Option<f64>,
-    /// Decimals to which it is printed, where that is what is compared.
+    /// Decimals with which the number is printed, if the comparison is by printed digits.
     pub digits: Option<u32>,
-    /// Lower end of a range.
+    /// Lower end of a reported range.
     pub low: Option<f64>,
-    /// Upper end of a range.
+    /// Upper end of a reported range.
     pub high: Option<f64>,
-    /// The substitute is made from this figure: ours is judged apart.
+    /// Whether the load that replaces the trace is generated from this figure; our value is then judged separately.
     pub given: bool,
 }
 
 impl Reported {
-    /// The ends of the range, or the number twice; infinite where an end is open.
+    /// Returns the ends of the range, or the number twice; an open end is infinite.
     pub fn bounds(&self) -> (f64, f64) {
         let low = self.low.or(self.value).unwrap_or(f64::NEG_INFINITY);
         (low, self.high.or(self.value).unwrap_or(f64::INFINITY))
     }
 }
 
-/// How ours may be compared with what was reported.
+/// How a value of ours may be compared with the reported one.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// Kind.
+    /// Kind of the comparison.
     pub kind: Kind,
-    /// Deviation that counts as reproduced, percent of the reported value. Of an ordering: by how much each value must at
-    /// least be below the one before, percent of that.
+    /// Deviation up to which a value counts as reproduced, percent of the reported value. For an ordering: least amount
+    /// by which each value must be smaller than the preceding one, percent of the preceding one.
     #[serde(default)]
     pub percent: f64,
-    /// The same for values that are given to the substitute.
+    /// Deviation up to which a value counts as reproduced if the replacement for the trace is generated from it,
+    /// percent.
     #[serde(default)]
     pub given_percent: f64,
-    /// Where there would be no effect (0 for a gain, 100 for a normalised count): beyond the tolerance, being on the
-    /// reported side of it still is the reported direction.
+    /// Value that means no effect (0 for a gain, 100 for a normalised count). A value that misses the tolerance still
+    /// has the reported direction if it is on the reported side of this value.
     pub neutral: Option<f64>,
 }
 
-/// Kinds of comparison.
+/// Kinds of comparison with a reported value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Equal when rounded to the printed digits.
+    /// Our value must be equal to the reported one when rounded to the printed digits.
     Digits,
-    /// Within a percentage.
+    /// Our value must be within a percentage of the reported one.
     Within,
-    /// Inside the reported range, or within a percentage of it.
+    /// Our value must be inside the reported range, or within a percentage of its ends.
     Range,
-    /// On the same side of `neutral`; the size of the effect is not compared.
+    /// Our value must be on the same side of the value `neutral` (no effect) as the reported one; the size of the
+    /// effect is not compared.
     Direction,
-    /// Ours fall strictly in the order in which the values are listed.
+    /// Our values must decrease strictly in the order in which the target lists them.
     Ordering,
-    /// A statement that holds (1) or not (0).
+    /// A statement of the paper must be true for our runs (1) and not false (0).
     Holds,
-    /// Nothing to compare: an input or background.
+    /// There is no comparison: the row is an input or background.
     Context,
 }
 
 impl Targets {
-    /// Reads a file.
+    /// Parses a file of targets.
     ///
     /// # Errors
-    /// Syntax, unknown keys and values.
+    /// Syntax errors, unknown keys and wrong values.
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
         let mut targets: Self = toml::from_str(text)?;
         for row in &mut targets.rows {
@@ -421,22 +428,23 @@ impl Targets {
         Ok(targets)
     }
 
-    /// The row of that identity.
+    /// Returns the target (reported result) with this id.
     pub fn row(&self, id: &str) -> Option<&Target> {
         self.rows.iter().find(|row| row.id == id)
     }
 }
 
 impl Target {
-    /// Why a value of this name is shown without being judged; `None` if it is judged or forgotten.
+    /// Returns why our value of this name is shown but not judged; `None` if it is judged, or if the target does not
+    /// mention it.
     pub fn beside(&self, of: &str) -> Option<&str> {
         let is_judged = self.values.iter().any(|reported| reported.of == of);
         let beside = || self.beside.iter().find(|beside| beside.names(of));
         if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
     }
 
-    /// The first of these values that the target neither judges nor sets beside. A row that compares nothing forgets
-    /// nothing.
+    /// Returns the first of these names of our values that the target does not mention, neither for the comparison nor
+    /// as shown only. `None` for a target without a comparison.
     pub fn forgotten<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let is_judged = |of: &str| self.values.iter().any(|reported| reported.of == of);
         let compares = self.compare.kind != Kind::Context;

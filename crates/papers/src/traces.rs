@@ -1,16 +1,16 @@
-//! The papers' original traces, if the user has them.
+//! Finds the original traces of the papers, if the user has them.
 //!
-//! Most traces come from archives that hand them out under terms of their own, in many files. They are looked for in
-//! one folder under fixed names, whatever the ending (`fiu-mail.blkparse.zst`, `fiu-mail.wwt`), in any format that is
-//! recognised by content; parts that the archive splits by day are to be joined first. Without the file a substitute
-//! with the published counts runs, and the result says so.
+//! Most traces come from archives that distribute them under their own terms, in many files. They are searched in one
+//! folder under fixed names with any ending (`fiu-mail.blkparse.zst`, `fiu-mail.wwt`), in any format that is recognised
+//! by content. Parts that an archive splits by day have to be joined first. If a trace is missing, a generated
+//! substitute with the published counts is used, and the result is marked.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::experiment::Source;
 
-/// Name of the file without its endings, and what it is.
+/// The known traces: file name without endings, and description.
 pub const ORIGINALS: [(&str, &str); 9] = [
     ("fiu-homes", "FIU I/O deduplication traces, homes, blkparse files of two weeks joined (SNIA IOTTA)"),
     ("fiu-mail", "the same, mail (cheetah)"),
@@ -23,12 +23,12 @@ pub const ORIGINALS: [(&str, &str); 9] = [
     ("msn", "the same, MSN-CFS, one disk, 6 hours, converted"),
 ];
 
-/// Traces that were found, by name.
+/// Paths of the traces that were found, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Traces(BTreeMap<String, PathBuf>);
 
 impl Traces {
-    /// Looks into a folder. The first file of a name counts, in alphabetical order.
+    /// Searches a folder for the known traces. Of several files with one name the first in alphabetical order is used.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -51,18 +51,18 @@ impl Traces {
         Ok(Self(found))
     }
 
-    /// How many were found.
+    /// Returns the number of traces that were found.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none was found.
+    /// Returns whether no trace was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The trace if it is there, else its substitute with these keys. The scale of what is replayed comes with it: 1 for
-    /// an original.
+    /// Returns the original trace if it was found, otherwise the generated substitute with these keys. The second value
+    /// is the scale of what is replayed: 1 for an original.
     pub fn source(&self, name: &str, keys: &str, scale: f64) -> (Source, f64) {
         match self.0.get(name) {
             Some(path) => (Source::Original(path.clone()), 1.0),

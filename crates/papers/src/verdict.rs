@@ -1,11 +1,11 @@
-//! What a comparison of ours with the reported figures says.
+//! Verdicts: judges our values of a row against the reported ones.
 //!
-//! A verdict is worth its strictness, so the rule is fixed here and the tolerances stand in the targets, not beside the
-//! measurement: ours is reproduced if *every* value lies within the tolerance, and the worst one is quoted. A value that
-//! misses it can still have the reported direction; else the row is not reproduced, and says so. Results from an
-//! input that stands in for the paper's keep their comparison but carry the mark, since they are about the substitute.
-//! Formulas, arithmetic on the paper's constants and rows that cannot fail keep their comparison too, and are never called
-//! reproduced: nothing of ours was executed that could have come out differently.
+//! A verdict is only as useful as it is strict, so the rule is the same for all rows, and tolerances are part of the
+//! targets. A row is reproduced if *every* value is within the tolerance; the largest deviation is quoted. If a value
+//! misses it, the row can still have the reported direction; otherwise the row is not reproduced. If the input replaced
+//! the paper's input, the comparison is marked, because it is about the replacement. Formulas, arithmetic on the
+//! paper's constants and rows that cannot fail are compared, too, but never called reproduced, because nothing was
+//! executed that could have had another result.
 
 use std::fmt;
 
@@ -13,80 +13,81 @@ use serde::{Deserialize, Serialize};
 
 use super::target::{Class, Evidence, Kind, Reported, Target};
 
-/// A value of ours, by the name that the target gives it.
+/// A value that Wearwell measured or computed for a row (reported result) of a paper, with its name in the target.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Value {
-    /// Which.
+    /// Name of the value, that is, of the trace, size or variant that it is about.
     pub of: String,
-    /// How much, in the target's unit.
+    /// The value, in the unit of the reported one.
     pub value: f64,
 }
 
 impl Value {
-    /// A named value.
+    /// Creates a value with a name.
     pub fn new(of: impl Into<String>, value: f64) -> Self {
         Self { of: of.into(), value }
     }
 }
 
-/// How a row came out.
+/// Verdict about a row (reported result) of a paper: how our values compare with the reported ones.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// The comparison.
+    /// Result of comparing our values with the reported ones.
     pub outcome: Outcome,
-    /// The input stood in for the paper's.
+    /// Whether the input of our runs was generated to replace a trace or an application of the paper.
     pub substitute: bool,
-    /// What stands behind our values; `None` if the target does not say.
+    /// What our values are based on; `None` if the target does not state it.
     pub evidence: Option<Evidence>,
-    /// How the values came out that the substitute is made from, if the row has such values beside others.
+    /// Comparison of those reported figures from which the load that replaces a trace is generated, if there are also
+    /// others.
     pub given: Option<Given>,
-    /// Rows whose values are judged here again.
+    /// Ids of rows (reported results) whose values this row judges again.
     pub repeats: Vec<String>,
-    /// Today's code may give other values.
+    /// Whether our values were measured by older code and may be different with the current code.
     pub older_code: bool,
 }
 
-/// Comparison of the values that a substitute is made from.
+/// Comparison of those reported figures from which the load that replaces a trace is generated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Given {
-    /// Deviation of the worst, percent of the reported value.
+    /// Largest deviation of our values from these figures, percent of the reported value.
     pub percent: f64,
-    /// All of them lie within the tolerance for given values.
+    /// Whether our values are within the tolerance for figures from which the load is generated.
     pub is_met: bool,
 }
 
-/// Results of a comparison.
+/// Result of comparing our values of a row with the reported ones.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// Equal to the printed digits.
+    /// All values of ours are equal to the printed digits of the paper.
     Exact,
-    /// Within the tolerance; the worst value deviates by so many percent.
+    /// All values of ours are within the tolerance; the number is the largest deviation, percent.
     Within(f64),
-    /// Inside the reported range.
+    /// All values of ours are inside the reported range.
     Inside,
-    /// The ordering or statement holds.
+    /// The reported ordering or statement holds for our values.
     Holds,
-    /// The effect has the reported direction, not the reported size.
+    /// The effect that we measured has the reported direction, but not the reported size.
     DirectionOnly,
-    /// None of these; the worst value deviates by so many percent, if that says something.
+    /// Our values disagree with the reported ones; the number is the largest deviation, percent, if it is finite.
     Missed(Option<f64>),
-    /// Nothing is compared: background or an input.
+    /// No comparison: the reported figures are background or an input.
     Context,
-    /// Nothing is compared: the substitute is made from these figures.
+    /// No comparison: the load that replaces the trace is generated from the reported figures.
     Given,
-    /// Nobody but the authors can measure it.
+    /// No comparison: only the authors can measure it, for this reason.
     NotReproducible(String),
-    /// Not measured.
+    /// No comparison: it was not measured, for this reason.
     NotRun(String),
 }
 
 impl Outcome {
-    /// Whether ours agree with what was reported.
+    /// Returns whether our values agree with the reported ones.
     pub fn agrees(&self) -> bool {
         matches!(self, Self::Exact | Self::Within(_) | Self::Inside | Self::Holds)
     }
 
-    /// Whether ours were compared at all.
+    /// Returns whether our values were compared with the reported ones.
     pub fn is_compared(&self) -> bool {
         self.agrees() || matches!(self, Self::DirectionOnly | Self::Missed(_))
     }
@@ -114,7 +115,7 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// What limits the comparison.
+    /// Returns the words that limit a verdict, e.g. that the input was a replacement; they are printed before it.
     fn prefix(&self) -> &'static str {
         match self.evidence {
             Some(Evidence::Measured) if self.substitute => "substitute input; ",
@@ -127,7 +128,7 @@ impl Verdict {
         }
     }
 
-    /// `reproduced` only where an execution on the paper's kind of input stands behind it.
+    /// Writes the verdict in words. The word `reproduced` is used only for an execution on the paper's kind of input.
     fn write_outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_result = self.evidence.is_some_and(Evidence::is_result);
         let agrees = if is_result && !self.substitute { "reproduced" } else { "agrees" };
@@ -148,17 +149,15 @@ impl Verdict {
     }
 }
 
-/// A percentage that a claim of "within" may name: rounded up, to one decimal below ten.
+/// Rounds up the percentage of a verdict "within", with one decimal if it is less than ten.
 fn rounded_up(percent: f64) -> f64 {
     let up = |value: f64| (value - 1e-9).ceil().max(0.0);
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }
 }
 
-/// Judges a measured row.
-///
-/// `substitute` says whether the input stood in for the paper's. Values that the target names and ours lack make the row
-/// not run; so do values of ours that the target neither names nor sets beside, since they may be what it should be
-/// judged by.
+/// Compares our values of a row (reported result) with its target. `substitute` states whether our input was generated
+/// to replace the paper's. The row counts as not run if a value that the target names is missing. It also counts as not
+/// run if the target does not mention one of our values, because that value may be the one to be judged.
 pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
     let is_given = |reported: &&Reported| substitute && reported.given;
     let (given, judged): (Vec<&Reported>, Vec<&Reported>) = target.values.iter().partition(is_given);
@@ -180,7 +179,8 @@ pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
     }
 }
 
-/// How the given values came out; a given value without a figure of ours is missed entirely.
+/// Compares our values with those reported figures from which the replacing load is generated. A figure for which we
+/// have no value counts as missed by 100 %.
 fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<Given> {
     let deviation = |reported: &&Reported| {
         let ours = ours.iter().find(|value| value.of == reported.of);
@@ -190,7 +190,7 @@ fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<Give
     Some(Given { percent, is_met: percent <= target.compare.given_percent })
 }
 
-/// The verdict on a row that nothing measured.
+/// Returns the verdict about a row (reported result) for which there are no values of ours.
 pub fn not_run(target: &Target, why: &str) -> Verdict {
     let outcome = match (target.compare.kind, target.class) {
         (Kind::Context, _) => Outcome::Context,
@@ -230,7 +230,7 @@ fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
     }
 }
 
-/// Whether every value is below the one before, by the margin at least.
+/// Returns whether each of our values is smaller than the preceding one by at least the margin that the target states.
 fn falls(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
     let left = 1.0 - target.compare.percent / 100.0;
     pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
@@ -240,8 +240,8 @@ fn named(reported: &Reported) -> &str {
     if reported.of.is_empty() { "the value" } else { &reported.of }
 }
 
-/// Deviation from the nearest reported value, percent of it; 0 inside a range. Infinite where 0 was reported and
-/// missed.
+/// Returns the deviation of our value from the nearest reported value, percent of the latter; 0 inside a reported
+/// range, infinite if the nearest reported value is 0.
 pub fn deviation_percent(reported: &Reported, ours: f64) -> f64 {
     let (low, high) = reported.bounds();
     let nearest = ours.clamp(low, high);
@@ -257,7 +257,7 @@ fn digits(pairs: &[(&Reported, f64)]) -> Outcome {
     if pairs.iter().all(is_equal) { Outcome::Exact } else { Outcome::Missed(worst(pairs)) }
 }
 
-/// Whether a number rounded to so many decimals is the printed one; exact halves may go either way.
+/// Returns whether a number rounds to the printed one; an exact half may be rounded either way.
 fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
     let half_unit = 0.5 * 10f64.powf(-f64::from(digits));
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
@@ -273,13 +273,14 @@ fn within(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
     }
 }
 
-/// The largest deviation, unless it is relative to nothing.
+/// Returns the largest deviation from a reported value, percent; `None` if it is infinite because 0 was reported.
 fn worst(pairs: &[(&Reported, f64)]) -> Option<f64> {
     let deviations = pairs.iter().map(|(reported, ours)| deviation_percent(reported, *ours));
     deviations.reduce(f64::max).filter(|percent| percent.is_finite())
 }
 
-/// Whether every value lies on the reported side of where there is no effect.
+/// Returns whether each of our values is on the same side of `neutral` (the value that means no effect) as the reported
+/// one.
 fn has_direction(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
     let Some(neutral) = target.compare.neutral else { return false };
     pairs.iter().all(|(reported, ours)| {

@@ -1,4 +1,4 @@
-//! Configurations, and the names that they choose from.
+//! Configurations of runs for Python, and the lists of names (drives, designs) that a configuration can use.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use wearwell_config::{Config, ConfigError};
 
 use crate::refused;
 
-/// A configuration of a run: a file, then settings, later ones winning.
+/// The configuration of a run: a file and settings; of two values for a key the later one counts.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Configuration {
     pub(crate) config: Config,
@@ -17,7 +17,7 @@ pub(crate) struct Configuration {
 
 #[pymethods]
 impl Configuration {
-    /// From settings `section.key=value`, and from a TOML file in front of them.
+    /// Reads a TOML file, if one is given, and then the settings `section.key=value`.
     #[new]
     #[pyo3(signature = (settings, file = None))]
     fn new(settings: Vec<String>, file: Option<PathBuf>) -> PyResult<Self> {
@@ -25,24 +25,24 @@ impl Configuration {
         Ok(Self { config })
     }
 
-    /// As a file; defaults included where they have a value.
+    /// Returns the configuration as the text of a TOML file, with the default of every key that has one.
     fn to_toml(&self) -> String {
         self.config.to_toml()
     }
 
-    /// All parts that a design has, as settings joined by blanks.
+    /// Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks.
     fn parts(&self, design: &str) -> PyResult<String> {
         Ok(self.config.all_parts(design).map_err(refused)?.settings())
     }
 
-    /// Keys of those settings that a run of the design would ignore, each with the sentence about it.
+    /// Returns the keys of those settings that a run of the design would ignore, each with a message about it.
     fn ignored(&self, settings: Vec<String>, design: &str) -> Vec<(String, String)> {
         let ignored = self.config.ignored(&settings, &[design.to_owned()]);
         ignored.into_iter().map(|ignored| (ignored.key.clone(), ignored.to_string())).collect()
     }
 }
 
-/// Presets of drives, with the source of their figures.
+/// Returns the presets of drives: name, and source of the figures.
 #[pyfunction]
 pub(crate) fn devices() -> Vec<(&'static str, &'static str)> {
     let auto = ("auto", "a small drive with the timing of lx-40g, sized to the input; the default");
@@ -50,17 +50,17 @@ pub(crate) fn devices() -> Vec<(&'static str, &'static str)> {
     std::iter::once(auto).chain(presets.iter().map(|device| (device.name, device.source))).collect()
 }
 
-/// Designs: name, source, what is modelled, what is not.
+/// Returns the designs: name, source, what is modelled, what is not modelled.
 #[pyfunction]
 pub(crate) fn designs() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     let texts = |design: &design::Design| (design.name, design.source, design.modelled, design.not_modelled);
     design::ALL.iter().map(texts).collect()
 }
 
-/// Kinds of names that Python knows by itself.
+/// Kinds of names that Python code checks itself, for the message of `unknown_name`.
 const KINDS: [&str; 3] = ["device", "design", "executor"];
 
-/// The error about a name that nothing has, with the nearest one.
+/// Returns the error about an unknown name; the message suggests the most similar known name.
 #[pyfunction]
 pub(crate) fn unknown_name(what: &str, name: &str, known: Vec<String>) -> PyErr {
     let what = KINDS.into_iter().find(|kind| *kind == what).unwrap_or("name");

@@ -1,7 +1,7 @@
-//! A drive that Python drives request by request.
+//! A simulated drive to which Python code sends requests one by one.
 //!
-//! Requests take microseconds, so the interpreter keeps its lock. What is on the flash leaves as one `bytes` object per column,
-//! which `NumPy` and Arrow take as it is: the view is made for the question, and this is its form.
+//! A request takes microseconds, so the interpreter's lock is not released during it. The state of the flash is
+//! returned as one `bytes` object per column, which `NumPy` and Arrow use without a copy.
 
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -30,7 +30,7 @@ pyo3::create_exception!(
     "Power was lost: in the middle of this request, or before it. `Device.recover()` brings the drive back."
 );
 
-/// Kinds of flash pages by their codes; a page that holds nothing has the first.
+/// Kinds of flash pages; the index is the code in a column. Code 0 is a page without content.
 pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
     ("none", None),
     ("data", Some(PageKind::Data)),
@@ -43,7 +43,7 @@ pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
     ("tail", Some(PageKind::Tail)),
 ];
 
-/// Streams by their codes; a block that is not open has the first.
+/// Streams that fill blocks; the index is the code in a column. Code 0 is a block that is not open.
 const STREAMS: [(&str, Option<Stream>); 8] = [
     ("none", None),
     ("host", Some(Stream::Host)),
@@ -55,7 +55,7 @@ const STREAMS: [(&str, Option<Stream>); 8] = [
     ("validity", Some(Stream::Validity)),
 ];
 
-/// States of blocks by their codes.
+/// States of blocks; the index is the code in a column.
 const BLOCK_STATES: [(&str, BlockState); 5] = [
     ("free", BlockState::Free),
     ("open", BlockState::Open),
@@ -64,7 +64,7 @@ const BLOCK_STATES: [(&str, BlockState); 5] = [
     ("retired", BlockState::Retired),
 ];
 
-/// What a cut leaves of the operation that it interrupts.
+/// Outcomes of a power cut for the flash operation that it interrupts.
 const OUTCOMES: [(&str, CutOutcome); 3] =
     [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
 
@@ -82,7 +82,8 @@ fn outcome_named(name: &str) -> PyResult<CutOutcome> {
         .ok_or_else(|| refused(ConfigError::unknown("outcome", name, OUTCOMES.iter().map(|(name, _)| *name))))
 }
 
-/// A column: its name, the bytes of its values, their type as `NumPy` writes it, and the names of codes, if it has codes.
+/// A column of a table: name, bytes of the values, type of the values in `NumPy`'s notation, and for codes their names
+/// (else empty).
 pub(crate) type Column<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
 
 pub(crate) fn codes<'py>(
@@ -94,7 +95,7 @@ pub(crate) fn codes<'py>(
     (name, PyBytes::new(py, &values.collect::<Vec<_>>()), "u1", names)
 }
 
-/// Numbers, -1 for none.
+/// Creates a column of 64-bit numbers, with -1 for `None`.
 pub(crate) fn numbers<'py>(
     py: Python<'py>,
     name: &'static str,
@@ -104,14 +105,14 @@ pub(crate) fn numbers<'py>(
     (name, PyBytes::new(py, &bytes), "<i8", Vec::new())
 }
 
-/// What a request did to the flash: kind, cause, plane, how many.
+/// A flash operation of a request: kind, cause, plane, count (more than 1 for a series of copies or NVRAM lines).
 type Operation = (&'static str, &'static str, u32, u32);
 
-/// A drive, driven request by request.
+/// A simulated drive that serves requests from Python.
 #[pyclass(module = "wearwell._native")]
 pub(crate) struct Device {
     engine: Engine<PowerCut<SimNand>>,
-    /// Where a policy of Python leaves its exceptions.
+    /// Exceptions that a victim policy written in Python has raised.
     raised: Raised,
 }
 
@@ -120,7 +121,8 @@ impl Device {
         self.engine.ftl_mut().store_mut().nand_mut()
     }
 
-    /// Calls the engine; the operations that it lists afterwards are those of this call.
+    /// Calls the engine with an empty list of operations, so that the list afterwards has only the operations of this
+    /// call.
     fn ask<T>(
         &mut self,
         call: impl FnOnce(&mut Engine<PowerCut<SimNand>>) -> wearwell::Result<T>,
@@ -130,7 +132,8 @@ impl Device {
         call(&mut self.engine).map_err(|error| self.raised.or(raised(&error)))
     }
 
-    /// What RAM knows would answer some requests without a flash operation.
+    /// Refuses a request while power is lost. Without this check the engine would answer some requests from RAM,
+    /// without a flash operation that could fail.
     fn require_power(&self) -> PyResult<()> {
         if self.is_powerless() {
             Err(PowerLoss::new_err("power is lost: call recover() first"))
@@ -146,7 +149,8 @@ fn raised(error: &Error) -> PyErr {
 
 #[pymethods]
 impl Device {
-    /// A new drive. One that is sized to its input takes `footprint_pages` (4 KiB) for its size.
+    /// Creates an empty drive. If its size is to fit the input, it is made for a footprint of `footprint_pages` (4 KiB
+    /// each).
     #[new]
     #[pyo3(signature = (configuration, design, footprint_pages, victim_policy = None))]
     fn new(
@@ -165,25 +169,25 @@ impl Device {
         Ok(Self { engine, raised })
     }
 
-    /// Bytes of a page.
+    /// Size of a page, bytes.
     #[getter]
     fn page_bytes(&self) -> u32 {
         self.engine.ftl().store().geometry().page_bytes
     }
 
-    /// Pages of a block.
+    /// Number of pages of a block.
     #[getter]
     fn block_pages(&self) -> u32 {
         self.engine.ftl().store().geometry().block_pages()
     }
 
-    /// Pages that the host sees.
+    /// Number of pages that are exported to the host.
     #[getter]
     fn logical_pages(&self) -> u32 {
         self.engine.ftl().logical_pages()
     }
 
-    /// Pages of the flash.
+    /// Number of pages of the flash.
     #[getter]
     fn physical_pages(&self) -> u64 {
         self.engine.ftl().store().geometry().pages()
@@ -216,7 +220,7 @@ impl Device {
         self.ask(Engine::flush)
     }
 
-    /// Cuts power, at once or at an operation from now.
+    /// Cuts power now, or at the flash operation with number `after` from now on.
     #[pyo3(signature = (after, outcome))]
     fn power_cut(&mut self, after: Option<u64>, outcome: &str) -> PyResult<()> {
         let outcome = outcome_named(outcome)?;
@@ -227,7 +231,7 @@ impl Device {
         Ok(())
     }
 
-    /// Brings power back and recovers; a report as JSON.
+    /// Restores power and runs the recovery. Returns a report of its costs as JSON.
     #[pyo3(signature = (cut_after, outcome))]
     fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
         let outcome = outcome_named(outcome)?;
@@ -250,13 +254,13 @@ impl Device {
         .to_string())
     }
 
-    /// Checks every invariant of the engine; a broken one is an `AssertionError`.
+    /// Checks every invariant of the engine; raises `AssertionError` if one does not hold.
     fn check(&mut self) -> PyResult<()> {
         self.require_power()?;
         self.engine.ftl_mut().check().map_err(PyAssertionError::new_err)
     }
 
-    /// Counters since the drive was new, as JSON.
+    /// Returns the counters since the drive was new, as JSON.
     fn counters(&self) -> String {
         let stats = self.engine.ftl().stats();
         let by_cause = |counts: &[u64; Cause::COUNT]| -> serde_json::Map<String, serde_json::Value> {
@@ -284,12 +288,12 @@ impl Device {
         .to_string()
     }
 
-    /// Bytes of RAM that a controller holds for the drive, by structure.
+    /// Returns how many bytes of RAM a controller needs for the drive, by data structure.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         self.engine.ram_bytes()
     }
 
-    /// What the last request did to the flash, in order.
+    /// Returns the flash operations of the last request, in order.
     fn operations(&self) -> Vec<Operation> {
         let kind = |kind: OpKind| match kind {
             OpKind::Read => "read",
@@ -302,7 +306,7 @@ impl Device {
         operations.map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.count)).collect()
     }
 
-    /// Columns of all flash pages, all blocks, and all logical pages.
+    /// Returns three lists of columns: of all flash pages, of all blocks and of all logical pages.
     fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<Column<'py>>; 3]> {
         self.require_power()?;
         let view = self.engine.flash_view().map_err(|error| raised(&error))?;

@@ -1,6 +1,7 @@
-//! Inputs, and their runs.
+//! Inputs of runs (traces and generated workloads), and running a design on them.
 //!
-//! A trace is read once to learn its extent and checksum, whatever runs on it afterwards, as long as the file stays as it is.
+//! A trace is read once to determine its extent and checksum. Later runs reuse these as long as the file does not
+//! change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,11 +21,11 @@ use crate::policy::own_policy;
 use crate::refused;
 use crate::watch::Watch;
 
-/// Where requests come from.
+/// The source of a run's requests: a trace file or a generated workload.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Input {
     source: Source,
-    /// What reading the trace taught, and the state of the file then.
+    /// Extent and checksum of the trace, with the state of the file when they were determined.
     surveyed: Mutex<Option<(Stamp, Surveyed)>>,
 }
 
@@ -34,16 +35,16 @@ enum Source {
         options: OpenOptions,
         format: Format,
     },
-    /// A specification, which takes the seed of the run if it has none.
+    /// Specification of a generated workload. If it has no seed, it uses the seed of the run.
     Workload(String),
 }
 
-/// Length and time of change of a file.
+/// Length and modification time of a file; `None` if they cannot be read.
 type Stamp = Option<(u64, SystemTime)>;
 
 #[pymethods]
 impl Input {
-    /// A trace file. It is opened, to find the format.
+    /// Creates the input from a trace file, which is opened to detect its format.
     #[staticmethod]
     #[pyo3(signature = (
         path, *, format = None, action = None, time_unit = None, assume = None, skip_bad_lines = false, bytes = false,
@@ -77,14 +78,14 @@ impl Input {
         Ok(Self::of(Source::Trace { path, options, format }))
     }
 
-    /// A generator or host model.
+    /// Creates the input from the specification of a generator or of a host model.
     #[staticmethod]
     fn workload(spec: &str) -> PyResult<Self> {
         ReplayInput::generated(spec).map_err(refused)?;
         Ok(Self::of(Source::Workload(spec.to_owned())))
     }
 
-    /// Format of a trace.
+    /// Format of the trace; `None` for a generated input.
     #[getter]
     fn format(&self) -> Option<&'static str> {
         match &self.source {
@@ -93,12 +94,13 @@ impl Input {
         }
     }
 
-    /// By what a finished run is found again: a digest of code, input, design and every effective setting. A trace is read for it.
+    /// Returns the key under which a finished run is stored: a digest of code, input, design and every effective
+    /// setting. The trace is read for it.
     fn key(&self, py: Python<'_>, configuration: &Configuration, design: &str) -> PyResult<String> {
         py.detach(|| self.planned(&configuration.config, design, None, |plan| Ok(plan.run_key(design))))
     }
 
-    /// Runs a design to its end, or to ctrl-C; the record as JSON.
+    /// Runs a design on the input to its end, or until ctrl-C. Returns the record of the run as JSON.
     #[pyo3(signature = (configuration, design, on_progress = None, victim_policy = None))]
     fn replay(
         &self,
@@ -128,7 +130,7 @@ impl Input {
         Self { source, surveyed: Mutex::default() }
     }
 
-    /// Calls `then` with the checked plan of a run, with victims by `policy` if there is one.
+    /// Calls `then` with the checked plan of a run. If `policy` is given, it chooses the GC victims.
     fn planned<T>(
         &self,
         config: &Config,
@@ -179,7 +181,7 @@ const TIME_UNITS: [(&str, TimeUnit); 3] =
     [("ps", TimeUnit::Picoseconds), ("ns", TimeUnit::Nanoseconds), ("us", TimeUnit::Microseconds)];
 const KINDS: [(&str, Assume); 2] = [("reads", Assume::Reads), ("writes", Assume::Writes)];
 
-/// What a name stands for, if there is one.
+/// Returns the value that a name stands for; `None` if no name is given, an error if it is unknown.
 fn choice<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
     let Some(name) = name else { return Ok(None) };
     match known.iter().find(|(other, _)| *other == name) {

@@ -1,4 +1,4 @@
-//! Finished runs in a folder, each under its key.
+//! A folder of finished runs, each stored under its key.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ fn unusable(folder: &Path, error: &io::Error) -> PyErr {
     refused(format!("{}: {error}", folder.display()))
 }
 
-/// The finished run of this key, as JSON.
+/// Returns the finished run with this key as JSON; `None` if there is none.
 #[pyfunction]
 pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
     let record = folder_of(&folder)?.get(key);
-    // Who kept it may have told it from others of a comparison.
+    // The stored variant may be relative to the comparison that stored the run, so it is computed anew.
     let record = record.map(|record| RunRecord { variant: record.config.variant(""), ..record });
     Ok(record.map(|record| serde_json::to_string(&record).expect("a record is plain data")))
 }
 
-/// Keeps a record if it went to its end. A reader sees the whole file or none.
+/// Stores the record of a run, if the run is complete. A concurrent reader sees the whole file or none.
 #[pyfunction]
 pub(crate) fn keep(folder: PathBuf, key: &str, record: &str) -> PyResult<()> {
     folder_of(&folder)?.put(key, &read(record)?).map_err(|error| unusable(&folder, &error))

@@ -1,10 +1,11 @@
-//! The native module of the Python package `wearwell`: the replay library as Python calls it.
+//! The native module of the Python package `wearwell`: makes the replay library callable from Python.
 //!
-//! It is thin on purpose. Everything that the command line does as well is a call of `wearwell-replay`, so that results and error
-//! messages are the same; everything that needs no engine is Python (`python/wearwell`). Records cross as JSON, the form that
-//! `docs/schema` describes: one description of a result, at the price of a millisecond or less per run.
+//! The module is thin on purpose. What the command line can do, too, is a call of `wearwell-replay`, so that results
+//! and error messages are the same. What does not need the engine is written in Python (`python/wearwell`). Records are
+//! passed as JSON, in the form that `docs/schema` describes. So a result has only one description, at the price of at
+//! most a millisecond per run.
 //!
-//! Whatever takes long runs without the interpreter's lock (`Python::detach`), and looks for ctrl-C now and then.
+//! Long calls release the interpreter's lock (`Python::detach`) and check for ctrl-C at intervals.
 
 #![forbid(unsafe_code)]
 #![expect(
@@ -33,12 +34,12 @@ pyo3::create_exception!(
     "What the user can mend: the message says what is wrong, where, and what to do. It is the sentence of the command line."
 );
 
-/// The exception with the sentence of an error.
+/// Returns a `WearwellError` exception with the message of an error.
 fn refused(error: impl Display) -> PyErr {
     WearwellError::new_err(error.to_string())
 }
 
-/// Native part of the package; its names are those of `_native.pyi`.
+/// The native part of the package; `_native.pyi` lists the names that it exports.
 #[pymodule]
 mod _native {
     #[pymodule_export]

@@ -1,7 +1,8 @@
-//! A victim policy that is written in Python.
+//! GC victim policies that are written in Python.
 //!
-//! The engine runs without the interpreter's lock, and takes it for each victim. The candidates cross as one `bytes` object per
-//! column, which `NumPy` takes as it is; what an exception says ends the run, and the exception itself is raised behind it.
+//! The engine runs without the interpreter's lock and acquires it for each victim. The candidate blocks are passed as
+//! one `bytes` object per column, which `NumPy` uses without a copy. If the policy raises an exception, the run ends
+//! with an error that has the exception's message, and the exception itself is then raised to the caller.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,25 +13,26 @@ use wearwell::gc::{Candidate, Candidates, ChooseVictim, OwnPolicy};
 
 use crate::device::{Column, KINDS, code, codes, names, numbers};
 
-/// What the policy raised, if it did.
+/// The exception that a policy has raised, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
 
 impl Raised {
-    /// The exception in place of `otherwise`, which tells of it.
+    /// Returns the policy's exception if there is one, otherwise `otherwise`, the engine's error.
     pub(crate) fn or(&self, otherwise: PyErr) -> PyErr {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(otherwise)
     }
 }
 
-/// A policy whose `choose` is a function of Python: block numbers, and columns of the candidates, to a row number or none.
+/// A policy that calls a Python function with the pool, the pages of a block, the programs so far and the columns of
+/// the candidates. The function returns the number of a block, or `None` for the engine's greedy choice.
 struct PythonPolicy {
     name: String,
     choose: Py<PyAny>,
     raised: Raised,
 }
 
-/// A policy for the engine, and where its exceptions are left.
+/// Creates a policy for the engine, and the cell in which it stores its exceptions.
 pub(crate) fn own_policy(name: String, choose: Py<PyAny>) -> (OwnPolicy, Raised) {
     let raised = Raised::default();
     (OwnPolicy::new(PythonPolicy { name, choose, raised: raised.clone() }), raised)

@@ -1,4 +1,4 @@
-//! Views of records.
+//! Tables and HTML pages of records of runs.
 
 use pyo3::prelude::*;
 use wearwell_replay::page;
@@ -8,7 +8,7 @@ use wearwell_replay::sweep::{FailedRun, Swept};
 
 use crate::refused;
 
-/// A record from its JSON.
+/// Parses the JSON of a run's record.
 pub(crate) fn read(record: &str) -> PyResult<RunRecord> {
     serde_json::from_str(record).map_err(|error| refused(format!("no record of a run: {error}")))
 }
@@ -17,26 +17,26 @@ fn comparison(records: &[String]) -> PyResult<Comparison> {
     Ok(Comparison::of(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
 }
 
-/// The table of the command line, with ratios to the first run.
+/// Returns the command line's table of runs, with ratios to the first run.
 #[pyfunction]
 pub(crate) fn table(records: Vec<String>) -> PyResult<String> {
     Ok(comparison(&records)?.to_table())
 }
 
-/// The same as markdown.
+/// Returns the table of runs as markdown, with ratios to the first run.
 #[pyfunction]
 pub(crate) fn markdown(records: Vec<String>) -> PyResult<String> {
     Ok(comparison(&records)?.to_markdown())
 }
 
-/// The page of runs, as HTML.
+/// Returns the HTML page of several runs.
 #[pyfunction]
 pub(crate) fn page_of_runs(records: Vec<String>) -> PyResult<String> {
     Ok(page::html(&comparison(&records)?))
 }
 
-/// The page of a sweep, as HTML: settings that tell a run from others with its record; trace, design, settings and error of the runs
-/// that failed.
+/// Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its
+/// record; `failures` has trace, design, settings and error of each failed run.
 #[pyfunction]
 pub(crate) fn page_of_sweep(
     runs: Vec<(String, String)>,
@@ -49,7 +49,7 @@ pub(crate) fn page_of_sweep(
     Ok(page::html(&Swept { comparison: Comparison::of(runs), failures }))
 }
 
-/// The record with the years of a drive of so many exported bytes.
+/// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.
 #[pyfunction]
 pub(crate) fn scaled(record: &str, bytes: u64) -> PyResult<String> {
     let record = read(record)?.scaled_to(Some(bytes));

@@ -1,4 +1,5 @@
-//! A table of requests as a trace: it becomes a file in the native format, so that it is read, hashed and reported as any other.
+//! Writes a table of requests as a trace file in the native format, so that it is read, hashed and reported as any
+//! other trace.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -23,7 +24,7 @@ const OPS: [(&str, Op); 10] = [
     ("F", Op::Flush),
 ];
 
-/// Writes requests to a file in the native format; returns how many.
+/// Writes a table of requests to a trace file in the native format and returns the number of requests.
 #[pyfunction]
 pub(crate) fn write_trace(
     py: Python<'_>,

@@ -1,7 +1,8 @@
-//! Progress of a run for Python, and ctrl-C.
+//! Reports the progress of a run to Python and checks for ctrl-C.
 //!
-//! The engine reports every few ten thousand requests, in milliseconds or less; the lock is taken for it twenty times a second at
-//! most, because a busy interpreter gives it up only every 5 ms.
+//! The engine reports progress every few ten thousand requests, that is, every few milliseconds or less. The
+//! interpreter's lock is acquired at most twenty times a second, because a busy interpreter releases it only every 5
+//! ms.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -12,11 +13,11 @@ use wearwell_replay::replay::{Phase, Progress};
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Looks at signals, and tells a function of Python of the progress.
+/// Checks for signals, and calls a Python function with the progress of the run.
 pub(crate) struct Watch {
     on_progress: Option<Py<PyAny>>,
     looked: Option<Instant>,
-    /// What ended the run, but for ctrl-C, which leaves a partial result.
+    /// Exception that ended the run. Ctrl-C is not stored here, because it only makes the result partial.
     error: Option<PyErr>,
 }
 
@@ -49,7 +50,7 @@ impl Watch {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// What a signal handler or the function of Python raised.
+    /// Returns the exception of a signal handler or of the Python function, if there is one.
     pub(crate) fn raised(self) -> PyResult<()> {
         self.error.map_or(Ok(()), Err)
     }

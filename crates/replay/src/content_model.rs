@@ -1,26 +1,26 @@
-//! Content for requests that come without any: a stated, seeded model.
+//! Content for write requests that bring none: a documented model with a seed.
 //!
-//! Most block traces do not know what was written, and every mechanism that looks at content (recycling,
-//! deduplication, delta, compression) needs to. The model draws a [`Descriptor`] per written page from a few
-//! published parameters, and [`ContentModel::describe`] says so in the report. The price is that such a result
-//! rests on the model; it must never stand beside a measured one without that sentence.
+//! Most block traces do not record what was written, but every mechanism that examines content (recycling,
+//! deduplication, delta, compression) needs it. The model draws a [`Descriptor`] for each written page from a few
+//! published parameters, and [`ContentModel::describe`] states this in the report. The price is that such a result
+//! rests on the model, so it must never be shown next to a measured one without that statement.
 //!
-//! What is modelled
-//! - *which* content: all unique, all the same, a duplicate share with zipf popularity over the first `pool`
-//!   distinct contents, or independent zipf draws over a universe of contents (the literal reading of Remap-SSD's
-//!   content generator, whose closed form is [`crate::theory::zipf_content`]), or requests that bring back what their
-//!   pages held some versions ago, all pages of a request alike (spatial locality of content); on top, silent writes;
-//! - *how compressible*: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
-//! - *how different from before*: a Gaussian ratio per overwrite (Delta-FTL's model; it does not print sigma, ours
-//!   is a quarter of the mean unless told).
+//! Modelled:
+//! - *which* content a page gets: all contents unique; all equal; a share of duplicates with zipf popularity over the first
+//!   `pool` distinct contents; independent zipf draws over a set of contents (the literal reading of Remap-SSD's content
+//!   generator, whose closed form is [`crate::theory::zipf_content`]); or requests that write back an earlier version of
+//!   all their pages (spatial locality of content). Silent writes can be added to each of these;
+//! - *how compressible* it is: a Gaussian ratio per page or per chunk of pages, clipped to `[0.01, 1]`;
+//! - *how much it differs* from the earlier version: a Gaussian ratio per overwrite (Delta-FTL's model; its paper does not
+//!   print sigma, and the default here is a quarter of the mean).
 //!
-//! Simplified: content does not depend on the address (except the compressibility of a chunk) or on time; the delta
+//! Simplified: content does not depend on time, nor on the address (except the compressibility of a chunk). The delta
 //! ratio does not depend on how similar two contents are, except that equal contents differ by 0 bytes.
 //!
 //! A draw depends on the seed, on the number of the write and, for duplicates and silent writes, on what the model
 //! wrote before. Sizes are functions of fingerprints: the upper 12 bits select one of 4096 quantiles, so that equal
-//! content has equal size wherever it turns up. The lower 52 bits number the contents, permuted, so that different
-//! contents never collide within one model.
+//! contents have equal sizes wherever they occur. The lower 52 bits are a permuted number of the content, so that
+//! different contents never collide within one model.
 
 use std::fmt;
 use std::ops::Range;
@@ -40,10 +40,10 @@ const CLASS_BITS: u32 = 12;
 const NUMBER_BITS: u32 = u64::BITS - CLASS_BITS;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 const SMALLEST_RATIO: f64 = 0.01;
-/// Versions of a page before its contents come again.
+/// Bits for the version number of a page in a content's number; after that many versions a page's contents repeat.
 const VERSION_BITS: u32 = NUMBER_BITS - u32::BITS;
 
-/// Content models and their keys.
+/// Content models and their keys, for parsing and help.
 pub const GRAMMAR: Grammar = Grammar {
     what: "content model",
     kinds: &[
@@ -101,49 +101,50 @@ pub const GRAMMAR: Grammar = Grammar {
     ],
 };
 
-/// A content model in numbers; parsed from and printed as `dup:share=0.2,compress=0.5`.
+/// A content model with its parameters; parsed from and printed as `dup:share=0.2,compress=0.5`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spec {
-    /// Which contents.
+    /// How the content of each write is chosen.
     pub source: Source,
-    /// Compressed size over page size; `None` leaves it unknown.
+    /// Compressed size divided by page size; `None` leaves the compressed size unknown.
     pub compress: Option<Ratio>,
-    /// Neighbouring pages (`lpn / chunk`) whose unique contents share one compressed size.
+    /// Number of neighbouring pages (equal `lpn / chunk`) whose unique contents have equal compressed sizes.
     pub chunk: u32,
-    /// Size of a compressed difference over page size; `None` leaves it unknown.
+    /// Size of a compressed difference (delta) divided by page size; `None` leaves the size unknown.
     pub delta: Option<Ratio>,
     /// Share of overwrites that write what the page already holds.
     pub silent: f64,
 }
 
-/// Which contents are written.
+/// How the content of each write is chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Source {
-    /// Every write is new.
+    /// Every write has new content.
     Unique,
-    /// Every write is the same.
+    /// All writes have the same content.
     Same,
-    /// Writes repeat one of the first `pool` distinct contents with probability `share`.
+    /// A write repeats one of the first `pool` distinct contents with probability `share`; otherwise its content is
+    /// new.
     Duplicates {
-        /// Probability of a repeat, once there is something to repeat.
+        /// Probability that a write repeats a content, once there is one to repeat.
         share: f64,
-        /// Popularity: the k-th oldest content is repeated in proportion to `k^-theta`.
+        /// Exponent of the popularity: the k-th oldest content is repeated in proportion to `k^-theta`.
         theta: f64,
-        /// How many contents can be repeated.
+        /// Number of contents that can be repeated.
         pool: u64,
     },
-    /// Independent zipf draws from a universe.
+    /// Every write draws its content independently from a fixed set, with zipf popularity.
     Zipf {
-        /// Exponent.
+        /// Exponent of the zipf popularity.
         a: f64,
-        /// Number of contents.
+        /// Number of contents in the set.
         contents: u64,
     },
-    /// Requests write what their pages held before.
+    /// Requests may write back an earlier version of their pages.
     Reverts {
-        /// Probability that a request does.
+        /// Probability that a request writes back an earlier version of its pages.
         share: f64,
-        /// Versions back at most; `k` of them with probability `2^-k`.
+        /// Largest number of versions to go back; `k` versions have the probability `2^-k`.
         depth: u32,
     },
 }
@@ -151,26 +152,26 @@ pub enum Source {
 /// A Gaussian share of the page size, clipped to `[0.01, 1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ratio {
-    /// Mean before clipping.
+    /// Mean of the Gaussian ratio, before clipping.
     pub mean: f64,
-    /// Standard deviation before clipping.
+    /// Standard deviation of the Gaussian ratio, before clipping.
     pub sigma: f64,
 }
 
 impl Ratio {
-    /// With the default deviation, a quarter of the mean.
+    /// Creates a ratio with the default standard deviation, a quarter of the mean.
     pub fn of(mean: f64) -> Self {
         Self { mean, sigma: mean / 4.0 }
     }
 }
 
 impl Spec {
-    /// `source` alone: sizes unknown, no silent writes.
+    /// Creates a model of `source` alone: compressed and delta sizes unknown, no silent writes.
     pub fn new(source: Source) -> Self {
         Self { source, compress: None, chunk: 1, delta: None, silent: 0.0 }
     }
 
-    /// A duplicate share with the default popularity and pool.
+    /// Creates a model in which a share of the writes are duplicates, with the default popularity and pool.
     pub fn duplicates(share: f64) -> Self {
         Self::new(Source::Duplicates { share, theta: 0.9, pool: 100_000 })
     }
@@ -282,33 +283,33 @@ fn percent(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 100.0)
 }
 
-/// Draws the content of written pages.
+/// Generates the content of written pages from a model.
 #[derive(Clone, Debug)]
 pub struct ContentModel {
     spec: Spec,
     seed: u64,
-    /// Pages written so far: the number of the next write.
+    /// Number of pages written so far, which is the number of the next write.
     writes: u64,
-    /// Distinct contents made so far by `Unique` and `Duplicates`.
+    /// Number of distinct contents created so far by `Unique` and `Duplicates`.
     made: u64,
     repeats: Chance,
     silent: Chance,
-    /// Versions that the request in hand goes back; 0: it writes new ones.
+    /// Number of versions that the current request goes back; 0 if it writes new versions.
     versions_back: u32,
-    /// Per page the versions made and the one it holds, for requests that go back.
+    /// For each page the number of versions created and the version that it holds, for the source `Reverts`.
     versions: Holdings,
-    /// The first contents, oldest first; what duplicates repeat.
+    /// The first distinct contents, oldest first, from which duplicates are drawn.
     pool: Vec<u64>,
     ranks: Zipf,
     compressed: Option<Sizes>,
     delta: Option<Sizes>,
-    /// Kept only if silent writes or deltas need to know what a page holds.
+    /// What each page holds; present only if silent writes or deltas need it.
     current: Option<Holdings>,
 }
 
 impl ContentModel {
-    /// The model before its first write. A `dup` pool takes 8 bytes per content at once; silent writes and deltas
-    /// take 8 bytes per page that was written, in extents of 4096 pages.
+    /// Creates the model before its first write. A `dup` pool allocates 8 bytes per content at once; silent writes and
+    /// deltas take 8 bytes per written page, in extents of 4096 pages.
     pub fn new(spec: &Spec, seed: u64) -> Self {
         let (share, pool) = match spec.source {
             Source::Duplicates { share, pool, .. } => (share, pool as usize),
@@ -337,8 +338,8 @@ impl ContentModel {
         }
     }
 
-    /// Appends one descriptor per page of `pages` (logical page numbers below 2^32), which are one request, in order, and
-    /// takes them as written. O(1) per page.
+    /// Appends to `into` one descriptor for each page of `pages` (logical page numbers less than 2^32), which are one
+    /// request, and records them as written. O(1) per page.
     #[inline]
     pub fn fill(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
         if let Source::Reverts { depth, .. } = self.spec.source {
@@ -351,7 +352,7 @@ impl ContentModel {
         }
     }
 
-    /// Reads what writes of these pages will ask for, so that the cache misses overlap. Changes nothing.
+    /// Reads from memory what writes of these pages will need, so that the cache misses overlap. Changes nothing.
     pub fn prefetch(&self, pages: impl Iterator<Item = u64>) {
         let Some(current) = &self.current else { return };
         std::hint::black_box(
@@ -359,15 +360,15 @@ impl ContentModel {
         );
     }
 
-    /// The pages hold nothing any more (trim): their next write is no overwrite.
+    /// Records that these pages hold nothing (trim), so that their next write is no overwrite.
     pub fn forget(&mut self, pages: Range<u64>) {
         if let Some(current) = &mut self.current {
             pages.for_each(|page| current.clear(page));
         }
     }
 
-    /// The pages from `target` on hold what those from `source` on held before (remap); a relocation leaves the
-    /// source empty.
+    /// Records a remap: the pages of `target` hold what the pages of `source` held before. A relocation leaves the
+    /// source pages empty.
     pub fn remap(&mut self, target: Range<u64>, source: Range<u64>, mode: RemapMode) {
         let Some(current) = &mut self.current else { return };
         if target == source {
@@ -385,7 +386,7 @@ impl ContentModel {
         }
     }
 
-    /// One sentence for reports.
+    /// Returns a sentence for reports that describes the model.
     pub fn describe(&self) -> String {
         let spec = &self.spec;
         let mut parts = vec![spec.source.describe()];
@@ -436,7 +437,8 @@ impl ContentModel {
         }
     }
 
-    /// The version that the request in hand writes; a new one where a page has none so old.
+    /// Returns the content of the version that the current request writes to `page`: an earlier one, or a new one if
+    /// the page has no version that old.
     fn turn_back(&mut self, page: u64) -> u64 {
         let known = self.versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
@@ -448,7 +450,7 @@ impl ContentModel {
         self.fingerprint(number & NUMBER_MASK, number)
     }
 
-    /// A content that was never there.
+    /// Creates a content that was never written before.
     fn make(&mut self, page: u64) -> u64 {
         let number = self.made;
         self.made += 1;
@@ -456,8 +458,8 @@ impl ContentModel {
         self.fingerprint(number, if chunk > 1 { page / chunk } else { number })
     }
 
-    /// Joins the pool while it has room. The popularity covers the largest power of two that the pool has reached,
-    /// then the whole pool, so that it is recomputed at most 27 times.
+    /// Adds a content to the pool of duplicates while the pool has room. Popularity covers the largest power of two of
+    /// contents that the pool has reached, then the whole pool, so that it is recomputed at most 27 times.
     fn remember(&mut self, content: u64) {
         let Source::Duplicates { theta, pool, .. } = self.spec.source else { return };
         let len = self.pool.len() as u64 + 1;
@@ -470,7 +472,8 @@ impl ContentModel {
         }
     }
 
-    /// The content of `number`, whose size class is drawn by `class`. Zero is kept for the zero page.
+    /// Returns the fingerprint of content `number`; `class` determines its size. Never 0, which is the fingerprint of
+    /// the zero page.
     #[inline]
     fn fingerprint(&self, number: u64, class: u64) -> u64 {
         let class = mix(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN)) >> NUMBER_BITS;
@@ -490,7 +493,7 @@ impl ContentModel {
     }
 }
 
-/// A bijection on 52-bit numbers: shifts and odd multiplications, each of which can be undone.
+/// Maps 52-bit numbers one to one to 52-bit numbers, by shifts and odd multiplications, each of which can be inverted.
 #[inline]
 fn permute_number(number: u64) -> u64 {
     let mut x = number & NUMBER_MASK;
@@ -512,7 +515,7 @@ impl Sizes {
         Self((0..classes).map(size).collect())
     }
 
-    /// By the upper bits of a fingerprint or hash.
+    /// Returns the size that the upper bits of a fingerprint or hash select.
     #[inline]
     fn of(&self, bits: u64) -> u16 {
         self.0[(bits >> NUMBER_BITS) as usize]
@@ -525,7 +528,8 @@ fn page_share(ratio: Ratio, deviations: f64) -> u16 {
     (share * PAGE_BYTES as f64).round() as u16
 }
 
-/// The `z` below which a standard normal variate lies with probability `p`; halving, since it runs 4096 times only.
+/// Returns the `z` below which a standard normal variate lies with probability `p`. By bisection, since it is called
+/// only 4096 times.
 fn normal_quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-10.0, 10.0);
     for _ in 0..48 {
@@ -542,8 +546,8 @@ fn normal_quantile(p: f64) -> f64 {
 
 const EXTENT_PAGES: usize = 4096;
 
-/// What each written page holds; 0 is nothing. Extents appear with their first write, so that a sparse trace over a
-/// large address space stays small.
+/// A number for each written page, such as the content that it holds; 0 means nothing. Extents are allocated at their
+/// first write, so that a sparse trace over a large address space takes little memory.
 #[derive(Clone, Debug, Default)]
 struct Holdings {
     extents: Vec<Option<Box<[u64]>>>,

@@ -1,11 +1,12 @@
-//! What differs between two results that were written as JSON: in what was run, and in what came out.
+//! Compares two results that were written as JSON: what was run, and what the figures are.
 //!
-//! Two figures that differ are worth nothing without the cause, and the cause is in the records: input, drive, configuration,
-//! version and seed of each run. The records are compared as they are in the files, field by field, and not as types of this
-//! version, so that results of another version can be compared too, and no new field is forgotten here. The price: names are
-//! those of the JSON form (`docs/schema`), with dots between.
+//! A difference between figures is of no use without its cause, and the cause is in the records: input, drive,
+//! configuration, version and seed of each run. The records are compared as they are in the files, field by field, and
+//! not as types of this version. So results of another version can be compared too, and no new field is forgotten here.
+//! The price: fields have their names of the JSON form (`docs/schema`), with dots between.
 //!
-//! Invariant: what a machine did to a run (seconds, memory) is no difference, and whether a timeline was recorded is none.
+//! Invariant: effects of the machine on a run (seconds, memory) are not compared, nor is whether a timeline was
+//! recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ use serde_json::{Map, Value};
 use crate::page::record_in;
 use crate::report::aligned;
 
-/// Fields that say what was run, wherever they stand; all others say what came out.
+/// Names of fields that describe what was run, at any depth of the record; all other fields are results.
 const CAUSES: [&str; 12] = [
     "config",
     "design",
@@ -30,44 +31,45 @@ const CAUSES: [&str; 12] = [
     "trace",
     "version",
 ];
-/// Fields that differ between two runs of the same, and what is recorded only for a report.
+/// Fields that are not compared: they differ between two identical runs, or are recorded only for a report.
 const INCIDENTAL: [&str; 5] =
     ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells"];
-/// Lists of more entries stay whole: they are samples over time, not lives or subsets.
+/// Lists of records with at most this many entries are compared entry by entry. Longer lists are compared as a whole,
+/// because they are samples over time and not lives or subsets.
 const OPENED_ENTRIES: usize = 64;
-/// Lists of records, as the commands write them: `replay` and `compare`, `life`, `ablate`, `profile`.
+/// Names of the lists of records in the files that `replay` and `compare`, `life`, `ablate` and `profile` write.
 const LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 
 /// Why two files cannot be compared.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DiffError {
-    /// Not JSON.
+    /// The text of a file is not JSON.
     #[error("{file}: not JSON: {message}")]
     Json {
-        /// The file.
+        /// Name of the file.
         file: String,
-        /// What the parser says, with the place.
+        /// Message of the parser, with the place.
         message: String,
     },
-    /// JSON, but no result.
+    /// The file is JSON, but contains no list of records.
     #[error(
         "{file}: no list of runs in it; results are written by --json of replay, compare, life, ablate and profile"
     )]
     NoRecords {
-        /// The file.
+        /// Name of the file.
         file: String,
     },
-    /// One is of runs, the other of lives.
+    /// The files contain results of different kinds, such as runs and lives.
     #[error("one file has {a} and the other {b}: they have no figures in common")]
     Kinds {
-        /// What the first has.
+        /// Name of the list in the first file.
         a: &'static str,
-        /// What the second has.
+        /// Name of the list in the second file.
         b: &'static str,
     },
 }
 
-/// The records of one file.
+/// The records of one result file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Results {
     list: &'static str,
@@ -75,10 +77,10 @@ pub struct Results {
 }
 
 impl Results {
-    /// Of the text of a file, JSON or a [page](crate::page) that holds it; `file` names it in errors.
+    /// Parses the text of a result file: JSON, or a [page](crate::page) that contains it. `file` is its name in errors.
     ///
     /// # Errors
-    /// [`DiffError`] if it is no result of ours.
+    /// [`DiffError`] if the text is not a result of this program.
     pub fn parse(file: &str, text: &str) -> Result<Self, DiffError> {
         let mut value: Map<String, Value> = serde_json::from_str(record_in(text).unwrap_or(text))
             .map_err(|error| DiffError::Json { file: file.to_owned(), message: error.to_string() })?;
@@ -97,45 +99,46 @@ fn as_object(value: Value) -> Option<Map<String, Value>> {
     if let Value::Object(object) = value { Some(object) } else { None }
 }
 
-/// One field that differs; `None` where a record does not have it.
+/// A field that differs between two records; a value is `None` if its record does not have the field.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Difference {
-    /// Name of the field, with dots: `lifetime.years`.
+    /// Name of the field, with dots for fields inside others: `lifetime.years`.
     pub field: String,
     /// Value in the first file.
     pub a: Option<Value>,
-    /// Value in the second.
+    /// Value in the second file.
     pub b: Option<Value>,
 }
 
-/// Two runs beside each other.
+/// Two runs that are compared with each other, one of each file.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Pair {
-    /// Design, and input where it is known.
+    /// Design and input of the runs; those of both runs if they differ.
     pub title: String,
-    /// What was run otherwise.
+    /// Differences in what was run, such as settings.
     pub causes: Vec<Difference>,
-    /// What came out otherwise.
+    /// Differences in the results.
     pub results: Vec<Difference>,
 }
 
-/// What differs between two files.
+/// All differences between two result files.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Diff {
-    /// Runs that have a partner.
+    /// Runs of the two files that were compared with each other.
     pub pairs: Vec<Pair>,
-    /// Titles of runs that only the first file has.
+    /// Titles of runs that only the first file contains.
     pub only_a: Vec<String>,
-    /// Titles of runs that only the second has.
+    /// Titles of runs that only the second file contains.
     pub only_b: Vec<String>,
 }
 
 impl Diff {
-    /// Compares two files. A run's partner is the first one of the same title that has none; what is left is paired in order. All
-    /// fields are compared, with `within` as the relative difference of numbers that counts for none (0: all count).
+    /// Compares two files. A run is paired with the first unpaired run of equal title in the other file; the remaining
+    /// runs are paired in order. All fields are compared. Numbers whose relative difference is at most `within` count
+    /// as equal (0: only identical numbers).
     ///
     /// # Errors
-    /// [`DiffError::Kinds`].
+    /// [`DiffError::Kinds`] if the files contain results of different kinds.
     pub fn of(a: Results, b: Results, within: f64) -> Result<Self, DiffError> {
         if a.list != b.list {
             return Err(DiffError::Kinds { a: a.list, b: b.list });
@@ -160,13 +163,14 @@ impl Diff {
         Ok(diff)
     }
 
-    /// Whether nothing differs.
+    /// Whether the files do not differ.
     pub fn is_empty(&self) -> bool {
         let is_equal = |pair: &Pair| pair.causes.is_empty() && pair.results.is_empty();
         self.only_a.is_empty() && self.only_b.is_empty() && self.pairs.iter().all(is_equal)
     }
 
-    /// A table for each pair, with the ratio of the second file's number to the first's.
+    /// Returns a table of the differences for each pair of runs, with the ratio of the second file's number to the
+    /// first's.
     pub fn to_table(&self) -> String {
         let only = |which: &'static str| move |title: &String| format!("only in the {which}: {title}\n");
         let only_a = self.only_a.iter().map(only("first"));
@@ -209,12 +213,12 @@ impl Pair {
 }
 
 impl Difference {
-    /// Field, both values and their ratio, as the table shows them.
+    /// Returns a row of the table: the field, both values, and their ratio.
     pub(crate) fn row(&self) -> Vec<String> {
         vec![format!("  {}", self.field), text_of(self.a.as_ref()), text_of(self.b.as_ref()), self.ratio()]
     }
 
-    /// Empty where there is none.
+    /// Returns the ratio of the second value to the first; empty if there is none.
     fn ratio(&self) -> String {
         let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_f64);
         match (number(&self.a), number(&self.b)) {
@@ -224,7 +228,8 @@ impl Difference {
     }
 }
 
-/// A cell: short texts as they are, numbers with six significant digits, of a list how long it is.
+/// Returns the text of a table cell: short texts unchanged, numbers with six significant digits, and of a list its
+/// length.
 fn text_of(value: Option<&Value>) -> String {
     const LONGEST: usize = 24;
     match value {
@@ -244,7 +249,7 @@ fn text_of(value: Option<&Value>) -> String {
     }
 }
 
-/// Six significant digits, without zeros at the end.
+/// Returns a number with six significant digits, without trailing zeros.
 fn six_digits(number: f64) -> String {
     format!("{number:.5e}").parse::<f64>().expect("a number was printed").to_string()
 }
@@ -261,7 +266,8 @@ fn is_cause(field: &str) -> bool {
     field.split('.').any(|name| CAUSES.contains(&name))
 }
 
-/// The fields of a record, those of records in it with dots, and with a number in short lists of records.
+/// Returns all fields of a record by name. Fields of inner records have names with dots, and fields of records in short
+/// lists also the record's number in the list.
 fn flat(record: &Map<String, Value>) -> BTreeMap<String, Value> {
     let mut fields = BTreeMap::new();
     flatten("", record, &mut fields);
@@ -286,7 +292,7 @@ fn flatten(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<Stri
     }
 }
 
-/// What a record is called: design with its variant, and input.
+/// Returns the title of a record: its design, variant and input.
 fn title(record: &Map<String, Value>) -> String {
     let text = |field: &str| record.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let trace = record.get("trace").and_then(|trace| trace.get("path")).and_then(Value::as_str);

@@ -1,5 +1,5 @@
-//! Where requests come from: a trace file or a generator. Both can be opened again and again, because every design
-//! of a comparison replays the same requests from the start.
+//! Sources of requests: a trace file, a workload generator, or a model of host software. Each can be opened repeatedly,
+//! because every design of a comparison replays the same requests from the start.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,47 +11,47 @@ use wearwell_trace::{Footprint, FootprintBuilder, Format, OpenOptions, Request, 
 use crate::hosts;
 use crate::workload::{self, Generator, Spec, SpecError};
 
-/// The trace format with this name.
+/// Returns the trace format called `name`.
 ///
 /// # Errors
-/// [`ConfigError::UnknownName`] with the nearest name.
+/// [`ConfigError::UnknownName`], with the most similar name as a suggestion.
 pub fn format_named(name: &str) -> Result<Format, ConfigError> {
     let known = Format::ALL.iter().map(|format| format.name());
     Format::from_name(name).ok_or_else(|| ConfigError::unknown("format", name, known))
 }
 
-/// A source of requests.
+/// A source of requests that can be opened repeatedly.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A trace file.
+    /// A trace file on disk.
     Trace {
-        /// The file.
+        /// Path of the trace file.
         path: PathBuf,
-        /// How to read it.
+        /// How to read the trace file (format and filters).
         options: OpenOptions,
     },
-    /// A generated workload.
+    /// A synthetic workload from a generator.
     Workload(Box<Spec>),
-    /// Host software, or a substitute for a trace.
+    /// A model of host software (file system, database), or a synthetic substitute for a trace.
     Host(Box<hosts::Spec>),
 }
 
-/// An input being read.
+/// An input that is being read, request by request.
 #[expect(missing_debug_implementations, reason = "readers are trait objects")]
 pub enum Requests {
-    /// From a file.
+    /// Requests from a trace file.
     Trace(Box<dyn TraceReader>),
-    /// From a generator.
+    /// Requests from a workload generator.
     Workload(Box<Generator>),
-    /// From a host model.
+    /// Requests from a model of host software.
     Host(Box<hosts::Generator>),
 }
 
 impl Input {
-    /// The generator or host model that a specification names.
+    /// Returns the workload generator or host model that the specification `spec` names.
     ///
     /// # Errors
-    /// [`SpecError`] for anything that neither grammar has.
+    /// [`SpecError`] if `spec` is valid in neither grammar.
     pub fn generated(spec: &str) -> Result<Self, SpecError> {
         if hosts::Spec::is_named_by(spec) {
             return Ok(Self::Host(Box::new(spec.parse()?)));
@@ -59,10 +59,11 @@ impl Input {
         spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(among_all)
     }
 
-    /// As [`Self::generated`], with this seed if the specification names none.
+    /// Returns the generator or host model that `spec` names, as [`Self::generated`]; `seed` is used if the
+    /// specification contains none.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::generated`].
     pub fn generated_with_seed(spec: &str, seed: u64) -> Result<Self, SpecError> {
         let (generator, content) = spec.split_once('+').map_or((spec, None), |(a, b)| (a, Some(b)));
         let names_seed = generator
@@ -79,7 +80,7 @@ impl Input {
     /// Opens the input at its first request.
     ///
     /// # Errors
-    /// Those of [`wearwell_trace::open`].
+    /// The errors of [`wearwell_trace::open`].
     pub fn open(&self) -> Result<Requests, TraceError> {
         Ok(match self {
             Self::Trace { path, options } => Requests::Trace(wearwell_trace::open(path, options)?),
@@ -88,7 +89,7 @@ impl Input {
         })
     }
 
-    /// What the input is called in a report.
+    /// Returns the name of the input in reports: the file's name, or the specification of a generator.
     pub fn name(&self) -> String {
         match self {
             Self::Trace { path, options } => options.name_of(path),
@@ -97,15 +98,16 @@ impl Input {
         }
     }
 
-    /// Reads the input once to learn its extent. A damaged trace counts up to the damage; the replay will meet it
-    /// again and say so. `aged_by` is an input that the same device replays before: the extent covers both, the
-    /// number of requests and what is said about content do not.
+    /// Reads the input once to measure its extent. Of a damaged trace the part before the damage counts; the replay
+    /// will reach the damage again and report it. `aged_by` is an input that is replayed on the same device before:
+    /// pages and size then cover both inputs, but the number of requests and the presence of content and times are
+    /// those of this input alone.
     ///
     /// # Errors
-    /// Those of the reader, but for damage after a good start.
+    /// Errors of the reader, except damage after at least one good request.
     pub fn survey(&self, aged_by: Option<&Input>) -> Result<Survey, TraceError> {
         let mut survey = Survey::default();
-        // Only the pages of a trace are numbered anew.
+        // Only traces have their touched pages numbered densely.
         let mut builder = matches!(self, Self::Trace { .. }).then(FootprintBuilder::default);
         if let Some(aging) = aged_by {
             survey.add(aging, builder.as_mut())?;
@@ -130,7 +132,8 @@ impl Input {
     }
 }
 
-/// What a host model sends in total: a function of its specification, and a whole pass over its requests to find.
+/// Totals of a host model's requests. They depend on the specification alone, but computing them takes a pass over all
+/// requests.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     requests: u64,
@@ -139,7 +142,7 @@ struct Extent {
 }
 
 impl Extent {
-    /// Of this model; a process makes the pass once for each specification.
+    /// Returns the totals for this specification; a process computes them once per specification and then reuses them.
     fn of(spec: &hosts::Spec) -> Self {
         static KNOWN: Mutex<BTreeMap<String, Extent>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
@@ -159,7 +162,7 @@ impl Extent {
     }
 }
 
-/// An unknown name is compared with the names of both grammars.
+/// Adds the names of both grammars (workloads and host models) to the error for an unknown name.
 fn among_all(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
     let kinds = workload::GRAMMAR.kinds.iter().chain(hosts::GRAMMAR.kinds);
@@ -169,10 +172,10 @@ fn among_all(error: SpecError) -> SpecError {
 }
 
 impl Requests {
-    /// Fills `into` with the next request; `false` at the end.
+    /// Reads the next request into `into`; returns `false` at the end.
     ///
     /// # Errors
-    /// Those of the trace reader; a generator has none.
+    /// Errors of the trace reader; a generator has none.
     #[inline]
     pub fn next(&mut self, into: &mut Request) -> Result<bool, TraceError> {
         match self {
@@ -182,7 +185,8 @@ impl Requests {
         }
     }
 
-    /// Requests with a time before that of the request in front of them, where the file's times are not those that are delivered.
+    /// Returns how many requests of the trace file have a time before that of their predecessor; counted by the reader,
+    /// because it may deliver corrected times.
     fn unsorted_times(&self) -> u64 {
         match self {
             Self::Trace(reader) => reader.unsorted_times(),
@@ -190,7 +194,7 @@ impl Requests {
         }
     }
 
-    /// Lines that were refused and skipped.
+    /// Returns the number of lines of the trace file that were skipped as invalid.
     pub fn rejected(&self) -> u64 {
         match self {
             Self::Trace(reader) => reader.rejected().count,
@@ -199,32 +203,32 @@ impl Requests {
     }
 }
 
-/// What an input touches.
+/// Extent of an input: its requests, the pages that they touch, and whether they bring times and content.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Requests of the other input that ages the device, if there is one.
+    /// Number of requests of the other input that ages the device first; 0 if there is none.
     pub aging_requests: u64,
     /// Distinct 4-KiB pages that are read, written or zeroed.
     pub footprint_pages: u64,
-    /// The byte behind the highest one touched, trims included.
+    /// End of the highest byte range that is touched, trims included, in bytes.
     pub end_bytes: u64,
-    /// Whether more than one device number occurs.
+    /// Whether requests concern more than one device number.
     pub several_devices: bool,
-    /// Whether some write comes without content.
+    /// Whether at least one write brings no content.
     pub lacks_content: bool,
-    /// Whether the requests come at different times.
+    /// Whether at least two requests have different times.
     pub is_timed: bool,
-    /// Requests of a trace with a time before that of the request in front of them.
+    /// Number of requests of a trace with a time before that of their predecessor.
     pub unsorted_times: u64,
     /// Time of the first request, nanoseconds.
     first_ns: Option<u64>,
     /// Time of the last request, nanoseconds.
     before_ns: u64,
-    /// Dense page numbers, for traces.
+    /// Table of dense page numbers, for traces only.
     pub footprint: Option<Arc<Footprint>>,
-    /// The device number seen last.
+    /// Device number of the last request.
     device: Option<u32>,
 }
 
@@ -237,7 +241,7 @@ impl Survey {
         self.is_timed = spec.arrival != workload::Arrival::Untimed;
     }
 
-    /// Adds what an input touches; its pages too, if they are asked for.
+    /// Adds the extent of `input`; if `builder` is given, also the pages that the input touches.
     fn add(&mut self, input: &Input, builder: Option<&mut FootprintBuilder>) -> Result<(), TraceError> {
         match (input, builder) {
             (Input::Host(spec), None) => {

@@ -1,9 +1,11 @@
-//! Results that are finished, kept in a folder: one file for each, so that what takes hours goes on where it was ended.
+//! A folder of finished results, one file per result, so that a computation of hours can continue after an
+//! interruption.
 //!
-//! A file is named by the digest of all that the result depends on: code, input, design, every setting with its effective value, and
-//! what else the kind of result knows ([`Plan::life_key`](crate::replay::Plan::life_key), [`Plan::run_key`](crate::replay::Plan::run_key)).
-//! So nothing in the folder can be out of date, and several commands may share it. The price: whatever changes the engine makes
-//! all results anew.
+//! The name of a file contains the digest of everything that the result depends on: code, input, design, every setting
+//! with its effective value, and what else matters for this kind of result
+//! ([`Plan::life_key`](crate::replay::Plan::life_key), [`Plan::run_key`](crate::replay::Plan::run_key)). So no result
+//! in the folder can be out of date, and several commands may share the folder. The price: any change of the engine's
+//! code means that all results are computed anew.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -14,16 +16,16 @@ use serde::de::DeserializeOwned;
 use crate::life::{End, LifeRecord};
 use crate::record::RunRecord;
 
-/// A result that can be kept.
+/// A result that can be stored in a folder of results ([`Kept`]).
 pub trait Keepable: Serialize + DeserializeOwned {
-    /// What it is, in the names of files.
+    /// Word for this kind of result in the names of files, such as `run`.
     const KIND: &'static str;
 
-    /// Whether it is what its key stands for, and went to its end.
+    /// Whether the result is complete: one that was interrupted is not stored.
     fn is_finished(&self) -> bool;
 }
 
-/// A record with one life that has ended.
+/// A record is complete if it has exactly one life, which was not interrupted.
 impl Keepable for LifeRecord {
     const KIND: &'static str = "life";
 
@@ -32,7 +34,7 @@ impl Keepable for LifeRecord {
     }
 }
 
-/// A run that replayed its whole input.
+/// A run is complete if its whole input was replayed.
 impl Keepable for RunRecord {
     const KIND: &'static str = "run";
 
@@ -41,7 +43,7 @@ impl Keepable for RunRecord {
     }
 }
 
-/// A folder of finished results of a kind.
+/// A folder of finished results of one kind.
 #[derive(Clone, Debug)]
 pub struct Kept<T> {
     folder: PathBuf,
@@ -49,10 +51,10 @@ pub struct Kept<T> {
 }
 
 impl<T: Keepable> Kept<T> {
-    /// The results in `folder`, which is made if it is missing.
+    /// Opens `folder` as a folder of results, and creates it if it is missing.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be created.
     pub fn at(folder: &Path) -> std::io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         Ok(Self { folder: folder.to_owned(), kind: PhantomData })
@@ -62,13 +64,13 @@ impl<T: Keepable> Kept<T> {
         self.folder.join(format!("{}-{key}.json", T::KIND))
     }
 
-    /// The result of this key; `None` if there is none that can be read.
+    /// Returns the stored result of `key`; `None` if there is no readable and finished one.
     pub fn get(&self, key: &str) -> Option<T> {
         let text = std::fs::read_to_string(self.path(key)).ok()?;
         serde_json::from_str(&text).ok().filter(T::is_finished)
     }
 
-    /// Keeps a result if it is finished. A reader sees the whole file or none.
+    /// Stores a result if it is finished. A concurrent reader sees the whole file or none.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,4 +1,5 @@
-//! Generators, preconditioning, the replay driver, records and reports around the Wearwell engine.
+//! Everything around the Wearwell engine that a simulation needs: workload generators, preconditioning, the replay
+//! driver, run records and reports.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,12 @@
-//! Lifetime management in a replay: tells [`Lifetime`] the time and the counters, switches schemes, and holds host writes back.
+//! Lifetime management in a replay: passes time and counters to [`Lifetime`], switches its schemes, and delays host
+//! writes.
 //!
-//! Where epochs are counted in host writes there is no time to tell and nothing is held back, so that schemes can be switched in
-//! any replay, also in one without a time model.
+//! If epochs are counted in host writes, no time is needed and nothing is delayed, so that schemes can be switched in
+//! any replay, even in one without a time model.
 //!
-//! A write that is held back starts later, but it arrived when it arrived: the wait is part of its latency. Time
-//! stretches for the requests after it, which is why throttling needs an arrival that depends on completions; with
-//! arrivals at the trace's times writes would only pile up in front of the device.
+//! A throttled write starts later than it arrived, and the delay is part of its latency. Later requests are delayed
+//! too, so throttling needs an arrival mode that depends on completions. With arrivals at the trace's times, writes
+//! would only queue up in front of the device.
 
 use wearwell::address::BlockId;
 use wearwell::lifetime::{
@@ -18,26 +19,29 @@ use wearwell::{Device, Error};
 use crate::record::{LifetimeRecord, SchemeRecord};
 use crate::steadiness::Steadiness;
 
-/// Lifetime management of one run.
+/// Lifetime management of one run, with its counters for the run record.
 #[derive(Clone, Debug)]
 pub(crate) struct Managed {
     lifetime: Lifetime,
     endurance_cycles: u32,
-    /// Erases of physical blocks before the measured part, and the bytes that could be programmed at its start.
+    /// Erases of physical blocks before the measured part.
     worn_before: u64,
+    /// Bytes that could be programmed at the start of the measured part.
     fresh_bytes: u64,
+    /// Total time for which throttling delayed host writes, nanoseconds.
     held_ns: u64,
     held_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
-    /// For how long each scheme ran, by [`SchemeKind`], and the host's page writes up to the last decision.
+    /// For each scheme (index [`SchemeKind`]), how long it was running.
     ran: [Ran; SchemeKind::COUNT],
+    /// Host page writes up to the last decision.
     writes_decided: u64,
-    /// Start of the second epoch that had requests, and the programs until then.
+    /// Start of the second epoch that had requests, nanoseconds, and the page programs before it.
     second_epoch: Option<(u64, u64)>,
 }
 
-/// For how long a scheme ran.
+/// How long a scheme was running, in epochs and in host page writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ran {
     epochs: u64,
@@ -45,8 +49,8 @@ struct Ran {
 }
 
 impl Managed {
-    /// Management of a device whose counters have just been cleared. Its life counts from now, its wear from the
-    /// beginning.
+    /// Creates the management of a device whose counters have just been cleared. The target in years counts from now;
+    /// wear counts from the beginning of the drive's life.
     pub(crate) fn new(options: LifetimeOptions, device: &Device<SimNand>, endurance_cycles: u32) -> Self {
         let store = device.ftl().store();
         let geometry = store.geometry();
@@ -67,10 +71,11 @@ impl Managed {
         }
     }
 
-    /// When a request that came at `now_ns` may start: then, or later if it is a host write and writes are throttled.
+    /// Returns when a request that arrived at `arrival_ns` may start: at once, or later if it is a host write and
+    /// writes are throttled.
     ///
     /// # Errors
-    /// What switching schemes meets: pages that wait for compression are written when it goes off.
+    /// Errors of switching schemes: turning compression off writes the pages that are buffered for a chunk.
     pub(crate) fn start_ns(
         &mut self,
         device: &mut Device<SimNand>,
@@ -79,7 +84,7 @@ impl Managed {
     ) -> Result<u64, Error> {
         let mut now_ns = arrival_ns;
         loop {
-            // What an epoch owes is known before its schemes are switched, which may write what waits in buffers.
+            // The flash bytes are read before the schemes are switched, because switching may write buffered pages.
             let flash_bytes = flash_bytes(device);
             self.begin_epoch(device, now_ns)?;
             match self.lifetime.delay_ns(now_ns, flash_bytes) {
@@ -94,7 +99,7 @@ impl Managed {
         Ok(now_ns)
     }
 
-    /// Decides for an epoch, if one has begun, and switches the schemes.
+    /// Decides which schemes run, if a new epoch has begun, and switches them.
     ///
     /// # Errors
     /// As [`Managed::start_ns`].
@@ -111,7 +116,8 @@ impl Managed {
         let Some(decision) = self.lifetime.advance(now, &counters) else { return Ok(()) };
         self.epochs += 1;
         if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.lifetime.options().epoch) {
-            // Throttling earns from the start of the epoch on, whenever its first request comes.
+            // The throttling budget accumulates from the start of the epoch, even if the epoch's first request arrives
+            // later.
             let start_ns = self.lifetime.epoch_of(now) * u64::from(seconds) * 1_000_000_000;
             self.second_epoch = Some((start_ns, device.ftl().stats().total_programs()));
         }
@@ -122,7 +128,7 @@ impl Managed {
         device.ftl_mut().switch_schemes(self.lifetime.running())
     }
 
-    /// Adds the host writes since the last decision to those of the schemes that ran.
+    /// Adds the host writes since the last decision to the counts of the schemes that ran.
     fn count_writes(&mut self, device: &Device<SimNand>) {
         let writes = device.ftl().stats().host_page_writes;
         for kind in self.lifetime.running().iter() {
@@ -142,8 +148,8 @@ impl Managed {
             flash_bytes: flash_bytes(device),
             held_ns: self.held_ns,
         };
-        // Blocks that have been filled and not erased yet have used their cycle: what was programmed counts if it is
-        // more than what was erased.
+        // A block that is full and not erased yet has used its cycle, so programs count if they are more than the
+        // erases.
         let erases = self.worn_before + stats.total_erases();
         let remaining_bytes = left_bytes(geometry, self.endurance_cycles, erases)
             .min(self.fresh_bytes.saturating_sub(activity.flash_bytes));
@@ -152,13 +158,13 @@ impl Managed {
         Counters { activity, remaining_bytes, schemes }
     }
 
-    /// How long a write at `now_ns`, after the last request, would be held back: time that the writes before it have
-    /// used up.
+    /// Returns how long a write at `now_ns`, after the last request, would be delayed because earlier writes exceeded
+    /// the budget.
     pub(crate) fn owed_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
         self.lifetime.delay_ns(now_ns, flash_bytes(device))
     }
 
-    /// Adds what was managed to a record of a run of `elapsed_s`.
+    /// Adds the results of lifetime management to the record of a run.
     pub(crate) fn report(&self, device: &Device<SimNand>, record: &mut LifetimeRecord) {
         let mut ended = self.clone();
         ended.count_writes(device);
@@ -191,14 +197,15 @@ fn flash_bytes(device: &Device<SimNand>) -> u64 {
     device.ftl().stats().total_programs() * device.ftl().store().geometry().page_bytes as u64
 }
 
-/// Bytes that can be programmed after that many erases of physical blocks.
+/// Returns how many bytes can still be programmed within the rated cycles after `erases` erases of physical blocks.
 fn left_bytes(geometry: &Geometry, endurance_cycles: u32, erases: u64) -> u64 {
     let blocks = geometry.blocks() as u64 * geometry.superblock_planes as u64;
     let block_bytes = geometry.pages_per_block as u64 * geometry.page_bytes as u64;
     remaining_bytes(blocks, endurance_cycles, erases, block_bytes)
 }
 
-/// Years until the rated cycles of all pages are used, if `programs` take `elapsed_s`.
+/// Returns the years until the rated cycles of all pages are used, if `programs` page programs take `elapsed_s`; `None`
+/// without programs or time.
 fn years_by_programs(
     device: &Device<SimNand>,
     endurance_cycles: u32,
@@ -210,7 +217,7 @@ fn years_by_programs(
     (used > 0.0 && elapsed_s > 0.0).then(|| elapsed_s / YEAR_S as f64 / used)
 }
 
-/// Wear of the measured part of a run, which took `elapsed_s`.
+/// Returns the wear of the measured part of a run, which took `elapsed_s`.
 pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s: f64) -> LifetimeRecord {
     let store = device.ftl().store();
     let geometry = store.geometry();
@@ -229,8 +236,9 @@ pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s:
     }
 }
 
-/// What the drive lives to see if it goes on as in the steady part: all of its bytes can be programmed as often as the rated
-/// cycles say. `host_bytes` were written in `record.elapsed_s`.
+/// Adds to the record how many bytes the host can write, and for how long, if the drive continues as in the steady
+/// part: all of its bytes can be programmed as often as the rated cycles allow. `host_bytes` were written in
+/// `record.elapsed_s`.
 pub(crate) fn extrapolate(
     record: &mut LifetimeRecord,
     device: &Device<SimNand>,
@@ -253,5 +261,5 @@ pub(crate) fn extrapolate(
     }
 }
 
-/// Drive writes a day are rated for five years.
+/// Days over which a rating in drive writes per day is stated: five years.
 const RATED_DAYS: f64 = 5.0 * 365.0;

@@ -1,10 +1,11 @@
-//! The state of the device before the first measured request.
+//! Preconditioning: brings the device into a defined state before the first measured request.
 //!
-//! From an empty device garbage collection never starts on most traces, so a result without preconditioning says
-//! little. Ways: random writes until the first collection; fill; fill and overwrite at random until the first collection
-//! and one more physical capacity (so that write amplification is steady); the steady state of uniform random writes built
-//! directly, which takes seconds where the long way takes minutes, and is exact for that workload only; a drive in use, the
-//! default, which is the built one wherever it can be; and aging by a trace, which is the driver's business.
+//! On an empty device most traces are too short to start garbage collection, so a result without preconditioning says
+//! little. Methods: random writes until the first collection; a sequential fill; a fill and random overwrites until the
+//! first collection and one more physical capacity, so that write amplification is steady; and the steady state of
+//! uniform random writes built directly. Building takes seconds where overwriting takes minutes, and is exact for
+//! uniform random writes only. The default, a drive in use, is the built state wherever pools are large enough for it.
+//! Aging by a trace is done by the replay driver.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
@@ -23,26 +24,28 @@ use crate::theory;
 use crate::workload::draw::below;
 use crate::workload::permutation::Permutation;
 
-/// Contents that no trace or model has: the top bit of a mixed number, by page and pass.
+/// Returns content that differs from that of every trace and model: the top bit is set in a hash of page number and
+/// pass.
 fn unique_content(page: u64, pass: u64) -> Descriptor {
     Descriptor::of(Fingerprint(mix(page ^ pass << 40) | 1 << 63))
 }
 
-/// Called with steps done and expected; `Break` leaves the device as it is then.
+/// Callback with the steps done and the steps expected; on `Break` preconditioning ends and leaves the device in its
+/// state of that moment.
 pub type OnStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
-/// Steps between calls.
+/// Steps between two calls of the progress callback.
 const REPORT_EVERY: u64 = 1 << 16;
 
-/// Reports every so often.
+/// Calls the progress callback once every [`REPORT_EVERY`] steps.
 fn report(on_step: OnStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
     if done.is_multiple_of(REPORT_EVERY) { on_step(done, total) } else { Continue(()) }
 }
 
-/// Writes every exported page once, in order, with content of its own.
+/// Writes every exported page once, in order, each with different content.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub fn fill<N: Nand>(device: &mut Device<N>, on_step: OnStep<'_>) -> Result<ControlFlow<()>, Error> {
     let pages = device.ftl().logical_pages();
     for page in 0..pages {
@@ -54,11 +57,12 @@ pub fn fill<N: Nand>(device: &mut Device<N>, on_step: OnStep<'_>) -> Result<Cont
     device.flush().map(|()| Continue(()))
 }
 
-/// Fills, and overwrites as [`overwrite`] does. How steady the `capacities` after the first collection were: writes end with
-/// them, steady or not, so that the state is the same whatever the threshold of steadiness.
+/// Writes every exported page, then overwrites random pages as [`overwrite`] does. Returns how steady write
+/// amplification was during the `capacities` written after the first collection. Writing ends there whether steady or
+/// not, so that the state does not depend on the threshold of steadiness.
 ///
 /// # Errors
-/// As there.
+/// As [`overwrite`].
 pub fn steady<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
@@ -74,11 +78,12 @@ pub fn steady<N: Nand>(
     Ok(flow.map_continue(|()| Steadiness::of(&points, exported_bytes)))
 }
 
-/// Constructs, and brings the drive to rest: maps and page validity on flash take the room that was left for them, so that
-/// every design has the same number of free blocks. Overwrites as [`overwrite`] does; none for 0.
+/// Builds the steady state by [`construct`], then overwrites `capacities` physical capacities of random pages as
+/// [`overwrite`] does (none for 0). The overwrites let maps and page validity on flash occupy the space that was left
+/// for them, so that every design has the same number of free blocks.
 ///
 /// # Errors
-/// Those of [`construct`] and [`overwrite`].
+/// Errors of [`construct`] and [`overwrite`].
 pub fn constructed<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
@@ -91,11 +96,12 @@ pub fn constructed<N: Nand>(
     }
 }
 
-/// A drive that has been in use for long: constructed, or where pools are too small for that filled and overwritten; then it
-/// says how steady that was. A write buffer that absorbs everything leaves it as it is then.
+/// Brings the device into the state of a drive that has long been in use: by [`constructed`], or by [`steady`] if its
+/// pools are too small for that, in which case the steadiness is returned. If a write buffer absorbs nearly all writes,
+/// the device stays in its state of that moment.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub fn in_use<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
@@ -113,10 +119,10 @@ pub fn in_use<N: Nand>(
     }
 }
 
-/// Uniform random overwrites until the first collection and `capacities` more physical capacities.
+/// Writes uniform random pages until the first collection, and then `capacities` more physical capacities.
 ///
 /// # Errors
-/// Those of the device; [`Error::Options`] if a write buffer absorbs so much that collection never starts.
+/// Errors of the device; [`Error::Options`] if a write buffer absorbs so much that collection never starts.
 pub fn overwrite<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
@@ -126,10 +132,10 @@ pub fn overwrite<N: Nand>(
     overwrite_noting(device, capacities, seed, on_step, &mut |_| ())
 }
 
-/// Moments of the overwrites after the first collection by which their steadiness is judged.
+/// Number of samples of the counters after the first collection, from which steadiness is judged.
 const NOTED_MOMENTS: u64 = 40;
 
-/// [`overwrite`], with the counters since the first collection at [`NOTED_MOMENTS`].
+/// As [`overwrite`], and calls `on_moment` with the counters since the first collection, [`NOTED_MOMENTS`] times.
 fn overwrite_noting<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
@@ -167,7 +173,7 @@ fn overwrite_noting<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Counters that tell write amplification and collection.
+/// Counters from which write amplification and collection are computed.
 struct Written {
     host_page_writes: u64,
     programs: u64,
@@ -195,19 +201,20 @@ impl Written {
     }
 }
 
-/// Writes the pages that wait for a whole chunk: they were counted, and the counters will begin anew.
+/// Writes pages that are buffered in RAM until a compressed chunk is full. Their host writes were counted, and the
+/// counters are about to be cleared.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub fn write_gathered<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
     if device.ftl().gathering_pages() > 0 { device.flush() } else { Ok(()) }
 }
 
-/// Binds random logical pages to others, each a page that has a place, until the reverse map holds `entries` valid entries or
-/// refuses one. Nothing happens on a design that cannot bind.
+/// Binds (remaps) random logical pages to the flash pages of others, until the reverse map holds `entries` valid
+/// entries or refuses one. Does nothing on a design without remaps.
 ///
 /// # Errors
-/// Those of the device.
+/// Errors of the device.
 pub fn bind<N: Nand>(
     device: &mut Device<N>,
     entries: u64,
@@ -237,7 +244,7 @@ pub fn bind<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Physical capacities of overwrites without a collection after which there will never be one.
+/// Physical capacities of overwrites without a collection after which collection is assumed never to start.
 const PATIENCE_CAPACITIES: u64 = 64;
 const NEVER_COLLECTS: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
@@ -253,16 +260,16 @@ fn overwrite_one<N: Nand>(
     device.write_page(Lpn(page as u32), unique_content(page, *written))
 }
 
-/// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection: closed
-/// blocks hold as many valid pages as the mean field says ([`theory::greedy`]), and which pages is a pseudo-random
-/// permutation. Host writes take turns over the pools, so every pool holds the same number of valid pages, also where
-/// bad blocks leave it fewer blocks. The counters are zero afterwards: the dead pages are nobody's writes. About 20 ns per
-/// logical page. A map and page validity on flash are written once, at the end; the room that they take when they are
-/// written again and again is left free.
+/// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection. Closed
+/// blocks hold as many valid pages as the mean field predicts ([`theory::greedy`]); which logical pages they hold is a
+/// pseudo-random permutation. Host writes alternate between the pools, so every pool holds the same number of valid
+/// pages, even if bad blocks leave it fewer blocks. The counters are zero afterwards, because nobody wrote the invalid
+/// pages. Takes about 20 ns per logical page. A map and page validity on flash are written once, at the end; the space
+/// that they occupy after repeated updates is left free.
 ///
 /// # Errors
-/// Those of the device; [`Error::Options`] if the device is not empty, or so small that what garbage collection keeps
-/// free leaves a pool no room for a steady state.
+/// Errors of the device; [`Error::Options`] if the device is not empty, or so small that the blocks that garbage
+/// collection keeps free leave a pool no space for a steady state.
 pub fn construct<N: Nand>(
     device: &mut Device<N>,
     seed: u64,
@@ -302,7 +309,8 @@ fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
 
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 
-/// Appends a block with `valid` pages of the permutation, spread evenly, and dead ones between.
+/// Fills a block of `pool` with `valid` valid pages, taken from the permutation of logical pages and spread evenly, and
+/// with invalid pages between them.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next()).take(valid as usize).collect();
@@ -317,7 +325,7 @@ fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pag
     Ok(())
 }
 
-/// Logical pages in the order in which blocks take them.
+/// Logical pages in the pseudo-random order in which constructed blocks receive them.
 struct Pages {
     order: Permutation,
     next: u64,
@@ -340,20 +348,21 @@ impl Pages {
     }
 }
 
-/// What metadata takes of a pool in the steady state.
+/// Space that metadata (map and page validity on flash) occupies in a pool in the steady state.
 struct MetadataRoom {
-    /// Open blocks of its streams.
+    /// Number of open blocks, one for each stream of metadata writes.
     streams: u32,
-    /// Blocks of its own.
+    /// Number of blocks that hold only metadata.
     blocks: u32,
-    /// Pages that are collected with the data: as full or empty as data blocks.
+    /// Metadata pages in blocks that GC collects like data blocks, and which are valid to the same share.
     collected_pages: u64,
 }
 
 impl MetadataRoom {
-    /// Metadata that is collected like data shares the blocks' mean of valid pages. Left alone until it is empty, a block
-    /// of translation pages, each of which is written again at a constant rate, waits for the last of its pages, a harmonic
-    /// number times as long as for one; the pages of a validity structure die together, a run at a time.
+    /// Estimates the space. Metadata that is collected like data has the mean number of valid pages of data blocks. If
+    /// metadata blocks are not collected until they are empty, a block of translation pages, each of which is rewritten
+    /// at a constant rate, waits for its last valid page: a harmonic number times as long as for one page. Pages of a
+    /// validity structure become invalid together, one run after the other.
     fn of<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().pools();
         let block_pages = ftl.store().data_pages();
@@ -369,10 +378,10 @@ impl MetadataRoom {
     }
 }
 
-/// The steady state of one pool.
+/// The steady state of one pool: how many closed blocks it has, and how many valid pages they hold.
 struct PoolPlan {
     closed_blocks: u32,
-    /// Cumulative shares of blocks by valid pages.
+    /// Cumulative share of blocks by number of valid pages; index 0 is for blocks without valid pages.
     cumulative: Vec<f64>,
 }
 
@@ -381,7 +390,7 @@ impl PoolPlan {
         let store = ftl.store();
         let (block_pages, free) = (store.data_pages(), store.free_blocks(pool));
         let metadata = MetadataRoom::of(ftl);
-        // What a pool keeps besides closed blocks: its free blocks at rest and the open blocks of its streams.
+        // Besides closed blocks a pool has the free blocks that GC keeps, and the open block of each stream.
         let kept_free = ftl.gc_options().low_blocks + 1;
         let streams = 2 + metadata.streams;
         let closed_blocks = free.saturating_sub(kept_free + streams + metadata.blocks);
@@ -410,9 +419,9 @@ impl PoolPlan {
         Ok(Self { closed_blocks, cumulative: cumulative.collect() })
     }
 
-    /// Valid pages of the next block. Multiples of the golden section, modulo 1, fill the unit interval evenly, so that
-    /// a few thousand blocks meet the quotas closely; independent draws would be off by tens of blocks' worth of pages,
-    /// which shows in the write amplification of the next writes.
+    /// Returns the number of valid pages of the next block. Multiples of the golden section, modulo 1, fill the unit
+    /// interval evenly, so that a few thousand blocks meet the predicted shares closely. Independent random draws would
+    /// be off by tens of blocks' worth of pages, which shows in the write amplification of the next writes.
     fn valid_pages(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
         self.cumulative.partition_point(|&share| share < draw).min(self.cumulative.len() - 1) as u32

@@ -1,21 +1,21 @@
-//! CPU time and memory of this process, as the operating system counts them. Zero where it does not tell.
+//! CPU time and memory of this process, as the operating system counts them; zero on systems that do not report them.
 
 use std::fs;
 
-/// CPU time of the calling thread, seconds.
+/// Returns the CPU time of the calling thread, seconds.
 pub fn thread_cpu_seconds() -> f64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
     nanoseconds.map_or(0.0, |ns| ns / 1e9)
 }
 
-/// Starts a new peak for [`peak_rss_bytes`].
+/// Resets the peak that [`peak_rss_bytes`] returns.
 pub fn reset_peak_rss() {
     // Not every system allows it; the peak then covers the whole process.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Largest resident memory since the start or the last reset, bytes.
+/// Returns the largest resident memory of this process since its start or the last reset, bytes.
 pub fn peak_rss_bytes() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

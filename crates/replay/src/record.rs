@@ -1,7 +1,7 @@
-//! The run record: everything a result needs to be trusted, repeated and compared, in one self-contained value.
+//! The run record: everything that is needed to trust, repeat and compare a result, in one self-contained value.
 //!
-//! Terminal tables, JSON and CSV are views of it. Names and units of the fields are stable; fields are added, not
-//! changed.
+//! Terminal tables, JSON and CSV are views of the record. Names and units of its fields are stable; fields are added,
+//! not changed.
 
 use std::collections::BTreeMap;
 
@@ -15,114 +15,119 @@ use wearwell_config::{Arrival, Config, blocks_kept};
 use crate::steadiness::Steadiness;
 use crate::timeline::Timeline;
 
-/// One design's run.
+/// The result of one design's run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct RunRecord {
     /// Name of the design.
     pub design: String,
-    /// Settings that tell the run from others of a comparison; empty if the design does.
+    /// Settings that distinguish the run from others of a comparison; empty if the design alone does.
     #[serde(default)]
     pub variant: String,
     /// Version of this software.
     pub version: String,
-    /// Seed.
+    /// Seed of all random choices of the run.
     pub seed: u64,
-    /// The input was not replayed to its end; figures describe the part before.
+    /// Whether the run ended before the end of the input; all figures then describe the part that was replayed.
     pub partial: bool,
-    /// Why the run ended early.
+    /// Why the run ended early; absent if it did not.
     pub partial_reason: Option<String>,
-    /// The input.
+    /// The input of the run.
     pub trace: TraceRecord,
-    /// The device.
+    /// The device of the run.
     pub device: DeviceRecord,
-    /// What was written, in bytes.
+    /// What the host wrote and what was programmed, in bytes.
     #[serde(default)]
     pub bytes: BytesRecord,
-    /// Whether write amplification was steady.
+    /// Whether write amplification was steady in the measured part.
     #[serde(default)]
     pub steady: Steadiness,
-    /// Pages that left the write buffer towards the FTL.
+    /// Page writes that the FTL received from the write buffer, or from the host if there is no buffer.
     pub host_page_writes: u64,
-    /// Pages read by the host from the FTL.
+    /// Page reads that the FTL served for the host.
     pub host_page_reads: u64,
-    /// Pages deallocated.
+    /// Pages that the host deallocated (trimmed).
     pub host_page_trims: u64,
-    /// Pages that the host asked to remap. Where the design has no remap they are also counted as page reads, writes
-    /// and trims, as far as they cost one.
+    /// Pages that the host requested to remap. On a design without remaps they are executed as page reads, writes and
+    /// trims, and are counted as these too.
     #[serde(default)]
     pub host_page_remaps: u64,
     /// Page writes absorbed by the write buffer.
     pub buffer_absorbed_writes: u64,
-    /// Host page writes served by reviving a dead page.
+    /// Host page writes that programmed nothing because a dead page with equal content was revived.
     pub recycled_writes: u64,
-    /// Host page writes by what became of them: page, recycled, deduplicated, delta, packed.
+    /// Host page writes by how they were stored: page, recycled, deduplicated, delta, packed.
     #[serde(default)]
     pub writes_by_form: BTreeMap<String, u64>,
-    /// Share of host page writes that cost no program of their own.
+    /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`, without
+    /// programs of garbage collection.
     pub write_reduction: f64,
-    /// Page programs.
+    /// Page programs of all causes.
     pub programs: u64,
     /// Page programs by cause; causes without any are absent.
     pub programs_by_cause: BTreeMap<String, u64>,
-    /// Page and spare-area reads.
+    /// Flash reads of all causes: reads of pages and reads of spare areas alone.
     pub reads: u64,
-    /// The same by cause.
+    /// Flash reads by cause; causes without any are absent.
     pub reads_by_cause: BTreeMap<String, u64>,
-    /// Those of them that read only a spare area, by cause.
+    /// Flash reads that read only a spare area, by cause; they are included in `reads_by_cause`.
     #[serde(default)]
     pub spare_reads_by_cause: BTreeMap<String, u64>,
-    /// Flash pages found unreadable.
+    /// Flash pages that could not be read.
     #[serde(default)]
     pub media_errors: u64,
-    /// Pages programmed as lost: what collection carried on of pages that could not be read.
+    /// Pages whose data was lost: garbage collection could not read them, and programmed a page marked as lost in their
+    /// place.
     #[serde(default)]
     pub lost_pages: u64,
-    /// Block erases.
+    /// Block erases of all causes.
     pub erases: u64,
-    /// The same by cause.
+    /// Block erases by cause; causes without any are absent.
     pub erases_by_cause: BTreeMap<String, u64>,
-    /// `programs / host_page_writes`: in pages. [`BytesRecord::write_amplification`] counts bytes.
+    /// Write amplification in pages: `programs / host_page_writes`. [`BytesRecord::write_amplification`] counts bytes.
     pub write_amplification: f64,
-    /// How requests came, and how many were answered.
+    /// How requests arrived, and how many the drive answered.
     #[serde(default)]
     pub service: ServiceRecord,
-    /// Latencies, microseconds; zero without timing.
+    /// Latencies of host requests, microseconds; zero without a timing engine.
     pub latency_us: LatencyRecord,
-    /// Time model.
+    /// Figures of the time model: device time and utilisation.
     pub timing: TimeRecord,
-    /// Wear and lifetime.
+    /// Wear of the blocks, and lifetime extrapolated from it.
     pub lifetime: LifetimeRecord,
-    /// Figures of the design's parts, by name.
+    /// Figures of the design's parts (such as map cache hits or merges), by name; figures that are zero are absent.
     pub parts: BTreeMap<String, f64>,
-    /// RAM of a controller for this design, bytes.
+    /// RAM that a controller needs for this design, bytes.
     pub ram_bytes: u64,
-    /// The same by structure.
+    /// RAM of the controller by data structure, bytes.
     pub ram_bytes_by_structure: BTreeMap<String, u64>,
-    /// Counters over the run, at most 200 points.
+    /// Counters at regular moments of the run, at most 200 points.
     pub series: Vec<SeriesPoint>,
-    /// What happened over time and where on the flash, if `replay.timeline_cells` asked for it.
+    /// What happened over time and where on the flash; recorded only if `replay.timeline_cells` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// Counters at the end of each phase, for inputs that have phases: differences are what a phase did.
+    /// Counters at the end of each phase, for inputs that have phases; the difference of two entries is the activity of
+    /// a phase.
     #[serde(default)]
     pub phases: Vec<SeriesPoint>,
-    /// What the recovery after the last request took, if one was asked for.
+    /// Cost of the recovery after the last request, or after `recovery.after_requests` requests, if the configuration
+    /// requests one.
     #[serde(default)]
     pub recovery: Option<RecoveryRecord>,
-    /// What figures rest on a model rather than on the input.
+    /// Remarks on the result, such as which figures rest on a model rather than on the input.
     pub notes: Vec<String>,
-    /// Largest resident memory of this process during the run, bytes (0 where the system does not tell).
+    /// Largest resident memory of this process during the run, bytes; 0 on systems that do not report it.
     pub peak_rss_bytes: u64,
     /// CPU time of the measured part of the replay, seconds.
     pub cpu_seconds: f64,
     /// CPU time of preconditioning, seconds.
     pub precondition_cpu_seconds: f64,
-    /// The configuration with every value that the run used: it gives the same run again, on this input.
+    /// The configuration with every value that the run used; it repeats the run on the same input.
     pub config: Config,
 }
 
 impl RunRecord {
-    /// With the years of a drive of so many exported bytes, if a size is given.
+    /// Returns the record with the lifetime in years scaled to a drive of `bytes` exported bytes; without a size,
+    /// without scaled years.
     #[must_use]
     pub fn scaled_to(mut self, bytes: Option<u64>) -> Self {
         let exported = self.device.logical_pages as f64 * f64::from(self.device.page_bytes);
@@ -132,7 +137,7 @@ impl RunRecord {
         self
     }
 
-    /// The design and what tells the run from others.
+    /// Returns the design's name, followed by the settings that distinguish the run from others.
     pub fn label(&self) -> String {
         if self.variant.is_empty() {
             self.design.clone()
@@ -142,43 +147,45 @@ impl RunRecord {
     }
 }
 
-/// A recovery that was executed: operations counted, and priced one after the other.
+/// A recovery from a loss of power that was executed: its flash operations are counted, and their times are added up as
+/// if they ran one after the other.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryRecord {
-    /// All of it, without what a battery wrote.
+    /// The whole recovery, without the pages that a battery wrote.
     pub total: RecoveryCost,
-    /// Pages that a battery wrote when power went away.
+    /// Pages that a battery wrote to flash when the power was lost.
     pub battery_programs: u64,
-    /// Steps by name, where the recovery has steps; those that took nothing are absent.
+    /// Steps of the recovery by name; steps without flash operations are absent.
     pub steps: BTreeMap<String, RecoveryCost>,
 }
 
 /// Flash operations of a recovery or of one of its steps, and their time.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryCost {
-    /// Spare areas read.
+    /// Reads of spare areas alone.
     pub spare_reads: u64,
-    /// Pages read.
+    /// Reads of pages.
     pub page_reads: u64,
-    /// Pages programmed.
+    /// Page programs.
     pub programs: u64,
-    /// Time, seconds.
+    /// Sum of the times of the operations, seconds.
     pub time_s: f64,
 }
 
-/// Times of flash operations in a recovery, which does one after the other.
+/// Times of the flash operations of a recovery, microseconds; the operations run one after the other.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RecoveryCosts {
-    /// Reading a spare area.
+    /// Time to read a spare area, microseconds.
     pub spare_read_us: f64,
-    /// Reading a page.
+    /// Time to read a page, microseconds.
     pub page_read_us: f64,
-    /// Programming a page.
+    /// Time to program a page, microseconds.
     pub program_us: f64,
 }
 
 impl RecoveryCosts {
-    /// A spare area is read in 3 us where a page is read in 100 (`GeckoFTL`, section 2).
+    /// Returns the times for a flash device. Reading a spare area takes 0.03 of the time of a page read, as 3 us to 100
+    /// us in `GeckoFTL`, section 2.
     pub fn of(timing: &FlashTiming) -> Self {
         let page_read_us = timing.read_ns as f64 / 1000.0;
         Self {
@@ -188,7 +195,7 @@ impl RecoveryCosts {
         }
     }
 
-    /// Operations with their time.
+    /// Returns the flash operations of `cost` with the time that they take.
     pub fn price(&self, cost: &StepCost) -> RecoveryCost {
         let StepCost { spare_reads, page_reads, programs } = *cost;
         let time_us = spare_reads as f64 * self.spare_read_us
@@ -201,23 +208,24 @@ impl RecoveryCosts {
 /// The input of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TraceRecord {
-    /// File or workload specification.
+    /// Path of the trace file, or the specification of a generated workload.
     pub path: String,
-    /// SHA-256 of the file; absent for generated workloads.
+    /// SHA-256 of the trace file; absent for generated workloads.
     pub sha256: Option<String>,
-    /// Requests replayed and measured.
+    /// Number of requests replayed in the measured part.
     pub requests: u64,
-    /// Requests used for aging, before measurement.
+    /// Number of requests that aged the device before the measured part.
     pub aging_requests: u64,
-    /// Lines skipped as bad.
+    /// Number of lines of the trace file that were skipped as invalid.
     pub rejected: u64,
-    /// Distinct 4-KiB pages touched.
+    /// Number of distinct 4-KiB pages that the input touches.
     pub footprint_pages: u64,
-    /// From first to last measured request, seconds of trace time.
+    /// Time from the first to the last measured request, in the trace's own times, seconds.
     pub duration_s: f64,
 }
 
-/// What was written, in bytes: of pages a write that fills a part of one counts as a whole.
+/// What the host wrote and what was programmed, in bytes. Counters of pages count a write to a part of a page as a
+/// whole page; these bytes do not.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BytesRecord {
@@ -225,62 +233,63 @@ pub struct BytesRecord {
     pub host_written: u64,
     /// Bytes of all page programs.
     pub programmed: u64,
-    /// `programmed / host_written`; absent if the host wrote nothing.
+    /// Write amplification in bytes: `programmed / host_written`; absent if the host wrote nothing.
     pub write_amplification: Option<f64>,
-    /// The smallest piece that the map can place, bytes: the device's page.
+    /// Bytes of the smallest unit that the map can place: a page of the device.
     pub mapping_unit: u32,
-    /// Bytes still in the write buffer at the end: written by the host, and not programmed. 0 unless `buffer.keep_at_end`, or the
-    /// loss of power behind the last request, leaves them there.
+    /// Bytes still in the write buffer at the end: written by the host and not programmed. 0 unless
+    /// `buffer.keep_at_end` is set or power is lost after the last request.
     pub buffered: u64,
-    /// Page writes that left the write buffer, or came without one, with a part of their page: each programs a whole page.
+    /// Page writes to the FTL that cover only a part of their page; each of them programs a whole page.
     pub partial_page_writes: u64,
-    /// Those of them whose page held data: it was read first (read-modify-write).
+    /// Page writes of a part of a page that held data, so that the page was read first (read-modify-write).
     pub completed_page_writes: u64,
-    /// RAM of a controller whose map places 4 KiB, bytes, beside [`RunRecord::ram_bytes`]; absent where the device's pages are not
-    /// larger.
+    /// RAM of a controller whose map has units of 4 KiB, bytes, for comparison with [`RunRecord::ram_bytes`]; absent if
+    /// the device's pages are not larger than that.
     pub ram_of_4k_map: Option<u64>,
 }
 
 /// The device of a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceRecord {
-    /// Preset.
+    /// Name of the device preset.
     pub preset: String,
-    /// How flash is divided.
+    /// Number of channels, dies, planes, blocks and pages.
     pub layout: LayoutRecord,
-    /// Planes per superblock.
+    /// Planes that form a superblock; 1 = plain blocks.
     pub superblock_planes: u32,
     /// Data bytes per page.
     pub page_bytes: u32,
-    /// Physical pages.
+    /// Number of physical pages, factory-bad blocks included.
     pub physical_pages: u64,
-    /// Exported pages.
+    /// Number of exported pages.
     pub logical_pages: u64,
-    /// (physical - reserve - logical) / logical.
+    /// Over-provisioning: (physical - reserve - logical) / logical pages.
     pub over_provisioning: f64,
-    /// Blocks of each plane that are neither exported nor over-provisioning: what GC keeps free and open. 0 unless the device
-    /// was sized to the input.
+    /// Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free, and the
+    /// unwritten part of the open blocks. 0 unless the device was sized to the input or the configuration sets them.
     #[serde(default)]
     pub reserve_blocks: f64,
-    /// Free blocks per pool at or below which GC runs.
+    /// Number of free blocks of a pool at or below which GC runs.
     pub gc_low_blocks: u32,
-    /// Rated cycles.
+    /// Rated program/erase cycles of a block.
     pub endurance_cycles: u32,
 }
 
 impl DeviceRecord {
-    /// Dies of all channels.
+    /// Returns the number of dies of all channels.
     pub fn dies(&self) -> u32 {
         self.layout.channels * self.layout.dies_per_channel
     }
 
-    /// Blocks of each plane that are no room for data, because GC keeps them free or they are open.
+    /// Returns how many blocks of each plane hold no data because GC keeps them free, or because they are open and not
+    /// yet written.
     pub fn blocks_kept(&self) -> f64 {
         blocks_kept(self.gc_low_blocks)
     }
 
-    /// Over-provisioning without the blocks that GC keeps: what write amplification follows. Negative where they are more
-    /// than the spare space.
+    /// Returns the over-provisioning without the blocks that GC keeps free or open, which determines write
+    /// amplification. Negative if these blocks are more than the spare space.
     pub fn acting_over_provisioning(&self) -> f64 {
         let planes = self.dies() * self.layout.planes_per_die;
         let row_pages = f64::from(planes) * f64::from(self.layout.pages_per_block);
@@ -288,7 +297,7 @@ impl DeviceRecord {
         self.over_provisioning - kept / self.logical_pages as f64
     }
 
-    /// Pages that are erased together.
+    /// Returns the number of pages that are erased together: those of a block or superblock.
     pub fn block_pages(&self) -> u32 {
         self.layout.pages_per_block * self.superblock_planes
     }
@@ -297,71 +306,73 @@ impl DeviceRecord {
 /// Channels, dies, planes, blocks and pages of a device.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LayoutRecord {
-    /// Channels.
+    /// Number of channels.
     pub channels: u32,
-    /// Dies of a channel.
+    /// Dies per channel.
     pub dies_per_channel: u32,
-    /// Planes of a die.
+    /// Planes per die.
     pub planes_per_die: u32,
-    /// Blocks of a plane.
+    /// Blocks per plane.
     pub blocks_per_plane: u32,
-    /// Pages of a block.
+    /// Pages per block.
     pub pages_per_block: u32,
 }
 
-/// Latency distributions.
+/// Latency distributions of host requests, microseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyRecord {
-    /// Host reads.
+    /// Latency of host reads.
     pub read: Latency,
-    /// Host writes.
+    /// Latency of host writes.
     pub write: Latency,
-    /// Flushes: what the host waits for where writes are answered before they are programmed.
+    /// Latency of flushes; if writes are acknowledged before they are programmed, the host waits for the programs here.
     #[serde(default)]
     pub flush: Latency,
 }
 
-/// How requests came, and how many the drive answered. Absent figures need a timing engine.
+/// How requests arrived, and how many the drive answered; without a timing engine all figures but
+/// `unwritten_page_reads` are absent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceRecord {
-    /// When requests came, as it was in effect: at the input's times, closed loop or think time.
+    /// The arrival mode that was in effect: at the input's times, closed loop, or think time.
     pub arrival: Option<Arrival>,
-    /// Requests in flight in closed loop.
+    /// Number of requests in flight; only in closed loop.
     pub queue_depth: Option<u32>,
     /// Requests answered per second of device time (IOPS).
     pub requests_per_s: Option<f64>,
-    /// Bytes read and written by the host per second of device time, MB/s (10^6).
+    /// Rate of host reads and writes, MB (10^6 bytes) per second of device time.
     pub mb_per_s: Option<f64>,
-    /// Seconds from the last arrival to the last answer, where requests come at the input's times.
+    /// Time from the last arrival to the last answer, seconds; only if requests arrive at the input's times.
     pub queue_at_end_s: Option<f64>,
-    /// Requests came faster than the drive answers them: latencies are the length of the queue, and grow with the run.
+    /// Whether requests arrived faster than the drive could answer them. Latencies then reflect the length of the
+    /// queue, and grow with the run.
     pub is_overloaded: bool,
-    /// Host page reads of pages that were never written, or deallocated: they cost no flash operation. Requests that read
-    /// nothing else are left out of read latencies.
+    /// Host page reads of pages that were never written, or were deallocated; they need no flash operation. Requests
+    /// that read only such pages are left out of read latencies.
     pub unwritten_page_reads: u64,
 }
 
-/// One distribution, microseconds.
+/// A latency distribution, microseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
-    /// Mean.
+    /// Mean latency.
     pub mean: f64,
-    /// Median.
+    /// Median latency.
     pub p50: f64,
-    /// 90th percentile.
+    /// 90th percentile of the latency.
     pub p90: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub p99: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency.
     pub p999: f64,
-    /// 99.99th percentile.
+    /// 99.99th percentile of the latency.
     pub p9999: f64,
-    /// Largest.
+    /// Largest latency.
     pub max: f64,
-    /// The same from the bins of the histogram alone, which the records of reproduced papers hold.
+    /// The distribution as computed from the histogram's bins alone, which the records of reproduced papers contain.
     #[serde(skip)]
     pub binned: Option<Box<Latency>>,
 }
@@ -383,81 +394,89 @@ impl From<LatencySummary> for Latency {
     }
 }
 
-/// Device time.
+/// Figures of the time model: device time and utilisation.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TimeRecord {
-    /// Engine.
+    /// Name of the timing engine.
     pub mode: String,
-    /// When the last operation ended, seconds of device time since the first measured request.
+    /// Device time at which the last operation ended, seconds since the first measured request.
     pub device_s: f64,
-    /// Busy share of the dies (or planes).
+    /// Share of the device time in which dies (or independent planes) were busy, mean over all of them.
     pub array_utilisation: f64,
-    /// Busy share of the channels.
+    /// Share of the device time in which channels were busy, mean over all of them.
     pub channel_utilisation: f64,
 }
 
-/// Wear, how long the device lasts at this rate, and what was done about it. A year has 365 days.
+/// Wear, the lifetime that it implies, and the work of lifetime management. A year has 365 days.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LifetimeRecord {
     /// Erases per block in the measured part, mean over all blocks.
     pub mean_erases_per_block: f64,
-    /// Wear of the most worn block since the device was new.
+    /// Erases of the most worn block since the device was new.
     pub max_erase_count: u32,
-    /// Wear of the least worn block.
+    /// Erases of the least worn block since the device was new.
     pub min_erase_count: u32,
-    /// Share of the rated cycles that the measured part used.
+    /// Share of the rated cycles that the measured part used, mean over all blocks.
     pub endurance_used: f64,
-    /// Bytes that the host can write until all rated cycles are used, TB (10^12): `physical bytes x cycles / write
-    /// amplification in bytes` over the steady part (over all without one). Absent if no block was erased or nothing written.
+    /// Bytes that the host can write until all rated cycles are used, TB (10^12):
+    /// `physical bytes x cycles / write amplification in bytes`, from the steady part of the run, or from all of it if
+    /// no part was steady. Absent if no block was erased or nothing was written.
     pub host_tb_written_until_worn: Option<f64>,
-    /// Whether that part was steady. If not, `host_tb_written_until_worn`, `years`, `scaled_years` and `drive_writes_per_day` are
-    /// figures of the moment: a longer run of the same load gives others.
+    /// Whether the extrapolation rests on a steady part of the run. If not, `host_tb_written_until_worn`, `years`,
+    /// `scaled_years` and `drive_writes_per_day` hold for this moment only: a longer run of the same load gives other
+    /// figures.
     pub is_from_steady_part: bool,
-    /// Years until then at the rate of host bytes in `elapsed_s`; absent without time.
+    /// Years until `host_tb_written_until_worn` is reached, at the rate of host bytes in `elapsed_s`; absent without
+    /// time.
     pub years: Option<f64>,
-    /// Years of a drive of `scale_to_bytes` exported bytes that takes the same bytes per second: it takes fewer drive writes,
-    /// and its write amplification is the same if what is written to it, and where, grows in proportion.
+    /// Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second, and so fewer drive
+    /// writes. Assumes that its write amplification is equal, which holds if the footprint grows in proportion.
     pub scaled_years: Option<f64>,
-    /// The size of that drive, if one was asked for.
+    /// Exported bytes of the drive that `scaled_years` describes; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
-    /// Drive writes a day that use the rated cycles up in five years: the usual rating (DWPD). Absent as TB written.
+    /// Drive writes per day that use up the rated cycles in five years: the usual rating (DWPD). Absent if
+    /// `host_tb_written_until_worn` is absent.
     pub drive_writes_per_day: Option<f64>,
-    /// Years by the programs of the whole measured part, also before the first collection.
+    /// Years until the rated cycles are used, from the page programs of the whole measured part, including those before
+    /// the first collection.
     pub years_by_programs: Option<f64>,
-    /// As `years_by_programs`, from what came after the first epoch of lifetime management, in which nothing is known and
-    /// nothing is done: of five years that epoch is a 500,000th, of a short run a large part. Absent without management.
+    /// As `years_by_programs`, but without the first epoch of lifetime management, in which nothing is known and no
+    /// scheme runs: in five years that epoch is a 500,000th, but in a short run a large part. Absent without
+    /// management.
     pub years_after_first_epoch: Option<f64>,
-    /// Mean response time of host writes until their content is on flash or bound, microseconds. Pages that gather in a chunk
-    /// have the response of the write that completes it. 0 without timing or compression: `latency_us.write` says it then.
+    /// Mean response time of host writes until their content is programmed or bound to a page with equal content,
+    /// microseconds. A page that is buffered until a compressed chunk is full counts with the response time of the
+    /// write that completes the chunk. 0 without timing or compression; `latency_us.write` is then the figure.
     pub write_until_programmed_us: f64,
-    /// Time that the measured part took, seconds: the trace's in open loop, else the device's.
+    /// Duration of the measured part, seconds: in open loop that of the trace, else the device time.
     pub elapsed_s: f64,
-    /// Energy of programs, hashing and compression per host page write, microjoules, at IL's powers and times; reads and
-    /// erases are left out, as there.
+    /// Energy of programs, hashing and compression per host page write, microjoules, with the powers and times of the
+    /// paper (IL); reads and erases are left out, as in the paper.
     pub energy_uj_per_page: f64,
-    /// Time for which throttling held host writes back, seconds.
+    /// Total time for which throttling delayed host writes, seconds.
     pub held_s: f64,
-    /// Host writes held back.
+    /// Number of host writes that throttling delayed.
     pub held_writes: u64,
-    /// Epochs of lifetime management in which requests came; 0 without management.
+    /// Number of epochs of lifetime management in which requests arrived; 0 without management.
     pub epochs: u64,
-    /// Those in which writes were throttled.
+    /// Number of epochs in which writes were throttled.
     pub throttled_epochs: u64,
-    /// For how long each content scheme ran under lifetime management, by its name in `parts.content`; empty without.
+    /// How long each content scheme (such as deduplication) was running under lifetime management, by its name in
+    /// `parts.content`; empty without management.
     pub schemes: BTreeMap<String, SchemeRecord>,
 }
 
-/// For how long a content scheme ran.
+/// How long a content scheme was running under lifetime management.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SchemeRecord {
-    /// Epochs in which it ran.
+    /// Number of epochs in which the scheme was running.
     pub epochs: u64,
-    /// Share of the host's page writes that came in these epochs.
+    /// Share of the host's page writes that arrived in the epochs in which the scheme was running.
     pub share_of_writes: f64,
 }
 
-/// Counters at one moment of the run.
+/// Counters at one moment of the run; all counts are totals since the first measured request.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesPoint {
     /// Requests so far.
@@ -470,21 +489,21 @@ pub struct SeriesPoint {
     /// Pages that the host remapped so far.
     #[serde(default)]
     pub host_page_remaps: u64,
-    /// Programs so far.
+    /// Page programs so far.
     pub programs: u64,
-    /// Erases so far.
+    /// Block erases so far.
     pub erases: u64,
-    /// Recycled writes so far.
+    /// Host page writes so far that revived a dead page.
     pub recycled_writes: u64,
-    /// Free blocks now.
+    /// Number of free blocks at this moment.
     pub free_blocks: u32,
-    /// Device time, seconds; 0 without timing.
+    /// Device time of this moment, seconds; 0 without timing.
     #[serde(default)]
     pub device_s: f64,
 }
 
 impl SeriesPoint {
-    /// Before the first request.
+    /// The counters before the first request.
     pub const ZERO: Self = Self {
         requests: 0,
         host_page_writes: 0,

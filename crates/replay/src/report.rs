@@ -1,4 +1,4 @@
-//! Views of run records: a table for people, CSV for spreadsheets, JSON for programs.
+//! Prints run records: as a table for people, as CSV for spreadsheets, and as JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -8,26 +8,26 @@ use wearwell_config::{Arrival, Precondition};
 
 use crate::record::{DeviceRecord, Latency, RunRecord};
 
-/// Version of the JSON form of [`Comparison`]: fields are added under the same number; a field that goes or changes its meaning
-/// makes a new one.
+/// Version of the JSON form of [`Comparison`]. Added fields keep the version; a field that is removed or changes its
+/// meaning increases it.
 pub const SCHEMA_VERSION: u32 = 2;
 
-/// Several runs: designs on one input, or on several inputs and devices.
+/// Records of several runs: designs on one input, or on several inputs and devices.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// [`SCHEMA_VERSION`].
+    /// Version of the layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// One record per design, baseline first; several inputs follow each other.
+    /// One record per run. Runs on the same input and device are consecutive, with the baseline first.
     pub runs: Vec<RunRecord>,
 }
 
 impl Comparison {
-    /// Of runs, each input's and device's baseline first.
+    /// Creates the comparison of `runs`, of which the first on each input and device is the baseline.
     pub fn of(runs: Vec<RunRecord>) -> Self {
         Self { schema_version: SCHEMA_VERSION, runs }
     }
 
-    /// Pretty-printed JSON.
+    /// Returns the records as formatted JSON.
     ///
     /// # Panics
     /// Never: records are plain data.
@@ -35,8 +35,8 @@ impl Comparison {
         serde_json::to_string_pretty(self).expect("records are plain data")
     }
 
-    /// One line per run: input, configuration and figures, always in the same columns, so that files can be joined. A figure
-    /// that a run does not have is empty.
+    /// Returns the records as CSV, one line per run: input, configuration and figures. The columns are always the same,
+    /// so that files can be joined; a figure that a run does not have is empty.
     pub fn to_csv(&self) -> String {
         let mut text = csv_titles().join(",") + "\n";
         for run in &self.runs {
@@ -45,8 +45,9 @@ impl Comparison {
         text
     }
 
-    /// The tables, one for each input and device: one row per figure, one column per run, with the ratio to the first run
-    /// beside it. Runs that do not fit [`LINE_WIDTH`] follow in another part, beside the first run again.
+    /// Returns the tables, one for each input and device, with one row per figure and one column per run, followed by
+    /// the ratio to the first run. Runs that do not fit [`LINE_WIDTH`] follow in a further part, which repeats the
+    /// first run.
     pub fn to_table(&self) -> String {
         let table = |runs: &[RunRecord]| {
             let said = said_above(runs);
@@ -57,7 +58,7 @@ impl Comparison {
         self.groups().map(table).collect::<Vec<_>>().join("\n")
     }
 
-    /// The same for a document: no line is too wide there.
+    /// Returns the tables of [`Self::to_table`] in Markdown, without a limit of width.
     pub fn to_markdown(&self) -> String {
         let table = |runs: &[RunRecord]| {
             let rows = rows_of(&runs.iter().collect::<Vec<_>>(), &said_above(runs));
@@ -66,21 +67,21 @@ impl Comparison {
         self.groups().map(table).collect::<Vec<_>>().join("\n")
     }
 
-    /// Runs that follow each other on one input and device.
+    /// Returns the groups of consecutive runs on the same input and device.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &[RunRecord]> {
         let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
         self.runs.chunk_by(is_alike)
     }
 }
 
-/// Columns of a terminal that a table fits in, as long as two runs do.
+/// Width of a terminal, in columns, into which tables are fitted; a table with only two runs may be wider.
 pub const LINE_WIDTH: usize = 80;
 
 fn labelled(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
     runs.iter().map(|run| (run.label(), run)).collect()
 }
 
-/// The first run with as many others as fit.
+/// Divides runs into pages: each has the first run and as many others as fit the line width.
 fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>> {
     let baseline = &runs[0];
     let mut pages = vec![vec![baseline]];
@@ -96,25 +97,25 @@ fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>>
     pages
 }
 
-/// The columns of CSV: what tells runs apart, then their figures.
+/// Returns the titles of the CSV columns: first facts that distinguish runs, then figures.
 pub(crate) fn csv_titles() -> Vec<&'static str> {
     FACTS.iter().map(|&(key, _)| key).chain(csv_columns().map(|column| column.key)).collect()
 }
 
-/// A run in these columns.
+/// Returns the fields of a run, in the order of [`csv_titles`].
 pub(crate) fn csv_fields(run: &RunRecord) -> Vec<String> {
     let facts = FACTS.iter().map(|(_, value)| quoted(&value(run)));
     let figure = |column: &Column| (column.value)(run).map_or_else(String::new, |value| value.to_string());
     facts.chain(csv_columns().map(figure)).collect()
 }
 
-/// The figure of this title as tables show it.
+/// Returns the figure called `title` as tables show it.
 pub(crate) fn cell(run: &RunRecord, title: &str) -> String {
     let column = COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
     column.cell(run)
 }
 
-/// A field that may hold anything.
+/// Returns a CSV field, in quotes if its text requires them.
 pub(crate) fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n']) {
         format!("\"{}\"", field.replace('"', "\"\""))
@@ -123,7 +124,7 @@ pub(crate) fn quoted(field: &str) -> String {
     }
 }
 
-/// What tells runs apart.
+/// A fact that distinguishes runs: its CSV title, and a function that returns it.
 type Fact = (&'static str, fn(&RunRecord) -> String);
 
 const FACTS: &[Fact] = &[
@@ -155,28 +156,29 @@ const FACTS: &[Fact] = &[
     ("steady", |run| run.steady.is_steady.to_string()),
 ];
 
-/// A value's name in a configuration.
+/// Returns the name of a value as a configuration writes it.
 fn name_of(value: &impl Serialize) -> String {
     let name = serde_json::to_value(value).expect("names are plain data");
     name.as_str().unwrap_or_default().to_owned()
 }
 
-/// A figure of a record.
+/// A figure that is computed from a run record, and how tables show it.
 pub(crate) struct Column {
     key: &'static str,
     pub(crate) title: &'static str,
-    /// What a run without it has.
+    /// Returns the figure of a run; `None` if the run does not have it.
     pub(crate) value: fn(&RunRecord) -> Option<f64>,
     digits: usize,
-    /// Whether a ratio to the baseline says something.
+    /// Whether the ratio of the figure to that of the baseline is meaningful.
     ratio: bool,
-    /// Whether it is extrapolated from the steady part, and marked where there was none.
+    /// Whether the figure is extrapolated from the steady part of the run, and so marked if no part was steady.
     is_extrapolated: bool,
     shown: Shown,
 }
 
 impl Column {
-    /// Values that nine digits cannot show (years of a trace whose times are of another unit, say) are written with an exponent.
+    /// Returns the text of a value. Positive values below 1e-8, which nine digits cannot show (such as years of a trace
+    /// whose times have another unit), are written with an exponent.
     fn write(&self, value: f64) -> String {
         if value > 0.0 && value < 1e-8 {
             format!("{value:.2e}")
@@ -185,41 +187,42 @@ impl Column {
         }
     }
 
-    /// Digits behind the point that the table gives a value of this size.
+    /// Returns the number of digits after the decimal point that the table shows for a value of this size.
     pub(crate) fn digits_of(&self, value: f64) -> usize {
         self.digits.max(digits_of(value))
     }
 
-    /// The figure of a run as the table shows it.
+    /// Returns the figure of a run as the table shows it.
     pub(crate) fn cell(&self, run: &RunRecord) -> String {
         let mark = if self.is_marked(run) { NOT_STEADY_MARK } else { "" };
         (self.value)(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
     }
 
-    /// Whether the run has the figure and was not steady where it comes from.
+    /// Whether the run has the figure, and no part of the run was steady although the figure is extrapolated.
     pub(crate) fn is_marked(&self, run: &RunRecord) -> bool {
         self.is_extrapolated && !run.lifetime.is_from_steady_part && (self.value)(run).is_some()
     }
 }
 
-/// Stands behind lifetimes that are extrapolated from a run that was not steady, and before the sentence that says so.
+/// Mark after lifetimes that are extrapolated from a run that was not steady, and before the sentence that explains it.
 pub(crate) const NOT_STEADY_MARK: &str = "*";
 
-/// Digits behind the point that show the first three of a small value.
+/// Returns the number of digits after the decimal point that show the first three significant digits of a value less
+/// than 1 (at most 9), or 0 for other values.
 pub(crate) fn digits_of(value: f64) -> usize {
     if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
 }
 
-/// Where a figure stands.
+/// Whether a figure is shown in the table, in CSV, or in both.
 #[derive(Clone, Copy)]
 enum Shown {
     /// In the table and in CSV.
     Always,
-    /// In CSV, and in the table if it says something about one of the runs.
+    /// In CSV, and in the table if the function returns true for at least one run.
     If(fn(&RunRecord) -> bool),
-    /// In the table alone, likewise.
+    /// Only in the table, if the function returns true for all runs.
     OnlyTable(fn(&RunRecord) -> bool),
-    /// In CSV alone.
+    /// Only in CSV.
     OnlyCsv,
 }
 
@@ -239,7 +242,7 @@ const fn extrapolated(
     Column { digits: 2, is_extrapolated: true, ..count(key, title, value) }
 }
 
-/// MiB, in a table where they say something that pages do not.
+/// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
 const fn mib(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
     Column { digits: 1, shown: Shown::OnlyTable(counts_differ), ..count("", title, value) }
 }
@@ -446,7 +449,7 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
-/// The figure that has this key in CSV.
+/// Returns the figure whose CSV title is `key`.
 pub(crate) fn column(key: &str) -> &'static Column {
     csv_columns().find(|column| column.key == key).expect("figures are named in this file")
 }
@@ -455,7 +458,7 @@ fn csv_columns() -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(|column| !matches!(column.shown, Shown::OnlyTable(_)))
 }
 
-/// The figures that say something about these runs.
+/// Returns the figures that a table of these runs shows.
 fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(|column| match column.shown {
         Shown::Always => true,
@@ -465,7 +468,8 @@ fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static Column> {
     })
 }
 
-/// Percent of the host's page writes that came while lifetime management let a scheme run.
+/// Returns the share of the host's page writes, in percent, that arrived while lifetime management had the scheme
+/// running.
 fn share_under(run: &RunRecord, scheme: &str) -> Option<f64> {
     run.lifetime.schemes.get(scheme).map(|ran| 100.0 * ran.share_of_writes)
 }
@@ -478,7 +482,7 @@ fn programs(run: &RunRecord, cause: &str) -> f64 {
     run.programs_by_cause.get(cause).copied().unwrap_or(0) as f64
 }
 
-/// In pages; none if the host wrote none.
+/// Returns the write amplification in pages; `None` if the host wrote nothing.
 fn amplification(run: &RunRecord) -> Option<f64> {
     (run.host_page_writes > 0).then_some(run.write_amplification)
 }
@@ -491,19 +495,19 @@ fn timed(run: &RunRecord, value: f64) -> Option<f64> {
     has_timing(run).then_some(value)
 }
 
-/// Whether write amplification in bytes is another than in pages, by more than a thousandth.
+/// Whether write amplification in bytes differs from that in pages by more than a thousandth.
 fn counts_differ(run: &RunRecord) -> bool {
     let bytes = run.bytes.write_amplification.unwrap_or(run.write_amplification);
     (bytes - run.write_amplification).abs() > 0.001 * run.write_amplification
 }
 
-/// A figure of a distribution that needs so many samples to mean something; none of a drive that is overloaded, whose
-/// latencies grow with the run.
+/// Returns a figure of a latency distribution; `None` if the distribution has fewer than `samples` requests, or if the
+/// drive was overloaded, because latencies then grow with the run.
 fn percentile(run: &RunRecord, latency: &Latency, samples: u64, figure: fn(&Latency) -> f64) -> Option<f64> {
     (latency.count >= samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
-/// Settings of all runs that the lines above the table say.
+/// Returns the settings that are common to all runs and stated in the lines above the table.
 fn said_above(runs: &[RunRecord]) -> Vec<&str> {
     let of_all =
         |setting: &&str| runs.iter().all(|run| run.variant.split(' ').any(|other| other == *setting));
@@ -511,7 +515,8 @@ fn said_above(runs: &[RunRecord]) -> Vec<&str> {
     shown.filter(of_all).collect()
 }
 
-/// Rows whose titles stand on as many lines as they have words: settings would make columns wider than a terminal.
+/// Returns the rows of a table whose titles are stacked, one word per line, because settings would make columns wider
+/// than a terminal.
 fn stacked_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
     let mut rows = rows_of(runs, said);
     let titles = rows.remove(0);
@@ -527,12 +532,12 @@ fn rows_of(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
     rows_with(runs, said, |_| true)
 }
 
-/// Every figure that the table shows.
+/// Returns the rows of all figures that the table shows.
 pub(crate) fn all_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     rows_of(runs, &[])
 }
 
-/// The figures that decide between designs.
+/// Returns the rows of the figures that decide between designs, in the order of their importance.
 pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     let is_known = |column: &Column| runs.iter().any(|run| (column.value)(run).is_some());
     let mut rows = rows_with(runs, &[], |column| ANSWERS.contains(&column.title) && is_known(column));
@@ -540,7 +545,7 @@ pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Titles of the figures that decide, most of all the first.
+/// Titles of the figures that decide between designs, the most important first.
 const ANSWERS: [&str; 13] = [
     "write amplification",
     "write amplification, bytes",
@@ -584,7 +589,8 @@ fn header(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
     header
 }
 
-/// Blank where one of both is missing, or is that of a part of the input.
+/// Returns the ratio of a figure to that of the baseline; blank if one of the two is missing, or describes only a part
+/// of the input.
 fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.ratio && !run.partial && !baseline.partial;
     match ((column.value)(run), (column.value)(baseline)) {
@@ -593,7 +599,7 @@ fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
     }
 }
 
-/// What was replayed, on what.
+/// Returns the lines above a table: the input, the device, and the drive's initial state.
 pub(crate) fn preamble(run: &RunRecord) -> String {
     let device = &run.device;
     let mib = |pages: u64| grouped(pages as f64 * f64::from(device.page_bytes) / 1_048_576.0, 0);
@@ -628,7 +634,8 @@ pub(crate) fn preamble(run: &RunRecord) -> String {
     )
 }
 
-/// What collection keeps of the flash: beside the over-provisioning, or what is left of that.
+/// Returns a phrase on the blocks that collection keeps free or open: in addition to the over-provisioning, or how much
+/// over-provisioning they leave.
 fn reserve_of(device: &DeviceRecord) -> String {
     let acting = device.acting_over_provisioning();
     if device.reserve_blocks > 0.0 {
@@ -641,7 +648,7 @@ fn reserve_of(device: &DeviceRecord) -> String {
     }
 }
 
-/// When requests came, where there is a time model.
+/// Returns a line on how requests arrived; empty without a time model.
 fn arrival_of(run: &RunRecord) -> String {
     match run.service.arrival {
         None | Some(Arrival::Auto) => String::new(),
@@ -653,7 +660,7 @@ fn arrival_of(run: &RunRecord) -> String {
     }
 }
 
-/// The drive before the first measured request.
+/// Returns a sentence on the drive's state before the first measured request.
 fn state_before(run: &RunRecord) -> &'static str {
     match run.config.precondition.mode {
         Precondition::InUse => "the drive was in use before the first request",
@@ -668,7 +675,7 @@ fn state_before(run: &RunRecord) -> &'static str {
     }
 }
 
-/// Notes on runs with their names, and why a figure is incomplete.
+/// Returns the lines below a table: steadiness and notes of the runs, and why figures are incomplete.
 pub(crate) fn postscript(labelled: &[(String, &RunRecord)]) -> String {
     let mut text = String::new();
     for (label, run) in labelled.iter().filter(|(_, run)| run.host_page_writes > 0) {
@@ -709,7 +716,7 @@ pub(crate) fn postscript(labelled: &[(String, &RunRecord)]) -> String {
     text
 }
 
-/// Columns aligned: the first to the left, figures to the right.
+/// Returns rows as aligned text: the first column to the left, all others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |k: usize| rows.iter().filter_map(|row| row.get(k)).map(String::len).max().unwrap_or(0);
@@ -730,7 +737,7 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     text + "\n"
 }
 
-/// The same for a document, with the first row as the head.
+/// Returns rows as a Markdown table, with the first row as the head.
 pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let rule: Vec<String> =
@@ -739,7 +746,7 @@ pub(crate) fn markdown(rows: &[Vec<String>]) -> String {
     format!("{}{}{body}\n", line(&rows[0]), line(&rule))
 }
 
-/// A number with its thousands apart.
+/// Returns a number with `digits` digits after the decimal point and commas between thousands.
 pub fn grouped(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));

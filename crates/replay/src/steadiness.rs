@@ -1,11 +1,13 @@
-//! Whether write amplification was steady while it was measured.
+//! Judges whether write amplification was steady during the measured part of a run.
 //!
-//! A figure of a drive that is still filling, or still settling into another load, is a figure of the moment. As steady-state
-//! detection of load generators does, the measured part is cut into windows of equally many requests; it is steady where no
-//! window is far from the mean and a straight line through all of them hardly rises or falls. Where the whole is not, its
-//! beginning is left out, up to half of it. The price of counters that are sampled 200 times a run: windows are no finer.
+//! A figure measured while a drive is still filling, or still adapting to another load, changes with the length of the
+//! run. As load generators do in their steady-state detection, the measured part is cut into windows of equally many
+//! requests. It is steady if the write amplification of no window is far from the mean and a straight line through all
+//! windows hardly rises or falls. If the whole part is not steady, its beginning is left out, up to half of the part.
+//! The price of counters that are sampled 200 times a run: windows can be no finer.
 //!
-//! Blocks must have been erased in every window: a drive that only fills up amplifies nothing, steadily.
+//! Blocks must have been erased in every window, because a drive that is only being filled has a constant write
+//! amplification too.
 
 use std::fmt::Write as _;
 
@@ -14,39 +16,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SeriesPoint;
 
-/// Windows of equally many requests.
+/// Number of windows, each of equally many requests.
 const WINDOWS: usize = 10;
-/// No window differs more from the mean of all, as a share of it.
+/// Largest allowed difference of a window's write amplification from the mean of all windows, as a share of the mean.
 const MOST_DEVIATION: f64 = 0.05;
-/// A straight line through the windows rises or falls no more from the first to the last, as a share of the mean.
+/// Largest allowed rise or fall of a straight line through the write amplification of the windows, from the first to
+/// the last, as a share of the mean.
 const MOST_SLOPE: f64 = 0.02;
 
-/// How steady the measured part was, and what it wrote there.
+/// How steady write amplification was in the measured part, and the totals of its steady part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Steadiness {
-    /// The measured part was steady to its end, from `from_request` on.
+    /// Whether the measured part was steady from `from_request` to its end.
     pub is_steady: bool,
-    /// Requests before the steady part; 0 without one.
+    /// Number of requests before the steady part; 0 if no part was steady.
     pub from_request: u64,
-    /// Largest difference of a window from the mean, as a share of it; of the last half without a steady part.
+    /// Largest difference of a window's write amplification from the mean, as a share of the mean, in the steady part;
+    /// in the last half if no part was steady.
     pub deviation: f64,
-    /// Rise of a straight line through the windows, as a share of the mean; likewise.
+    /// Rise of a straight line through the windows' write amplification, as a share of the mean, in the steady part; in
+    /// the last half if no part was steady.
     pub slope: f64,
-    /// Host page writes of the steady part, or of all.
+    /// Host page writes in the steady part; in the whole measured part if no part was steady.
     pub host_page_writes: u64,
-    /// Bytes that the host wrote there.
+    /// Bytes that the host wrote in the steady part; in the whole measured part if no part was steady.
     pub host_bytes: u64,
-    /// Page programs there.
+    /// Page programs in the steady part; in the whole measured part if no part was steady.
     pub programs: u64,
-    /// Block erases there.
+    /// Block erases in the steady part; in the whole measured part if no part was steady.
     pub erases: u64,
-    /// Bytes that the host wrote in all of the measured part, as a share of the exported bytes.
+    /// Bytes that the host wrote in the whole measured part, as a multiple of the exported bytes.
     pub drive_writes: f64,
 }
 
 impl Steadiness {
-    /// Of the counters of the measured part, which begin at zero; `exported_bytes` is the size of the drive.
+    /// Judges samples of the counters, which begin at zero with the measured part; `exported_bytes` is the size of the
+    /// drive.
     pub fn of(points: &[SeriesPoint], exported_bytes: u64) -> Self {
         let points: Vec<SeriesPoint> =
             std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
@@ -70,7 +76,7 @@ impl Steadiness {
         }
     }
 
-    /// A sentence for people about a run of `requests`.
+    /// Returns a sentence for reports about a run of `requests`.
     pub fn describe(&self, requests: u64) -> String {
         let mut text = String::new();
         let percent = |share: f64| 100.0 * share;
@@ -96,17 +102,18 @@ impl Steadiness {
     }
 }
 
-/// How write amplification ran over the windows.
+/// How write amplification changed over the windows.
 #[derive(Clone, Copy, Default)]
 struct Shape {
     deviation: f64,
     slope: f64,
-    /// Fewest erases of a window.
+    /// Fewest block erases in a window.
     least_erases: u64,
 }
 
 impl Shape {
-    /// `None` if a window wrote nothing, or there are too few points for windows.
+    /// Computes the shape of write amplification over the windows; `None` if a window has no host writes, or there are
+    /// too few samples.
     fn of(points: &[SeriesPoint]) -> Option<Self> {
         if points.len() <= WINDOWS {
             return None;
@@ -132,7 +139,7 @@ impl Shape {
     }
 }
 
-/// What the least-squares line through equally spaced values rises from the first to the last.
+/// Returns by how much the least-squares line through equally spaced values rises from the first to the last.
 fn rise(values: &[f64]) -> f64 {
     let middle = (values.len() - 1) as f64 / 2.0;
     let offsets = (0..values.len()).map(|k| k as f64 - middle);
@@ -145,7 +152,7 @@ fn rise(values: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// A run of 200 samples of 100 writes each, with this write amplification in each sample.
+    /// Returns the counters of a run of 200 samples, 100 writes each, with the given write amplification per sample.
     fn run(amplification: impl Fn(usize) -> f64) -> Vec<SeriesPoint> {
         let mut at = SeriesPoint::ZERO;
         (0..200)
@@ -183,7 +190,7 @@ mod tests {
         assert!(rising.describe(20_000).starts_with("not steady"));
     }
 
-    /// No window of a slow rise is far from the mean: only the line through all of them tells.
+    /// No window of a slow rise is far from the mean, so only the slope of the line through all windows reveals it.
     #[test]
     fn a_slow_rise_is_found_by_its_slope() {
         let points = run(|k| 2.0 + k as f64 / 2500.0);

@@ -1,16 +1,20 @@
-//! A drive that is driven request by request: for teaching, for notebooks, for tests of a mechanism from outside.
+//! A drive that a program controls request by request: for teaching, for notebooks, and for testing a mechanism from
+//! outside.
 //!
-//! It is the drive of a replay, with the bytes of its pages kept and a medium whose power can be cut at any operation. Whoever
-//! drives it is the host: no trace, no clock, no preconditioning, no lifetime manager, and settings of these are refused.
+//! The drive is the one of a replay, but the bytes of its pages are kept, and its power can be cut at any flash
+//! operation. The calling program acts as the host. There is no trace, no clock, no preconditioning and no lifetime
+//! manager, and settings of these are refused.
 
 use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::{Config, ConfigError};
 
-/// A new drive of a design, empty. One that is sized to its input takes `footprint_pages` (4 KiB) for its size.
+/// Creates a new, empty drive of `design`. The preset `auto` sizes it to a footprint of `footprint_pages` pages of 4
+/// KiB.
 ///
 /// # Errors
-/// A setting that has no effect here, what [`Config::resolve`] and [`Config::parts`] say, what the engine has against the parts.
+/// A setting that has no effect here; the errors of [`Config::resolve`] and [`Config::parts`]; parts that the engine
+/// refuses.
 pub fn drive(
     config: &Config,
     design: &str,

@@ -1,8 +1,8 @@
-//! Sweeps from a file: what is run, on what, and what is varied about it.
+//! Sweeps: runs of several designs on several inputs, with all combinations of varied settings, as described by a file.
 //!
-//! The file is a configuration with one section more. Nothing about a run is said in two languages, and a file that ran once
-//! becomes a sweep by a few lines. The price: the section is cut out of the text before the rest is read as a configuration; its
-//! lines are blanked, so that errors keep their line numbers.
+//! The file is a configuration with one more section, `[sweep]`. So every setting is written as in any configuration,
+//! and the file of a single run becomes a sweep by a few more lines. The price: the section is removed from the text
+//! before the rest is read as a configuration. Its lines become blank lines, so that errors keep their line numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use wearwell_config::{Config, ConfigError};
 use crate::record::RunRecord;
 use crate::report::{Comparison, NOT_STEADY_MARK, aligned, cell, csv_fields, csv_titles, markdown, quoted};
 
-/// `[sweep]` of the file.
+/// The section `[sweep]` of a sweep file.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Section {
@@ -35,29 +35,29 @@ impl Default for Section {
     }
 }
 
-/// What a sweep file asks for.
+/// A sweep as its file describes it: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sweep {
     /// Trace files.
     pub traces: Vec<PathBuf>,
-    /// Generators and host models.
+    /// Specifications of workload generators and host models.
     pub workloads: Vec<String>,
-    /// Designs, perhaps with settings of their own (`page-map:gc.policy=fifo`).
+    /// Designs, each optionally with settings of its own (`page-map:gc.policy=fifo`).
     pub designs: Vec<String>,
-    /// Settings of each combination of the values that are varied; one empty list if nothing is.
+    /// Settings of each combination of varied values; one empty list if nothing is varied.
     pub points: Vec<Vec<String>>,
-    /// Name of the file, and the text of its configuration.
+    /// Name of the sweep file, and its text without the section `[sweep]`.
     file: (String, String),
 }
 
-/// The sections of the sweep. Everything else is configuration.
+/// The section `[sweep]` and its subsections; everything else in the file is configuration.
 #[derive(Deserialize)]
 struct SweepPart {
     sweep: Section,
 }
 
 impl Sweep {
-    /// Reads a file.
+    /// Reads a sweep file.
     ///
     /// # Errors
     /// [`ConfigError`] with file and line, or with the key that is wrong.
@@ -67,7 +67,7 @@ impl Sweep {
         Self::from_text(&path.display().to_string(), &text)
     }
 
-    /// From the text of a file of this name.
+    /// Parses the text of a sweep file called `name`.
     ///
     /// # Errors
     /// As [`Sweep::read`].
@@ -98,7 +98,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// A name that no design has would fail hours later.
+    /// Refuses names of designs that do not exist, because such a run would fail only after hours.
     fn require_designs(&self) -> Result<(), ConfigError> {
         let names = || design::ALL.iter().map(|design| design.name);
         let designs = self.designs.iter().map(|text| text.split(':').next().unwrap_or_default());
@@ -106,7 +106,7 @@ impl Sweep {
         unknown.map_or(Ok(()), |name| Err(ConfigError::unknown("design", name, names())))
     }
 
-    /// The configuration of the file with these settings over it.
+    /// Returns the configuration of the file, with these settings replacing its values.
     ///
     /// # Errors
     /// As [`Config::from_parts`].
@@ -115,7 +115,8 @@ impl Sweep {
     }
 }
 
-/// The lines of `[sweep]` and `[sweep.*]`, and all others, each with blank lines in the place of what is missing.
+/// Splits a sweep file into the lines of `[sweep]` and `[sweep.*]`, and all other lines; each part has blank lines in
+/// place of the lines of the other.
 fn apart(text: &str) -> (String, String) {
     let (mut sweep, mut rest, mut in_sweep) = (String::new(), String::new(), false);
     for line in text.lines() {
@@ -135,7 +136,7 @@ fn apart(text: &str) -> (String, String) {
     (sweep, rest)
 }
 
-/// A key and the settings of its values.
+/// The settings (`key=value`) of all values of one varied key.
 type Axis = Vec<String>;
 
 fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<(), ConfigError> {
@@ -157,14 +158,15 @@ fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<()
     Ok(())
 }
 
-/// A value as a setting has it. A list of names, which only a list of mechanisms can be, is one text.
+/// Returns a value as a setting writes it. A list of names, which can only be a list of content mechanisms, becomes one
+/// text.
 fn value_of(value: &toml::Value) -> String {
     let names =
         value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
     names.map_or_else(|| value.to_string(), |names| format!("\"{}\"", names.join(",")))
 }
 
-/// One setting of each axis, the last axis first.
+/// Returns all combinations of one setting of each axis; the last axis varies fastest.
 fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let with = |point: &Vec<String>, setting: &String| [point.clone(), vec![setting.clone()]].concat();
@@ -172,31 +174,31 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
     })
 }
 
-/// A run that ended with an error.
+/// A run of a sweep that ended with an error.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRun {
-    /// Trace file or workload.
+    /// Trace file, or specification of the workload.
     pub trace: String,
-    /// Design.
+    /// Name of the design.
     pub design: String,
-    /// Settings that tell it from others.
+    /// Settings that distinguish this run from others of the sweep.
     pub variant: String,
-    /// What went wrong.
+    /// Message of the error that ended the run.
     pub error: String,
 }
 
-/// What came of a sweep: `--json` of `wearwell sweep`.
+/// Results of a sweep; `wearwell sweep --json` writes them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
     /// The runs that have a result.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// The others.
+    /// The runs that ended with an error.
     pub failures: Vec<FailedRun>,
 }
 
 impl Swept {
-    /// Pretty-printed JSON.
+    /// Returns the results as formatted JSON.
     ///
     /// # Panics
     /// Never: records are plain data.
@@ -204,7 +206,8 @@ impl Swept {
         serde_json::to_string_pretty(self).expect("records are plain data")
     }
 
-    /// [`Comparison::to_csv`] with a column `error` at its end; a failed run is a line that has it and what tells runs apart.
+    /// Returns the results as CSV: [`Comparison::to_csv`] with a last column `error`. A failed run has a line with its
+    /// trace, design, variant and error, and otherwise empty fields.
     pub fn to_csv(&self) -> String {
         let titles = csv_titles();
         let mut text = titles.join(",") + ",error\n";
@@ -226,12 +229,12 @@ impl Swept {
         text
     }
 
-    /// A table for each input with a line per run: what tells it from others, and its main figures.
+    /// Returns a table for each input with a line per run: its design and settings, and its main figures.
     pub fn to_table(&self) -> String {
         self.tables(aligned)
     }
 
-    /// The same for a document.
+    /// Returns the tables of [`Self::to_table`] in Markdown.
     pub fn to_markdown(&self) -> String {
         self.tables(markdown)
     }
@@ -249,7 +252,7 @@ impl Swept {
         tables + &mark
     }
 
-    /// The inputs, each with the rows of its table.
+    /// Returns the inputs, each with the rows of its table.
     pub(crate) fn rows_by_input(&self) -> impl Iterator<Item = (String, Vec<Vec<String>>)> {
         let rows = |runs: &[RunRecord]| {
             let titles = std::iter::once("").chain(TITLES).map(str::to_owned).collect();
@@ -259,7 +262,7 @@ impl Swept {
         self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
     }
 
-    /// A line for each error: how many runs it ended, and the first of them.
+    /// Returns a line for each different error: how many runs it ended, and the first of them.
     pub fn failure_lines(&self) -> String {
         let mut errors: Vec<(&FailedRun, usize)> = Vec::new();
         for failed in &self.failures {
@@ -277,7 +280,7 @@ impl Swept {
         errors.into_iter().map(line).collect()
     }
 
-    /// A record and a failure go where they belong.
+    /// Adds the outcome of a run to the results or to the failures.
     pub fn push(&mut self, outcome: Result<RunRecord, FailedRun>) {
         match outcome {
             Ok(record) => self.comparison.runs.push(record),
@@ -286,7 +289,7 @@ impl Swept {
     }
 }
 
-/// Figures of the table.
+/// Titles of the figures in the tables of a sweep.
 const TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
 
 fn row_of(run: &RunRecord) -> Vec<String> {
@@ -363,7 +366,7 @@ low_blocks = 5
         let csv = swept.to_csv();
         let fields = csv.lines().next().unwrap().split(',').count();
         assert!(csv.lines().nth(1).unwrap().starts_with("\"a, b\",page-map,replay.seed=1,,"));
-        // The name has a comma of its own.
+        // The name of the input contains a comma too.
         assert!(csv.lines().skip(1).all(|line| line.split(',').count() == fields + 1), "{csv}");
     }
 

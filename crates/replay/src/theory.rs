@@ -1,21 +1,21 @@
-//! Closed forms and mean fields: what a simulated number should be before it is simulated.
+//! Closed forms and mean-field models that predict a simulated number before the simulation.
 //!
-//! Two users: tests, where a formula is the oracle of an engine, and reports, which print the theory beside the
-//! measurement. The key decision is to offer the *finite block* mean field for greedy collection next to the
-//! well-known large-block limit: at 128 pages per block the limit is 1 to 6 % too high, so that a correct engine
-//! would look broken. The price is a small search instead of one formula, a few microseconds per call.
+//! Tests use a formula as the oracle of an engine, and reports print the prediction next to the measurement. The key
+//! decision is to offer the *finite block* mean field for greedy collection next to the well-known large-block limit:
+//! at 128 pages per block the limit is 1 to 6 % too high, so that a correct engine would look broken. The price is a
+//! small search instead of one formula, a few microseconds per call.
 //!
-//! Conventions: `u` is the utilisation logical / physical, in (0, 1); use [`effective_utilisation`], because the
-//! free pool and half-filled frontiers take part in no collection. `b` is pages per block. All write
-//! amplification forms hold for uniform random single-page writes with every page mapped and no trim.
-//! A value outside a stated domain is a mistake of the caller and panics with a sentence.
+//! Conventions: `u` is the utilisation logical / physical, in (0, 1). Use [`effective_utilisation`] for it, because
+//! collection never sees the free pool and half-filled open blocks. `b` is pages per block. All forms of write
+//! amplification hold for uniform random single-page writes with every page mapped and no trim. An argument outside its
+//! stated domain is an error of the caller and panics with a message.
 
 use std::f64::consts::E;
 
 /// Days in a year, as endurance ratings count them.
 pub const DAYS_PER_YEAR: f64 = 365.0;
 
-/// Principal branch of the Lambert W function: the `w >= -1` with `w exp(w) = x`.
+/// Returns the principal branch of the Lambert W function: the `w >= -1` with `w exp(w) = x`.
 ///
 /// Domain `x >= -1/e`. Halley's iteration from a guess good to a few percent; relative error below 1e-12 except
 /// within 1e-8 of the branch point `-1/e`, where `x` itself no longer determines `w` so well.
@@ -55,11 +55,11 @@ fn require_utilisation(u: f64) {
     assert!(u > 0.0 && u < 1.0, "utilisation is logical/physical and lies in (0, 1), not {u}");
 }
 
-/// Utilisation that collection sees: pages of the free pool and, on average, half of every frontier block hold no
-/// collectable data.
+/// Returns the utilisation (logical / physical pages) that collection sees: the blocks of the free pool, and on average
+/// half of every open block, hold no collectable data. `frontiers` is the number of open blocks.
 ///
 /// With 8 free blocks of 16384 this moves greedy write amplification by 0.6 % at 7 % over-provisioning.
-/// Result in (0, 1) if the reserves leave room for the logical pages.
+/// The result is in (0, 1) if the reserves leave room for the logical pages.
 pub fn effective_utilisation(
     logical_pages: u64,
     physical_pages: u64,
@@ -73,7 +73,8 @@ pub fn effective_utilisation(
     u
 }
 
-/// Write amplification of FIFO (LRU) cleaning at any block size, and of greedy as the block size goes to infinity.
+/// Returns the write amplification of FIFO (LRU) cleaning at any block size, which is also the limit of greedy cleaning
+/// for very large blocks.
 ///
 /// `A = a / (a + W0(-a exp(-a)))` with `a = 1/u`. Sources: Desnoyers, SYSTOR 2012 (LRU); Xiang and Kurkoski 2012
 /// (greedy, large blocks; arXiv 1110.4245). Domain `u` in (0, 1).
@@ -83,7 +84,7 @@ pub fn large_block_write_amplification(u: f64) -> f64 {
     a / (a + lambert_w0(-a * (-a).exp()))
 }
 
-/// Write amplification when the victim is any closed block with equal probability: `1 / (1 - u)`.
+/// Returns the write amplification if the victim is a uniformly random closed block: `1 / (1 - u)`.
 pub fn random_write_amplification(u: f64) -> f64 {
     require_utilisation(u);
     1.0 / (1.0 - u)
@@ -92,37 +93,37 @@ pub fn random_write_amplification(u: f64) -> f64 {
 /// Steady state of greedy collection with finite blocks, from [`greedy`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct GreedySteadyState {
-    /// Programs per host write.
+    /// Page programs per host write.
     pub write_amplification: f64,
-    /// `m`: the lowest number of valid pages that a closed block waits with.
+    /// `m`: the lowest number of valid pages in a closed block that waits for its collection.
     pub floor: usize,
-    /// `tau`: how long blocks wait at the floor, in `[0, 1/m]`; a victim has lost one more page with
-    /// probability `m tau`.
+    /// `tau`: how long blocks wait with `m` valid pages before they are collected, in `[0, 1/m]`. With probability
+    /// `m tau` a block loses one more page before it is collected.
     pub tau: f64,
-    /// Share of closed blocks with `i` valid pages, `i = 0..=b`; sums to 1 and has mean `u b`.
+    /// Share of closed blocks with `i` valid pages, at index `i = 0..=b`; the shares sum to 1 and have the mean `u b`.
     pub shares: Vec<f64>,
 }
 
 impl GreedySteadyState {
-    /// Valid pages of a block, averaged over closed blocks.
+    /// Returns the mean number of valid pages over all closed blocks.
     pub fn mean_valid(&self) -> f64 {
         self.shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
     }
 
-    /// Valid pages of a victim, on average: `X = m - m tau`.
+    /// Returns the mean number of valid pages of a victim: `X = m - m tau`.
     pub fn mean_victim_valid(&self) -> f64 {
         let m = self.floor as f64;
         m - m * self.tau
     }
 }
 
-/// Mean field of greedy collection with `pages_per_block` pages per block.
+/// Returns the mean-field steady state of greedy collection with `pages_per_block` pages per block at utilisation `u`.
 ///
-/// A block with `i` valid pages loses one at a rate proportional to `i`, so the flow `b -> b-1 -> .. -> m` is the
-/// same through every level if the share of blocks at `i` is `c / i`. Blocks wait at `m` for a time `tau`, share
-/// `c tau`. Shares sum to one: `c (H_b - H_m + tau) = 1`. Their mean is `c (b - m + m tau) = u b`. These two fix
-/// `tau` for a given `m`, and exactly one `m` has `tau` in `[0, 1/m]`. Greedy is then `A = b / (b - X)`,
-/// `X = m - m tau`. Below `u = 1/H_b` blocks drain completely: `m = 0`, `A = 1`.
+/// A block with `i` valid pages loses one at a rate proportional to `i`. So the flow `b -> b-1 -> .. -> m` is equal at
+/// every level if the share of blocks at `i` is `c / i`. Blocks wait at `m` for a time `tau`, and their share is
+/// `c tau`. The shares sum to one: `c (H_b - H_m + tau) = 1`. Their mean is `c (b - m + m tau) = u b`. These two
+/// equations fix `tau` for a given `m`, and exactly one `m` has `tau` in `[0, 1/m]`. The write amplification is then
+/// `A = b / (b - X)`, with `X = m - m tau`. If `u` is less than `1/H_b`, blocks drain completely: `m = 0`, `A = 1`.
 ///
 /// Believed equal to the `d -> infinity` mean field of Van Houdt 2013 and the finite-block analyses of Bux and
 /// Iliadis 2010 and Desnoyers 2012. Exact as the number of blocks grows; at 8192 blocks within 0.15 %.
@@ -143,7 +144,8 @@ pub fn greedy(u: f64, pages_per_block: usize) -> GreedySteadyState {
     }
 }
 
-/// The `m` with `tau` in `[0, 1/m]`, and `H_b - H_m`: walk down while stopping one lower still keeps enough valid.
+/// Returns the `m` (lowest number of valid pages of a waiting block) with `tau` in `[0, 1/m]`, and `H_b - H_m`.
+/// Decreases `m` from `b - 1` as long as one less still keeps enough pages valid.
 fn greedy_floor(u: f64, pages_per_block: usize) -> (usize, f64) {
     let b = pages_per_block as f64;
     let (mut m, mut harmonic_above) = (pages_per_block - 1, 1.0 / b);
@@ -169,12 +171,12 @@ fn greedy_shares(pages_per_block: usize, floor: usize, tau: f64, harmonic_above:
     shares
 }
 
-/// Write amplification of taking the emptiest of `choices` random closed blocks (mean field).
+/// Returns the write amplification if the victim is the emptiest of `choices` random closed blocks (mean field).
 ///
-/// `S_i`, the share of blocks with at least `i` valid pages, follows from the top: `S_{b+1} = 0` and
-/// `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`; `X`, the valid pages of a victim, is where `sum S_i = u b`.
-/// `A = b / (b - X)`; one choice gives exactly `1 / (1 - u)`. Source: the mean field of Van Houdt 2013.
-/// Domain `u` in (0, 1), at least one page and one choice. Costs about `50 b` small root searches.
+/// `S_i` is the share of blocks with at least `i` valid pages. It follows from the top: `S_{b+1} = 0` and
+/// `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`. `X`, the valid pages of a victim, is the value with
+/// `sum S_i = u b`. `A = b / (b - X)`; one choice gives exactly `1 / (1 - u)`. Source: the mean field of Van Houdt
+/// 2013. Domain: `u` in (0, 1), at least one page and one choice. Costs about `50 b` small root searches.
 pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u32) -> f64 {
     require_utilisation(u);
     assert!(pages_per_block > 0 && choices > 0, "a block has a page, and a draw has a choice");
@@ -183,7 +185,8 @@ pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u3
     b / (b - victim_valid)
 }
 
-/// Mean valid pages of a closed block if victims hold `victim_valid`; grows with it.
+/// Returns the mean number of valid pages of a closed block at utilisation `u` if victims hold `victim_valid` valid
+/// pages. Increases with `victim_valid`.
 fn d_choices_mean_valid(victim_valid: f64, u: f64, pages_per_block: usize, choices: u32) -> f64 {
     let b = pages_per_block as f64;
     let (mut above, mut sum) = (0.0, 0.0);
@@ -195,8 +198,10 @@ fn d_choices_mean_valid(victim_valid: f64, u: f64, pages_per_block: usize, choic
     sum
 }
 
-/// The `s` in `[above, 1]` with `rate (s - above) = 1 - s^choices`. The difference of the sides is increasing and
-/// convex in `s`, so Newton from the right end never overshoots.
+/// Returns the share of blocks with at least `i` valid pages in the mean field of [`d_choices_write_amplification`],
+/// from the share `above` with at least `i + 1`: the `s` in `[above, 1]` with `rate (s - above) = 1 - s^choices`.
+/// Newton's method from the right end never overshoots, because the difference of the two sides is increasing and
+/// convex in `s`.
 fn share_at_least(above: f64, rate: f64, choices: u32) -> f64 {
     let d = f64::from(choices);
     let mut s = 1.0;
@@ -211,7 +216,7 @@ fn share_at_least(above: f64, rate: f64, choices: u32) -> f64 {
     s
 }
 
-/// Root of an increasing function in `[low, high]`, to the last bits.
+/// Returns the root of an increasing function in `[low, high]`, by 60 bisections.
 fn bisect(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
@@ -224,26 +229,28 @@ fn bisect(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Erases per host page write in a steady state: every erase makes room for `b` programs, so `A / b`.
+/// Returns the erases per host page write in a steady state, `A / b`: every erase makes room for `b` programs.
 pub fn erases_per_host_write(write_amplification: f64, pages_per_block: usize) -> f64 {
     write_amplification / pages_per_block as f64
 }
 
-/// Translation-page synchronisations per insert of a dirty entry, uniform random: `1 / (1 + C/TPT)`.
+/// Returns the translation-page writes (synchronisations) per insert of a dirty map entry, for uniform random inserts:
+/// `1 / (1 + C/TPT)`.
 ///
-/// `dirty_per_translation_page` is dirty cached entries over translation pages; a synchronisation writes back the
-/// whole batch of one translation page, `1 + C/TPT` entries on average. Source: derived for `GeckoFTL`'s lazy
-/// synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016); domain `>= 0`.
+/// `dirty_per_translation_page` (`C/TPT`) is the number of dirty cached entries divided by the number of translation
+/// pages. A synchronisation writes all dirty entries of one translation page, on average `1 + C/TPT`. Source: derived
+/// for `GeckoFTL`'s lazy synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016). Domain: `>= 0`.
 pub fn lazy_syncs_per_dirty_insert(dirty_per_translation_page: f64) -> f64 {
     assert!(dirty_per_translation_page >= 0.0, "entries per translation page cannot be negative");
     1.0 / (1.0 + dirty_per_translation_page)
 }
 
-/// Write amplification caused by lazy translation: `I (1 + 1/delta) / (1 + C/TPT)`.
+/// Returns the write amplification caused by lazy translation: `I (1 + 1/delta) / (1 + C/TPT)`.
 ///
-/// `inserts_per_host_write` is `I`, the dirty inserts per host write (1, or the write amplification of collection
-/// if migrations insert too); `write_read_cost_ratio` is `delta`, the cost of a program over that of a read: a
-/// synchronisation reads the old translation page and programs the new one.
+/// `inserts_per_host_write` is `I`, the dirty inserts per host write: 1, or the write amplification of collection if
+/// migrations insert too. `write_read_cost_ratio` is `delta`, the cost of a program divided by that of a read: a
+/// synchronisation reads the old translation page and programs the new one. `dirty_per_translation_page` is `C/TPT`,
+/// the dirty cached entries divided by the translation pages.
 pub fn lazy_translation_write_amplification(
     inserts_per_host_write: f64,
     write_read_cost_ratio: f64,
@@ -254,10 +261,11 @@ pub fn lazy_translation_write_amplification(
         * lazy_syncs_per_dirty_insert(dirty_per_translation_page)
 }
 
-/// Write amplification of page validity bits kept in flash: `1 + 1/delta + (A/b)/delta`.
+/// Returns the write amplification of a page-validity bitmap on flash: `1 + 1/delta + (A/b)/delta`.
 ///
-/// Every host write rewrites one bitmap page (a program and a read); every collection reads one more.
-/// Source: `GeckoFTL`'s baseline (SIGMOD 2016), there 1.1015 at `u = .7`, `delta = 10`, `b = 128` with the large-block `A`.
+/// Every host write rewrites one bitmap page (a program and a read), and every collection reads one more. `delta` is
+/// `write_read_cost_ratio`. Source: `GeckoFTL`'s baseline (SIGMOD 2016), there 1.1015 at `u = 0.7`, `delta = 10`,
+/// `b = 128` with the large-block `A`.
 pub fn flash_bitmap_write_amplification(
     write_read_cost_ratio: f64,
     write_amplification: f64,
@@ -270,17 +278,18 @@ pub fn flash_bitmap_write_amplification(
 /// Steady state of a store that keeps each distinct content once, from [`zipf_content`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ZipfContent {
-    /// Probability that a written content is not present among the live pages: flash writes per host write.
+    /// Probability that no live page has the content of a write, that is flash writes per host write.
     pub miss: f64,
-    /// Distinct contents over live logical pages.
+    /// Distinct contents divided by live logical pages.
     pub distinct: f64,
 }
 
-/// Contents drawn independently, content `i` of `N` with probability proportional to `i^-a`, over `M` live pages.
+/// Returns the steady state of deduplication if contents are drawn independently, content `i` of `N` with probability
+/// proportional to `i^-a`, over `M` live pages.
 ///
-/// `miss = sum p_i exp(-M p_i)`, `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`,
-/// `C = (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain `a` in `[0, 1)`, `N/M > 0`.
-/// Source: the reading of Remap-SSD's content generator (Zhou et al., FAST 2021) as independent draws.
+/// `miss = sum p_i exp(-M p_i)` and `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`,
+/// `C = (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain: `a` in `[0, 1)`, `N/M > 0`. Source:
+/// Remap-SSD's content generator (Zhou et al., FAST 2021), read as independent draws.
 pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContent {
     assert!((0.0..1.0).contains(&a), "the continuous form needs an exponent in [0, 1), not {a}");
     assert!(contents_per_page > 0.0, "there is at least one content");
@@ -291,32 +300,36 @@ pub fn zipf_content(a: f64, contents_per_page: f64) -> ZipfContent {
     ZipfContent { miss, distinct: distinct * contents_per_page }
 }
 
-/// Midpoint rule, which never asks for the end points; error far below 1e-6 for the smooth functions above.
+/// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points; the error
+/// is far below 1e-6 for the smooth functions above.
 fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
     const STEPS: u32 = 1 << 14;
     (0..STEPS).map(|i| f((f64::from(i) + 0.5) / f64::from(STEPS))).sum::<f64>() / f64::from(STEPS)
 }
 
-/// Flash programs per host write with deduplication: misses only, on a device that is emptier by the shared pages.
+/// Returns the flash programs per host write with deduplication: only misses are programmed, and the device is emptier
+/// because pages are shared.
 ///
-/// `miss / (1 - u')` where `1/(1-u')` is the large-block form at utilisation `u * distinct`.
+/// `miss / (1 - u')`, where `1/(1-u')` is the large-block form of write amplification at utilisation `u * distinct`.
 pub fn dedup_write_amplification(u: f64, content: ZipfContent) -> f64 {
     content.miss * large_block_write_amplification(u * content.distinct)
 }
 
-/// Foreground page programs per host write with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He, `EuroSys` 2012).
+/// Returns the page programs per host write, without GC, with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He,
+/// `EuroSys` 2012).
 ///
-/// `delta_share` is `Pc`, the writes stored as deltas; `pages_per_delta` is the mean ratio `Rc` if packing were
-/// perfect, or the measured pages per delta, which packing loss makes larger (0.71 for `Rc = 0.50`).
+/// `delta_share` is `Pc`, the share of writes stored as deltas. `pages_per_delta` is `r`: the mean ratio `Rc` if
+/// packing were perfect, or the measured pages per delta, which packing loss makes larger (0.71 for `Rc = 0.50`).
 pub fn delta_foreground_writes(delta_share: f64, pages_per_delta: f64) -> f64 {
     assert!((0.0..=1.0).contains(&delta_share), "a share lies in [0, 1], not {delta_share}");
     1.0 - delta_share + delta_share * pages_per_delta
 }
 
-/// Host bytes that a device takes before its mean erase count reaches the endurance ("TBW", here in bytes).
+/// Returns the host bytes that a device can take before its mean erase count reaches the endurance ("TBW", here in
+/// bytes).
 ///
-/// `endurance` is program/erase cycles per block, `blocks` all blocks that take part in wear levelling. Assumes
-/// even wear; a device with uneven wear ends earlier.
+/// `endurance` is program/erase cycles per block, and `blocks` counts all blocks that take part in wear levelling.
+/// Assumes even wear; a device with uneven wear ends earlier.
 pub fn bytes_written_until_worn(
     endurance: f64,
     blocks: u64,
@@ -327,12 +340,13 @@ pub fn bytes_written_until_worn(
     endurance * blocks as f64 / erases_per_host_write * page_bytes as f64
 }
 
-/// Years until worn at a constant rate of host bytes per day; years have [`DAYS_PER_YEAR`] days.
+/// Returns the years until a device is worn out at a constant rate of host bytes per day, in years of [`DAYS_PER_YEAR`]
+/// days.
 pub fn lifetime_years(bytes_until_worn: f64, host_bytes_per_day: f64) -> f64 {
     bytes_until_worn / host_bytes_per_day / DAYS_PER_YEAR
 }
 
-/// Drive writes per day: the share of the exported capacity that may be written each day of the warranty.
+/// Returns the drive writes per day: the share of the exported capacity that may be written each day of the warranty.
 pub fn drive_writes_per_day(bytes_until_worn: f64, exported_bytes: u64, warranty_years: f64) -> f64 {
     bytes_until_worn / exported_bytes as f64 / (warranty_years * DAYS_PER_YEAR)
 }

@@ -1,9 +1,10 @@
-//! What a drive did over time, and where on its flash: what a report draws.
+//! A timeline: what a drive did over time, and the state of its blocks, for the charts of a report.
 //!
-//! The end of a run says how much was programmed, not when, nor what the blocks looked like meanwhile. A timeline samples the
-//! counters, the latencies since the sample before, and a map of the blocks. It is recorded where `replay.timeline_cells` asks
-//! for it, and costs a scan of the block table per frame. Memory is bounded whatever the length of the run and the size of the
-//! drive: blocks share cells, and when the list of samples is full every second one is dropped.
+//! The end of a run shows how much was programmed, but not when, nor what the blocks looked like meanwhile. A timeline
+//! samples the counters, the latencies since the previous sample, and a map of the blocks. It is recorded only if
+//! `replay.timeline_cells` is set, and each map costs a scan of the block table. Memory is bounded whatever the length
+//! of the run and the size of the drive: several blocks share a cell of the map, and when the list of samples is full
+//! every second one is dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,33 +22,34 @@ use wearwell_config::TIMELINE_CELLS_MAX;
 
 use crate::record::SeriesPoint;
 
-/// Frames of the map at most.
+/// Largest number of block maps in a timeline.
 pub const MOST_FRAMES: usize = 64;
-/// Windows at most.
+/// Largest number of windows (samples of the counters) in a timeline.
 pub const MOST_WINDOWS: usize = 400;
-/// Bins of a histogram of wear at most.
+/// Largest number of bins in a histogram of wear.
 const WEAR_BINS: u32 = 40;
-/// A share of a cell's pages is a number from 0 to this.
+/// Number of steps in which a cell of the block map states shares of its pages.
 const SHARE_STEPS: u64 = 15;
-/// The code of a cell whose blocks are all retired.
+/// Code of a cell whose blocks are all retired.
 const RETIRED_CODE: u64 = 15;
-/// Two of these digits are a cell.
+/// Digits of the base64url alphabet; two of them encode a cell of the block map.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// A run or a life over time, from `replay.timeline_cells`.
+/// A run or a life over time; recorded only if `replay.timeline_cells` is set.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
-    /// Moments of the run in order, at most 400: counters so far, latencies since the moment before.
+    /// Samples of the run in order, at most 400: counters so far, and latencies since the previous sample.
     pub windows: Vec<TimelineWindow>,
-    /// Blocks of the drive.
+    /// Number of blocks of the drive.
     pub blocks: u32,
-    /// Consecutive blocks that share a cell of the map; the last cell may have fewer.
+    /// Number of consecutive blocks that share a cell of the map; the last cell may have fewer.
     pub blocks_per_cell: u32,
-    /// Maps of the blocks, at most 64: the first is the drive before the first request, the last the drive after the last one.
+    /// Maps of the blocks, at most 64. The first shows the drive before the first request, the last the drive after the
+    /// last request.
     pub frames: Vec<TimelineFrame>,
 }
 
-/// A moment of a run.
+/// A sample of the counters of a run, and the latencies since the previous sample.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineWindow {
     /// Requests so far.
@@ -58,60 +60,62 @@ pub struct TimelineWindow {
     pub host_bytes: u64,
     /// Page programs so far by cause; causes without any are absent.
     pub programs_by_cause: BTreeMap<String, u64>,
-    /// Free blocks now.
+    /// Number of free blocks at this moment.
     pub free_blocks: u32,
-    /// Device time, seconds; 0 without timing.
+    /// Device time of this moment, seconds; 0 without timing.
     pub device_s: f64,
-    /// Latencies of host reads answered since the moment before; absent if none was.
+    /// Latencies of host reads answered since the previous sample; absent if there were none.
     pub read_us: Option<WindowLatency>,
-    /// Latencies of host writes answered since the moment before; absent if none was.
+    /// Latencies of host writes answered since the previous sample; absent if there were none.
     pub write_us: Option<WindowLatency>,
 }
 
-/// Latencies of the requests answered between two moments, microseconds. Where two windows were joined to save memory, each
-/// percentile is the larger of both.
+/// Latencies of the requests answered between two samples, microseconds. If two windows were joined to save memory,
+/// each percentile is the larger of the two.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowLatency {
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
-    /// Median.
+    /// Median latency.
     pub p50: f64,
-    /// 99th percentile.
+    /// 99th percentile of the latency.
     pub p99: f64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency.
     pub p999: f64,
-    /// Largest, within 0.1 %.
+    /// Largest latency, within 0.1 %.
     pub max: f64,
 }
 
-/// The blocks at one moment.
+/// A map of the blocks at one moment, and their wear.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineFrame {
     /// Requests so far.
     pub requests: u64,
     /// Bytes of the host's write requests so far.
     pub host_bytes: u64,
-    /// Two base64url digits per cell: a number of 12 bits. The high four are the valid pages, the middle four the invalid pages,
-    /// both in fifteenths of the cell's pages. The low four say what most blocks in use hold: 0 nothing (all are free), 1 data,
-    /// 2 translation pages, 3 deltas, 4 chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired.
+    /// The cells of the map, two base64url digits each, that is a number of 12 bits. The high four bits are the valid
+    /// pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low four state what
+    /// most blocks in use hold: 0 nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4 chunks, 5 the remap
+    /// log, 6 page validity; 15 if all blocks are retired.
     pub cells: String,
-    /// How often blocks were erased.
+    /// Histogram of the erase counts of the blocks.
     pub wear: WearHistogram,
 }
 
-/// How many blocks were erased how often since the drive was new; retired blocks are left out.
+/// Histogram of the erase counts of the blocks since the drive was new; retired blocks are left out.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WearHistogram {
-    /// Erases of the least worn block, where the first bin begins.
+    /// Erases of the least worn block, at which the first bin begins.
     pub first_erases: u32,
-    /// Width of a bin.
+    /// Width of a bin, erases.
     pub erases_per_bin: u32,
-    /// Blocks in each bin, at most 40 bins.
+    /// Number of blocks in each bin; at most 40 bins.
     pub blocks: Vec<u32>,
 }
 
 impl WearHistogram {
-    /// Of the erases of blocks, which are read three times: nothing of the size of a drive is kept.
+    /// Computes the histogram of erase counts. Iterates over the counts three times, so that it stores nothing of the
+    /// size of the drive.
     pub fn of(erases: impl Iterator<Item = u32> + Clone) -> Self {
         let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
             return Self::default();
@@ -151,23 +155,23 @@ impl WindowLatency {
 }
 
 impl TimelineWindow {
-    /// Takes over the latencies of the window before, which is dropped.
+    /// Merges the latencies of the previous window, which is dropped, into this window.
     fn join(&mut self, earlier: &Self) {
         self.read_us = WindowLatency::joined(earlier.read_us, self.read_us);
         self.write_us = WindowLatency::joined(earlier.write_us, self.write_us);
     }
 }
 
-/// Samples of a run whose length nobody knows. When `most` are kept, every second one is dropped, and from then on every second
-/// one of those that would have been kept is.
+/// Evenly spaced samples of a run whose length is unknown in advance. When `most` samples are stored, every second one
+/// is dropped, and from then on half as many samples are stored.
 #[derive(Debug)]
 struct Thinned<T> {
     kept: Vec<T>,
     most: usize,
-    /// One of so many samples is kept.
+    /// One of this many offered samples is stored.
     every: u64,
     offered: u64,
-    /// Gives a sample what was in the dropped one before it.
+    /// Merges the contents of the dropped sample before it into a stored sample.
     join: fn(&mut T, &T),
 }
 
@@ -176,7 +180,7 @@ impl<T> Thinned<T> {
         Self { kept: Vec::new(), most, every: 1, offered: 0, join }
     }
 
-    /// Offers a sample, which is made only if it is kept.
+    /// Counts a sample, and calls `sample` to make it only if it is to be stored.
     fn offer(&mut self, sample: impl FnOnce() -> T) {
         let number = self.offered;
         self.offered += 1;
@@ -188,7 +192,7 @@ impl<T> Thinned<T> {
         }
     }
 
-    /// Drops samples 1, 3, 5 and so on.
+    /// Drops samples 1, 3, 5 and so on, and merges each into the sample after it.
     fn thin(&mut self) {
         self.every *= 2;
         let mut dropped: Option<T> = None;
@@ -207,7 +211,8 @@ impl<T> Thinned<T> {
         }
     }
 
-    /// All samples with the last moment of the run among them; `is_same` tells whether the last one kept is of that moment.
+    /// Returns all samples, the last moment of the run included. `is_same` returns whether the last stored sample is of
+    /// that moment, and is therefore replaced.
     fn ended_by(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
         let is_replaced = self.kept.last().is_some_and(|kept| is_same(kept, &last));
@@ -221,18 +226,18 @@ impl<T> Thinned<T> {
     }
 }
 
-/// Records a [`Timeline`].
+/// Records a [`Timeline`] during a run.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     blocks_per_cell: u32,
     windows: Thinned<TimelineWindow>,
     frames: Thinned<TimelineFrame>,
-    /// Latencies of reads and of writes up to the window before.
+    /// Latencies of reads and of writes up to the previous window.
     before: [Option<Histogram<u64>>; 2],
 }
 
 impl Recorder {
-    /// Of a drive of so many blocks, with at most so many cells.
+    /// Creates a recorder for a drive of `blocks` blocks, whose maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
             blocks_per_cell: blocks.div_ceil(cells.clamp(1, TIMELINE_CELLS_MAX)).max(1),
@@ -242,14 +247,14 @@ impl Recorder {
         }
     }
 
-    /// Samples the drive after the requests that `counters` says.
+    /// Samples the drive after the requests that `counters` counts.
     pub(crate) fn sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
         let before = &mut self.before;
         self.windows.offer(|| window(counters, ftl, timing, before));
         self.frames.offer(|| frame(counters, ftl.store(), self.blocks_per_cell));
     }
 
-    /// The timeline, ended by the drive as it is now.
+    /// Returns the timeline, with the present state of the drive as its last sample.
     pub(crate) fn finish(
         mut self,
         counters: &SeriesPoint,
@@ -286,7 +291,7 @@ fn window(
     }
 }
 
-/// The latencies that `now` has and `before` has not; `before` becomes `now`.
+/// Returns the latencies that are in `now` but not in `before`, and sets `before` to `now`.
 fn since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
     let mut window = now.clone();
     if let Some(before) = before {
@@ -314,7 +319,7 @@ fn digits_of(cell: u64) -> [u8; 2] {
     [DIGITS[(cell >> 6) as usize], DIGITS[(cell & 63) as usize]]
 }
 
-/// The number of a cell, as [`TimelineFrame::cells`] describes it.
+/// Returns the number that describes one cell of the block map, as [`TimelineFrame::cells`] defines it.
 fn cell(store: &Store<SimNand>, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
@@ -342,7 +347,7 @@ fn cell(store: &Store<SimNand>, blocks: Range<u32>) -> u64 {
     valid << 8 | (programmed - valid) << 4 | kind
 }
 
-/// What a block holds, as a number of the map.
+/// Returns the code of the block map for what a block holds.
 fn code(kind: PageKind) -> usize {
     match kind {
         PageKind::Data | PageKind::Head | PageKind::Tail => 1,
@@ -377,7 +382,7 @@ mod tests {
         assert!(thinned(64, 1000).len() > 30);
     }
 
-    /// A join that lost a sample would lose its requests.
+    /// Dropping a sample without merging it would lose its requests.
     #[test]
     fn what_is_dropped_is_joined_to_what_follows() {
         for offered in [1, 7, 8, 9, 100, 1000] {

@@ -1,4 +1,4 @@
-//! A database that is open in this process: its files and its locks, shared by all its connections.
+//! Databases that are open in this process: files and locks of each, shared by all connections to it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -10,29 +10,30 @@ use crate::options::Options;
 use crate::shm::Region;
 use crate::volume::Volume;
 
-/// What the connections share.
+/// Mutable state of an open database that its connections share.
 pub(crate) struct State {
     pub(crate) volume: Volume,
     pub(crate) locks: Locks,
     pub(crate) shm_locks: ShmLocks,
     pub(crate) regions: Vec<Region>,
-    /// Connections that have mapped the wal-index.
+    /// Number of connections that have mapped the wal-index (shared memory of the write-ahead log).
     pub(crate) shm_users: u32,
 }
 
-/// An open database.
+/// A database that is open in this process, shared by all connections to it.
 pub(crate) struct Database {
     name: String,
-    /// [`Options::identity`].
+    /// [`Options::identity`]: equal for connections that name the same device.
     identity: String,
     state: Mutex<State>,
 }
 
-/// All that are open. Locked while one is opened or closed, so that a device is never opened while it is being closed.
+/// All databases that are open in this process. Locked while one is opened or closed, so that a device is never opened
+/// while it is being closed.
 static OPEN: Mutex<Vec<Weak<Database>>> = Mutex::new(Vec::new());
 
 fn open_ones() -> MutexGuard<'static, Vec<Weak<Database>>> {
-    // The list is whole at every point at which an opening may panic.
+    // A panic during an open leaves the list intact, so a poisoned lock can still be used.
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -41,19 +42,19 @@ fn find_in(open: &[Weak<Database>], name: &str) -> Option<Arc<Database>> {
 }
 
 impl Database {
-    /// The open database of a name.
+    /// Returns the open database with this name, if there is one.
     pub(crate) fn find(name: &str) -> Option<Arc<Self>> {
         find_in(&open_ones(), name)
     }
 
-    /// The open database that a file belongs to, and which of its files that is.
+    /// Returns the open database to which the file `name` belongs, and the kind of the file.
     pub(crate) fn find_file(name: &str) -> Option<(Arc<Self>, FileKind)> {
         let open = open_ones();
         let mut kinds = FileKind::ALL.into_iter();
         kinds.find_map(|kind| Some((find_in(&open, name.strip_suffix(kind.suffix())?)?, kind)))
     }
 
-    /// Opens a database, or joins the connections that have it open.
+    /// Opens a database, or returns it if it is already open in this process on the same device.
     pub(crate) fn open(name: &str, options: &Options) -> Result<Arc<Self>, Error> {
         let mut open = open_ones();
         if let Some(database) = find_in(&open, name) {
@@ -73,7 +74,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Lets go of a database; with the last file the device is closed.
+    /// Drops one reference to a database. When the last open file drops its reference, the device is closed.
     pub(crate) fn release(self: Arc<Self>) -> Result<(), Error> {
         let mut open = open_ones();
         let closed = match Arc::into_inner(self) {
@@ -87,6 +88,8 @@ impl Database {
         closed
     }
 
+    /// Locks the state of the database and returns it.
+    ///
     /// # Errors
     /// [`Error::Broken`] after a panic of the engine.
     pub(crate) fn state(&self) -> Result<MutexGuard<'_, State>, Error> {

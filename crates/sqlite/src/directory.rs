@@ -1,28 +1,33 @@
-//! The first page of the device: which files there are, how long they are, and where they lie.
+//! Directory of the database files on a device: which files exist, their lengths, and where on the device they are
+//! stored.
 //!
-//! A device holds the files of one database: the database, its rollback journal, its write-ahead log. Everything behind the
-//! directory page is cut into at most [`CHUNKS_MAX`] *chunks*; a file is a list of chunks. The directory is one page, which the device
-//! writes entirely or not at all, so it is always whole; a checksum proves it.
+//! A device holds the files of one database: the database itself, its rollback journal and its write-ahead log. The
+//! directory is the first page of the device. The rest is divided into at most [`CHUNKS_MAX`] *chunks* (runs of pages
+//! of one size), and a file is a list of chunks. The device writes a page entirely or not at all, so the directory is
+//! never torn; a checksum verifies it.
 //!
-//! Layout, little-endian: `WWSQLITE`, version, bytes of a device page, pages of a chunk, number of chunks, page size of the
-//! log (4 bytes each); per file a flag, the number of its chunks (4 bytes each) and its length (8 bytes); the chunks of all files
-//! (2 bytes each); CRC-32C of all before, in the last 4 bytes of the page.
+//! Layout of the directory page, little-endian: `WWSQLITE`, version, bytes of a device page, pages of a chunk, number
+//! of chunks, page size of the log (4 bytes each); per file a flag, the number of its chunks (4 bytes each) and its
+//! length (8 bytes); the chunk numbers of all files (2 bytes each); CRC-32C of everything before it, in the last 4
+//! bytes of the page.
 //!
-//! Invariant: a chunk has at most one file. A chunk is given up in one sync and can be taken again after it
-//! ([`crate::volume`]): no durable directory names a chunk that another file has written to.
+//! Invariant: a chunk belongs to at most one file. A chunk that a file gives up can be assigned again only after a
+//! directory without it is durable ([`crate::volume`]). So no durable directory lists a chunk that another file has
+//! written to.
 
 use crate::error::Error;
 
-/// Most chunks of a device; their numbers fit the directory page.
+/// Most chunks (runs of pages assigned to one file) of a device, so that all chunk numbers fit into the directory page.
 pub(crate) const CHUNKS_MAX: u64 = 1024;
-/// Fewest pages of a chunk: a slot of the log, the largest database page over the smallest device page, lies in one.
+/// Fewest pages of a chunk, so that a slot of the write-ahead log fits into one: the largest database page divided by
+/// the smallest device page.
 const CHUNK_PAGES_MIN: u64 = 16;
 const BLOCK_BYTES_MIN: u32 = 4096;
 const MAGIC: [u8; 8] = *b"WWSQLITE";
 const VERSION: u32 = 1;
 const CRC_BYTES: usize = 4;
 
-/// A file of a database.
+/// The files of an `SQLite` database that are stored on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileKind {
     Database,
@@ -33,7 +38,7 @@ pub(crate) enum FileKind {
 impl FileKind {
     pub(crate) const ALL: [Self; 3] = [Self::Database, Self::Journal, Self::Wal];
 
-    /// What `SQLite` appends to the name of the database.
+    /// Returns the suffix that `SQLite` appends to the database's name for this file.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Database => "",
@@ -43,28 +48,28 @@ impl FileKind {
     }
 }
 
-/// What the directory says about a file.
+/// Directory entry of one file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) exists: bool,
-    /// Bytes; of a log, those of the groups it has touched.
+    /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames.
     pub(crate) len: u64,
     chunks: Vec<u16>,
 }
 
-/// Which files there are, and where they lie.
+/// The decoded directory page of a device: its geometry, its files and the chunks assigned to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Directory {
     block_bytes: u32,
     chunk_pages: u32,
     entries: [Entry; FileKind::ALL.len()],
     is_taken: Vec<bool>,
-    /// Page size of the database whose log is stored, 0 before there was one.
+    /// Page size of the database whose write-ahead log is stored, bytes; 0 if there has been no log.
     pub(crate) wal_page_bytes: u32,
 }
 
 impl Directory {
-    /// The directory of an empty device.
+    /// Creates the directory of an empty device.
     pub(crate) fn new(capacity_bytes: u64, block_bytes: u32) -> Result<Self, Error> {
         let pages = capacity_bytes / u64::from(block_bytes);
         if block_bytes < BLOCK_BYTES_MIN || pages < 4 * CHUNK_PAGES_MIN {
@@ -93,7 +98,7 @@ impl Directory {
         u64::from(self.chunk_pages) * u64::from(self.block_bytes)
     }
 
-    /// Where a byte of a file's pages lies on the device, if it has been given room.
+    /// Returns the device address of byte `at` of a file's stored pages; `None` if no chunk has been assigned there.
     pub(crate) fn place(&self, kind: FileKind, at: u64) -> Option<u64> {
         let chunk = *self.entry(kind).chunks.get((at / self.chunk_bytes()) as usize)?;
         Some(self.start(chunk) + at % self.chunk_bytes())
@@ -103,18 +108,19 @@ impl Directory {
         u64::from(self.block_bytes) + u64::from(chunk) * self.chunk_bytes()
     }
 
-    /// Chunks that a file lacks for its first `bytes`.
+    /// Returns how many more chunks a file needs to store its first `bytes` bytes.
     pub(crate) fn lacking(&self, kind: FileKind, bytes: u64) -> usize {
         (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
     }
 
-    /// Says that the device is full unless so many chunks are free.
+    /// Returns [`Error::Full`] unless at least `chunks` chunks are free.
     pub(crate) fn require_free(&self, chunks: usize) -> Result<(), Error> {
         let free = self.is_taken.iter().filter(|&&is_taken| !is_taken).count();
         if chunks > free { Err(Error::Full { chunks: self.is_taken.len() }) } else { Ok(()) }
     }
 
-    /// Gives a file room for its first `bytes`, if `kept` free chunks remain. True if the directory changed.
+    /// Assigns free chunks to a file until it can store its first `bytes` bytes. An error unless `kept` chunks would
+    /// remain free. Returns whether the directory changed.
     pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
         let lacking = self.lacking(kind, bytes);
@@ -131,20 +137,21 @@ impl Directory {
         Ok(has_changed)
     }
 
-    /// Takes from a file what lies behind its first `bytes`. The chunks stay out of use until [`Directory::release`].
+    /// Removes the chunks after a file's first `bytes` bytes from the file and returns them. They cannot be assigned
+    /// again before [`Directory::release`].
     pub(crate) fn give_up(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
         let chunks = &mut self.entry_mut(kind).chunks;
         chunks.split_off(kept.min(chunks.len()))
     }
 
-    /// Makes a chunk free that was given up, and says where it lies.
+    /// Marks a chunk that was given up as free and returns its device address.
     pub(crate) fn release(&mut self, chunk: u16) -> u64 {
         self.is_taken[usize::from(chunk)] = false;
         self.start(chunk)
     }
 
-    /// The directory page.
+    /// Encodes the directory as a page of the device.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         let head =
@@ -162,7 +169,7 @@ impl Directory {
         bytes
     }
 
-    /// Reads a directory page of a device. `None`: the device is empty.
+    /// Decodes the directory page of a device; `None` if the page is all zeroes, that is, the device is empty.
     pub(crate) fn decode(page: &[u8], capacity_bytes: u64) -> Result<Option<Self>, Error> {
         if page.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -213,7 +220,7 @@ impl Directory {
     }
 }
 
-/// Little-endian numbers in a row; zeros behind the end.
+/// Reads little-endian integers one after the other; after the end of the bytes they are zero.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {

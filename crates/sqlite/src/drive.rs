@@ -1,4 +1,4 @@
-//! The device below a database: in this process, or that of a running server.
+//! The block device on which a database is stored: in this process, or that of a running server.
 
 use serde_json::Value;
 use wearwell::Device;
@@ -12,64 +12,64 @@ use crate::error::Error;
 use crate::options::{Backend, Options};
 use crate::remote::Remote;
 
-/// A block device with remap. Addresses are bytes; a remap is of whole pages.
+/// A block device with a remap command. Addresses are in bytes; a remap needs whole pages.
 ///
-/// Durability is that of [`BlockDevice`]: what returned before a flush is durable after it, and a page is never a mix of two
-/// writes.
+/// Durability is that of [`BlockDevice`]: a write that returned before a flush is durable after the flush, and a page
+/// is never a mix of two writes.
 pub trait Drive: Send {
-    /// Bytes.
+    /// Returns the capacity, bytes.
     fn capacity_bytes(&self) -> u64;
 
-    /// Bytes of a page.
+    /// Returns the size of a device page, bytes.
     fn block_bytes(&self) -> u32;
 
-    /// Reads; what was never written reads as zeros.
+    /// Reads bytes; those that were never written are zero.
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error>;
 
-    /// Writes.
+    /// Writes bytes at address `offset`.
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Error>;
 
-    /// Deallocates.
+    /// Deallocates `len` bytes (TRIM).
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error>;
 
-    /// Makes everything before durable.
+    /// Makes all earlier writes, trims and remaps durable.
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
     fn flush(&mut self) -> Result<(), Error>;
 
-    /// Gives whole pages at `target` the contents of those at `source`.
+    /// Remaps whole pages: those at `target` get the contents of those at `source`, without data transfer.
     ///
     /// # Errors
     /// Those of [`FlashDevice::remap`].
     fn remap(&mut self, target: u64, source: u64, len: u64) -> Result<(), Error>;
 
-    /// The device's counters, as the control socket tells them.
+    /// Returns the device's counters as JSON, as the server's control socket reports them.
     ///
     /// # Errors
     /// [`Error::Server`], [`Error::Answer`].
     fn stats(&mut self) -> Result<Value, Error>;
 
-    /// Ends its use in good order.
+    /// Flushes and closes the device.
     ///
     /// # Errors
-    /// What the last flush says.
+    /// Those of the last flush.
     fn close(self: Box<Self>) -> Result<(), Error>;
 }
 
-/// Opens the device that the parameters of a URI name.
+/// Opens the device that the parameters of a database's URI name.
 ///
 /// # Errors
-/// [`Error`] with what stands against it.
+/// An [`Error`] that describes why the device cannot be opened.
 pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
         Backend::Memory(specification) => {
@@ -90,13 +90,13 @@ pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
     })
 }
 
-/// The engine in this process.
+/// A device that runs in this process, and the function that closes it.
 struct Local<N> {
     device: FlashDevice<N>,
     close: fn(Device<N>) -> Result<(), Error>,
 }
 
-/// A device in memory is one as well, for tests and measurements that look into it.
+/// Makes a drive of a device with simulated flash, for tests and measurements that construct the device themselves.
 impl From<FlashDevice<SimNand>> for Box<dyn Drive> {
     fn from(device: FlashDevice<SimNand>) -> Self {
         Box::new(Local { device, close: |_| Ok(()) })

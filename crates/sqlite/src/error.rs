@@ -1,4 +1,4 @@
-//! What can go wrong with a database on a device, each with a sentence.
+//! Errors of a database on a device, each with a message for the user.
 
 use std::io;
 
@@ -6,83 +6,83 @@ use wearwell_config::ConfigError;
 use wearwell_serve::DeviceError;
 use wearwell_serve::image::ImageError;
 
-/// Why a database cannot be opened or used.
+/// Reason why a database cannot be opened or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// URI parameters that cannot be followed.
+    /// The URI has wrong or contradictory parameters.
     #[error("{0}")]
     Parameter(String),
-    /// The configuration is impossible.
+    /// The configuration of the device is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The image cannot be used.
+    /// The image of the device cannot be created, opened or closed.
     #[error(transparent)]
     Image(#[from] ImageError),
-    /// The device refuses or fails a request.
+    /// The device refused or failed a request.
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// A running server cannot be talked to.
+    /// The connection to a running server failed.
     #[error("{place}: {source}; is `wearwell serve` running there?")]
     Server {
         /// Path of the socket.
         place: String,
-        /// What the host says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// What a running server answers is not what its protocol says.
+    /// A running server sent an answer that violates its protocol.
     #[error("{place} answers {answer}, which is no answer of `wearwell serve`")]
     Answer {
         /// Path of the socket.
         place: String,
-        /// What came.
+        /// Description of the answer.
         answer: String,
     },
-    /// Another process uses the server's device as a database.
+    /// Another process has opened the server's device as a database.
     #[error("{place} is locked: another process has its database open; a device has one process at a time")]
     Locked {
         /// Path of the lock file.
         place: String,
     },
-    /// The device holds something else.
+    /// The device holds data that this VFS did not write.
     #[error("the device holds data that is no SQLite database of this VFS; give it an empty one")]
     Foreign,
-    /// The directory page is damaged.
+    /// The directory page of the device is damaged.
     #[error("the directory of the device is damaged: {0}; restore the image from a copy")]
     Damaged(&'static str),
-    /// All of the device is in use.
+    /// All chunks of the device are in use by the database, its journal and its log.
     #[error("the database, its journal and its write-ahead log fill all {chunks} chunks of the device")]
     Full {
-        /// Chunks that files can have.
+        /// Number of chunks that the device has for files.
         chunks: usize,
     },
-    /// The device is too small, or its pages are.
+    /// The device or its pages are too small for a database.
     #[error(
         "a device of {capacity_bytes} bytes in pages of {block_bytes} cannot hold a database: pages of 4096 bytes at least, and 64 of them"
     )]
     Unsuitable {
-        /// Bytes of the device.
+        /// Capacity of the device, bytes.
         capacity_bytes: u64,
-        /// Bytes of its pages.
+        /// Size of the device's pages, bytes.
         block_bytes: u32,
     },
-    /// A database of this name is open on another device.
+    /// A database of this name is already open on another device.
     #[error(
         "a database called {name} is already open on another device; databases of a process need different names"
     )]
     Name {
-        /// The name.
+        /// Name of the database.
         name: String,
     },
-    /// A file of a kind that is not kept on the device.
+    /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.
     #[error(
         "transactions over several databases need a super-journal, which is not kept on a device: use journal_mode=WAL"
     )]
     SuperJournal,
-    /// Part of a log whose first write was not its header.
+    /// A write-ahead log was written before its header.
     #[error("a write-ahead log begins with its header")]
     HeaderlessWal,
-    /// The engine panicked before.
+    /// The engine panicked earlier, so the device refuses all requests.
     #[error(
         "the device has stopped because an invariant of the engine is broken; the message above says which"
     )]

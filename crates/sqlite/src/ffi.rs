@@ -1,21 +1,21 @@
-//! The part of `SQLite`'s C interface that a loadable VFS needs: structures and numbers, as `sqlite3.h` and `sqlite3ext.h`
-//! declare them.
+//! Declares the part of `SQLite`'s C interface that a loadable VFS needs, as `sqlite3.h` and `sqlite3ext.h` define it.
 //!
-//! Written out rather than taken from a binding crate: bindings for extensions ask for the newest `SQLite` they know, while a
-//! VFS needs nothing that is not in every version since 3.8. The table of routines only ever grows at its end, so an
-//! entry is found by its index. `tests/layout.rs` holds all of it against the bundled `SQLite`'s own header.
+//! The declarations are written out instead of taken from a binding crate: bindings for extensions require the newest
+//! `SQLite` they know, while a VFS needs only what every version since 3.8 has. `SQLite` extends its table of routines
+//! only at the end, so a routine has the same index in every version. `tests/layout.rs` compares all declarations with
+//! the header of the bundled `SQLite`.
 
 use std::ffi::{c_char, c_int, c_void};
 
-/// `sqlite3_file`: a VFS's file begins with it.
+/// `sqlite3_file`, the first member of every open file of a VFS.
 #[repr(C)]
 #[derive(Debug)]
 pub struct File {
-    /// Null until the file is open.
+    /// Functions of the open file; null until the file is open.
     pub methods: *const IoMethods,
 }
 
-/// `sqlite3_io_methods`, version 2: with shared memory, without memory mapping.
+/// `sqlite3_io_methods`, version 2: the functions of an open file, with shared memory but without memory mapping.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "names of sqlite3.h")]
@@ -39,7 +39,7 @@ pub struct IoMethods {
     pub shm_unmap: unsafe extern "C" fn(*mut File, c_int) -> c_int,
 }
 
-/// `sqlite3_vfs`, version 2.
+/// `sqlite3_vfs`, version 2: the functions of a VFS.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(missing_docs, reason = "names of sqlite3.h")]
@@ -65,7 +65,7 @@ pub struct Vfs {
     pub current_time_i64: Option<unsafe extern "C" fn(*mut Vfs, *mut i64) -> c_int>,
 }
 
-/// Places of routines in `sqlite3_api_routines`, counted in pointers.
+/// Indices of routines in `sqlite3_api_routines`, the table of pointers that `SQLite` passes to an extension.
 #[allow(missing_docs, reason = "names of sqlite3ext.h")]
 pub mod routine {
     pub const MPRINTF: usize = 69;
@@ -75,7 +75,7 @@ pub mod routine {
     pub const URI_PARAMETER: usize = 189;
 }
 
-/// Result codes.
+/// Result codes of `SQLite`.
 #[allow(missing_docs, reason = "names of sqlite3.h")]
 pub mod code {
     use super::c_int;
@@ -99,7 +99,7 @@ pub mod code {
     pub const IOERR_DELETE_NOENT: c_int = IOERR | 23 << 8;
 }
 
-/// Flags of `xOpen`.
+/// Flags of `xOpen`, the function that opens a file.
 #[allow(missing_docs, reason = "names of sqlite3.h")]
 pub mod open {
     use super::c_int;
@@ -111,23 +111,23 @@ pub mod open {
     pub const WAL: c_int = 0x8_0000;
 }
 
-/// Flags of `xShmLock`.
+/// Flags of `xShmLock`, the function that locks parts of the wal-index.
 #[allow(missing_docs, reason = "names of sqlite3.h")]
 pub mod shm {
     use super::c_int;
 
     pub const UNLOCK: c_int = 1;
     pub const SHARED: c_int = 4;
-    /// Locks of a wal-index.
+    /// Number of locks of a wal-index.
     pub const LOCKS: usize = 8;
 }
 
-/// `SQLITE_FCNTL_PRAGMA`.
+/// `SQLITE_FCNTL_PRAGMA`: `SQLite` offers a pragma to the VFS.
 pub const FCNTL_PRAGMA: c_int = 14;
-/// `SQLITE_IOCAP_POWERSAFE_OVERWRITE`: a write never harms bytes outside its range.
+/// `SQLITE_IOCAP_POWERSAFE_OVERWRITE`: a write that power loss interrupts changes no byte outside its range.
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
 
-/// `SQLite`'s routines, as it hands them to an extension.
+/// The table of `SQLite`'s routines that is passed to an extension.
 #[derive(Clone, Copy, Debug)]
 pub struct Routines(*const *const c_void);
 
@@ -137,7 +137,7 @@ unsafe impl Send for Routines {}
 unsafe impl Sync for Routines {}
 
 impl Routines {
-    /// The routines behind the third argument of an extension's entry point.
+    /// Wraps the table of routines, which is the third argument of an extension's entry point.
     ///
     /// # Safety
     /// `table` points to an `sqlite3_api_routines` that lives as long as the process.
@@ -145,27 +145,27 @@ impl Routines {
         Self(table.cast())
     }
 
-    /// The routine at an index, as the function that it is.
+    /// Returns the routine at an index as a function of type `F`.
     ///
     /// # Safety
     /// `F` is the type of pointers to the function at that index.
     unsafe fn at<F: Copy>(self, index: usize) -> F {
         const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
-        // SAFETY: the table has the index, since it is in every version that has URI parameters; the caller knows the type.
+        // SAFETY: the table has this index in every version that has URI parameters; the caller guarantees the type.
         unsafe { std::mem::transmute_copy(&*self.0.add(index)) }
     }
 
-    /// `sqlite3_vfs_find`.
+    /// Calls `sqlite3_vfs_find`: returns the VFS of this name (null: the default VFS), or null if there is none.
     ///
     /// # Safety
     /// `name` is null or ends with a zero.
     pub unsafe fn vfs_find(self, name: *const c_char) -> *mut Vfs {
         type Find = unsafe extern "C" fn(*const c_char) -> *mut Vfs;
-        // SAFETY: this is the type of the routine; the caller promises what it asks for.
+        // SAFETY: this is the type of the routine; the caller fulfils the conditions of this function.
         unsafe { self.at::<Find>(routine::VFS_FIND)(name) }
     }
 
-    /// `sqlite3_vfs_register`.
+    /// Calls `sqlite3_vfs_register`: registers a VFS.
     ///
     /// # Safety
     /// `vfs` lives as long as the process, and nobody else changes it.
@@ -175,7 +175,7 @@ impl Routines {
         unsafe { self.at::<Register>(routine::VFS_REGISTER)(vfs, c_int::from(is_default)) }
     }
 
-    /// `sqlite3_uri_parameter`: null if the name has no such parameter.
+    /// Calls `sqlite3_uri_parameter`: returns a parameter of the database's URI, or null if it has no such parameter.
     ///
     /// # Safety
     /// `file` is the name of a database as `xOpen` got it; `parameter` ends with a zero.
@@ -185,7 +185,7 @@ impl Routines {
         unsafe { self.at::<Parameter>(routine::URI_PARAMETER)(file, parameter) }
     }
 
-    /// `sqlite3_log` of a text.
+    /// Calls `sqlite3_log`: writes a text to `SQLite`'s error log.
     ///
     /// # Safety
     /// `text` ends with a zero.
@@ -195,7 +195,7 @@ impl Routines {
         unsafe { self.at::<Log>(routine::LOG)(code, c"%s".as_ptr(), text) }
     }
 
-    /// A copy of a text that `SQLite` can free; null without memory.
+    /// Returns a copy of a text in memory that `SQLite` can free; null if there is no memory.
     ///
     /// # Safety
     /// `text` ends with a zero.

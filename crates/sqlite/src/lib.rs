@@ -1,18 +1,21 @@
-//! An `SQLite` database on a Wearwell device, through a VFS that an unmodified `SQLite` loads.
+//! Stores an `SQLite` database on a Wearwell device, by a VFS (file-system layer) that an unmodified `SQLite` can load.
 //!
 //! ```text
 //! sqlite> .load libwearwell_sqlite
 //! sqlite> .open 'file:demo.db?vfs=wearwell&image=/tmp/ww.image&size=256MiB&design=remap'
 //! ```
 //!
-//! A commit in WAL mode writes every page twice: to the log, and at a checkpoint to the database. The VFS stores log payloads
-//! in whole pages ([`volume`], `wal`), recognises the second write and gives the device a `remap` instead. From `SQLite`'s calls
-//! to the flash: `vfs` turns C calls into calls of `database`, which holds locks and the [`volume`]; that keeps the files of one
-//! database in chunks of a device (`directory`); the device ([`drive`]) is an image or memory in this process, or a running
-//! server (`remote`). [`options`] reads the parameters of the URI.
+//! In WAL mode every page is written twice: to the log at a commit, and to the database at a checkpoint. The VFS stores
+//! the pages in the log aligned to device pages ([`volume`], `wal`), recognises the second write, and sends a remap to
+//! the device instead.
 //!
-//! `unsafe` is in `ffi` (the C declarations), `vfs` (the functions `SQLite` calls) and `shm` (memory that `SQLite`
-//! shares between threads), and nowhere else.
+//! The layers from `SQLite`'s calls to the flash: `vfs` converts C calls into calls of `database`. `database` holds the
+//! locks and the [`volume`]. The volume stores the files of one database in chunks of a device (`directory`). The
+//! device ([`drive`]) is an image or memory in this process, or belongs to a running server (`remote`). [`options`]
+//! parses the parameters of the URI.
+//!
+//! `unsafe` is only in `ffi` (the C declarations), `vfs` (the functions that `SQLite` calls) and `shm` (memory that
+//! `SQLite` shares between threads).
 
 #![deny(unsafe_code)]
 

@@ -1,13 +1,15 @@
-//! Who may read and write: `SQLite`'s two kinds of locks, among the connections of one process.
+//! `SQLite`'s two kinds of locks, among the connections of one process: locks of the database file and of the
+//! wal-index.
 //!
-//! A device has one process, so locks are counters. [`Locks`] are those of a database file (shared, reserved, pending,
-//! exclusive), [`ShmLocks`] the eight of a wal-index.
+//! Only one process uses a device, so locks are counters in memory. [`Locks`] are those of a database file (shared,
+//! reserved, pending, exclusive). [`ShmLocks`] are the eight locks of a wal-index (shared memory of the write-ahead
+//! log).
 
 use std::ffi::c_int;
 
 use crate::ffi::shm;
 
-/// Levels of a database lock, with `SQLite`'s numbers.
+/// Levels of a lock on the database file, with `SQLite`'s numbers.
 pub(crate) mod level {
     use super::c_int;
 
@@ -18,21 +20,22 @@ pub(crate) mod level {
     pub(crate) const EXCLUSIVE: c_int = 4;
 }
 
-/// Somebody else holds a lock that stands against the wanted one.
+/// Another connection holds a lock that excludes the requested one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Busy;
 
-/// Locks of a database file, over all connections.
+/// Lock on a database file: how many connections read, and the level of the one that writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Locks {
-    /// Connections at [`level::SHARED`] or above.
+    /// Number of connections whose level is [`level::SHARED`] or higher.
     readers: u32,
-    /// Level of the one connection above [`level::SHARED`], if there is one.
+    /// Level of the one connection whose level is higher than [`level::SHARED`]; [`level::NONE`] if there is none.
     writer: c_int,
 }
 
 impl Locks {
-    /// Raises a connection's level. It may stop at [`level::PENDING`], which keeps new readers out.
+    /// Raises a connection's lock level from `held` to `wanted`. While other connections read, an exclusive lock is
+    /// refused and the level becomes [`level::PENDING`], which excludes new readers.
     pub(crate) fn raise(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), Busy> {
         if *held >= wanted {
             return Ok(());
@@ -54,7 +57,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Lowers a connection's level to shared or none.
+    /// Lowers a connection's lock level to shared or none.
     pub(crate) fn lower(&mut self, held: &mut c_int, wanted: c_int) {
         if *held <= wanted {
             return;
@@ -68,20 +71,20 @@ impl Locks {
         *held = wanted;
     }
 
-    /// Whether some connection is about to write.
+    /// Returns whether some connection holds a reserved or higher lock, that is, intends to write.
     pub(crate) fn is_reserved(self) -> bool {
         self.writer >= level::RESERVED
     }
 }
 
-/// What one connection holds of a wal-index: a bit per lock.
+/// Wal-index locks that one connection holds, as bit masks with a bit per lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmHeld {
     shared: u8,
     exclusive: u8,
 }
 
-/// Locks of a wal-index, over all connections.
+/// State of the wal-index locks over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmLocks {
     readers: [u32; shm::LOCKS],
@@ -89,7 +92,8 @@ pub(crate) struct ShmLocks {
 }
 
 impl ShmLocks {
-    /// Takes or gives back `count` locks from `first`, as `xShmLock` says.
+    /// Acquires or releases the `count` locks from `first` on, as specified for `xShmLock`: all of them or, with
+    /// `Busy`, none.
     pub(crate) fn change(
         &mut self,
         held: &mut ShmHeld,
@@ -165,7 +169,7 @@ mod tests {
         assert_eq!(locks, Locks::default());
     }
 
-    /// A hot journal is rolled back from shared to exclusive at once.
+    /// Rolling back a hot journal raises a lock from shared to exclusive, without reserved between them.
     #[test]
     fn a_reader_may_become_exclusive_at_once() {
         let (mut locks, mut a, mut b) = (Locks::default(), NONE, NONE);

@@ -1,12 +1,13 @@
-//! What the parameters of a database's URI say.
+//! Parses the parameters of a database's URI: which device stores the database, and how.
 //!
 //! ```text
 //! file:NAME?vfs=wearwell&image=DIR                         an image; with size= it is created when there is none
-//! file:NAME?vfs=wearwell&memory=on&size=256MiB             flash in memory, gone with the last connection
+//! file:NAME?vfs=wearwell&memory=on&size=256MiB             flash in memory, discarded with the last connection
 //! file:NAME?vfs=wearwell&nbd=SOCKET&control=SOCKET         the device of a running `wearwell serve`
 //! ```
 //!
-//! Further: `design=`, `size=`, `durability=`, `set=key=value,key=value` for a new device, `remap=off` for writes where remaps would do.
+//! For a new device there are also `design=`, `size=`, `durability=` and `set=key=value,key=value`. With `remap=off`
+//! checkpoints write pages instead of remapping them.
 
 use std::path::PathBuf;
 
@@ -16,47 +17,47 @@ use wearwell_serve::{memory, size_bytes};
 
 use crate::error::Error;
 
-/// Design of a new device that asks for none.
+/// Design (kind of FTL) of a new device if the URI names none.
 pub const DEFAULT_DESIGN: &str = "remap";
 
-/// Names of the parameters.
+/// Names of all URI parameters of this VFS.
 pub(crate) const NAMES: [&str; 9] =
     ["image", "memory", "nbd", "control", "design", "size", "durability", "set", "remap"];
 
-/// Where the device is.
+/// Where the device is that stores the database.
 #[derive(Clone, Debug)]
 pub enum Backend {
-    /// Flash in memory.
+    /// A device in this process with simulated flash in memory.
     Memory(memory::Specification),
-    /// An image in this process.
+    /// A device in this process whose flash is stored in an image (a directory of files).
     Image {
-        /// Its directory.
+        /// Directory of the image.
         directory: PathBuf,
-        /// What is made if there is none.
+        /// Specification of the image that is created if the directory does not exist; `None`: the image must exist.
         new: Option<image::Specification>,
     },
-    /// A running server.
+    /// The device of a running `wearwell serve`.
     Server {
-        /// Its NBD socket.
+        /// Path of the server's NBD socket.
         nbd: PathBuf,
-        /// Its control socket.
+        /// Path of the server's control socket.
         control: PathBuf,
     },
 }
 
-/// How a database is opened.
+/// Options of an open database, from the parameters of its URI.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The device.
+    /// Where the device is.
     pub backend: Backend,
-    /// Whether checkpoint copies become remaps.
+    /// Whether checkpoints remap the pages that they copy from the log to the database, instead of writing them.
     pub remap: bool,
-    /// What tells its device from others: two connections share a device if this is equal.
+    /// Identifies the device: two connections use the same device if this text is equal. It lists all URI parameters.
     pub identity: String,
 }
 
 impl Options {
-    /// Reads parameters by name.
+    /// Parses the parameters of a URI; `parameter` returns the value of a name.
     ///
     /// # Errors
     /// [`Error::Parameter`], [`Error::Config`].

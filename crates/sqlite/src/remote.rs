@@ -1,8 +1,8 @@
-//! The device of a running server: reads, writes, trims and flushes over NBD, remaps over its control socket.
+//! The device of a running server: reads, writes, trims and flushes use NBD, remaps use the server's control socket.
 //!
-//! One request at a time, each answered before the next is sent, so that a remap finds every write before it done. Servers
-//! let any number of clients in; a lock file beside the NBD socket keeps a second process from taking the same device for its
-//! database.
+//! A request is sent only after the preceding one has been answered, so that every earlier write is done before a
+//! remap. A server accepts any number of clients. Therefore a lock file next to the NBD socket prevents a second
+//! process from using the same device for its database.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,12 +23,12 @@ use wearwell_serve::nbd::wire::{
 use crate::drive::Drive;
 use crate::error::Error;
 
-/// Longest payload of a request.
+/// Longest payload of one NBD request, bytes; longer reads and writes are split.
 const PAYLOAD_MAX_BYTES: usize = 1 << 20;
-/// How long a server may take to answer.
+/// Longest time that a server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Connections to a server.
+/// The two connections to a server, and the lock on its device.
 #[derive(Debug)]
 pub(crate) struct Remote {
     nbd: Wire,
@@ -58,7 +58,7 @@ impl Remote {
         }
     }
 
-    /// Asks the control socket; an answer that is no success is an error.
+    /// Sends a command to the control socket and returns the answer; an error if the answer reports a failure.
     fn ask(&mut self, command: &Value) -> Result<Value, Error> {
         let mut line = String::new();
         let asked =
@@ -125,19 +125,19 @@ impl Drive for Remote {
     }
 }
 
-/// A file that is locked as long as this lives.
+/// A lock file that stays locked as long as this value lives.
 #[derive(Debug)]
 struct Lock(File);
 
-/// By name: to close the file is not enough where a process that was just forked has it too.
+/// Unlocks the file explicitly: closing it would not unlock it while a process that was just forked also has it open.
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Where it fails, closing does it.
+        // If this fails, closing the file unlocks it.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 
-/// Locks the file that says who uses the device behind a socket.
+/// Locks the file that marks the device of a socket as used by one process.
 fn lock_beside(socket: &Path) -> Result<Lock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
@@ -155,7 +155,7 @@ fn connect(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// An NBD connection with simple replies.
+/// A connection to an NBD server, with simple replies.
 #[derive(Debug)]
 struct Wire {
     stream: UnixStream,
@@ -190,7 +190,8 @@ impl Wire {
         Error::Answer { place: self.place.clone(), answer: answer.into() }
     }
 
-    /// Chooses the export without a name. Who asks for no block sizes may name single bytes.
+    /// Runs the NBD handshake for the default export. As the client requests no block sizes, it may address single
+    /// bytes.
     fn negotiate(&mut self) -> Result<(), Error> {
         let magics = [self.take()?, self.take()?].map(u64::from_be_bytes);
         if magics != [GREETING_MAGIC, OPTION_MAGIC] {
@@ -198,7 +199,7 @@ impl Wire {
         }
         self.take::<2>()?;
         self.send(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())?;
-        // No name, no requests of information.
+        // No export name and no information requests.
         let data = [0; 4 + 2];
         let head =
             [&OPTION_MAGIC.to_be_bytes()[..], &option::GO.to_be_bytes(), &(data.len() as u32).to_be_bytes()]
@@ -207,7 +208,8 @@ impl Wire {
         self.take_option_replies()
     }
 
-    /// Information that was not asked for is skipped: the control socket tells the same.
+    /// Skips information that the client did not request, up to the acknowledgement; the control socket reports the
+    /// same facts.
     fn take_option_replies(&mut self) -> Result<(), Error> {
         loop {
             self.take::<12>()?;
@@ -225,7 +227,7 @@ impl Wire {
         }
     }
 
-    /// Sends a request and takes the head of its reply.
+    /// Sends an NBD request and receives the header of its reply.
     fn call(&mut self, command: u16, offset: u64, len: usize, payload: &[u8]) -> Result<(), Error> {
         self.request(command, offset, len as u32, payload)?;
         let magic = u32::from_be_bytes(self.take()?);
@@ -260,7 +262,7 @@ impl Wire {
     }
 
     fn disconnect(&mut self) {
-        // The server sees the end of the connection in any case.
+        // If this fails, the server still notices the end of the connection.
         let _ = self.request(command::DISCONNECT, 0, 0, &[]);
     }
 }

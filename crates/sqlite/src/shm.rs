@@ -1,15 +1,16 @@
-//! Memory that the connections of a process share: the wal-index.
+//! Memory for the wal-index (shared memory of the write-ahead log), which the connections of a process share.
 //!
-//! `SQLite` reads and writes it from several threads under its own protocol of locks and barriers, so Rust never makes a
-//! reference to it: it is allocated here, its address is handed out, and it is freed when the last connection has let it go.
+//! `SQLite` reads and writes this memory from several threads under its own protocol of locks and barriers, so Rust
+//! code never creates a reference to it. The memory is allocated here, only its address is passed to `SQLite`, and it
+//! is freed when the last connection has unmapped it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// `SQLite` keeps 64-bit words in it.
+/// Alignment of a region, bytes; `SQLite` stores 64-bit words in it.
 const ALIGNMENT: usize = 16;
 
-/// One region, filled with zeros at first.
+/// One region of shared memory, initially all zeroes.
 #[derive(Debug)]
 pub(crate) struct Region {
     start: NonNull<u8>,
@@ -20,7 +21,7 @@ pub(crate) struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
-    /// `None`: there is no memory, or a size of zero was asked for.
+    /// Allocates a region of `bytes` bytes; `None` if there is no memory or `bytes` is 0.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
         // SAFETY: the size of the layout is not zero.
@@ -28,7 +29,7 @@ impl Region {
         Some(Self { start, layout })
     }
 
-    /// Where it begins.
+    /// Returns the address of the region.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }

@@ -1,12 +1,12 @@
-//! The functions that `SQLite` calls.
+//! The functions of the VFS that `SQLite` calls.
 //!
-//! Each turns its C arguments into Rust ones, asks [`Database`], and turns the outcome into a result code. The sentence of an
-//! error goes to `sqlite3_log`, and to the standard error stream if a database cannot be opened, since `SQLite` itself only says
-//! "unable to open database file" then. Nothing unwinds into C: a panic of the engine becomes an I/O error, and the database
-//! refuses everything afterwards.
+//! Each converts its C arguments, calls [`Database`], and converts the outcome into a result code. The message of an
+//! error is written to `sqlite3_log`. If a database cannot be opened, the message is also written to the standard error
+//! stream, because `SQLite` itself then only reports "unable to open database file". A panic never unwinds into C: a
+//! panic of the engine becomes an I/O error, and the database refuses all later requests.
 //!
-//! What every function relies on, from `sqlite3.h`: a file is used by one thread at a time, between its `xOpen` and its
-//! `xClose`; a `sqlite3_file` has the `szOsFile` bytes that the VFS asked for; names end with a zero.
+//! Every function relies on these guarantees of `sqlite3.h`: a file is used by one thread at a time, between its
+//! `xOpen` and its `xClose`; a `sqlite3_file` has the `szOsFile` bytes that the VFS requires; names end with a zero.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,16 +22,16 @@ use crate::locks::{Busy, ShmHeld, level};
 use crate::options::Options;
 use crate::shm::Region;
 
-/// Name of the VFS, as URIs say it.
+/// Name of the VFS, as URIs state it: `vfs=wearwell`.
 pub const VFS_NAME: &CStr = c"wearwell";
-/// Pragma that returns the counters as JSON.
+/// Pragma that returns the counters of the database's files and of its device, as JSON.
 const STATS_PRAGMA: &CStr = c"wearwell_stats";
 const PATH_BYTES_MAX: c_int = 1024;
 
-/// What `SQLite` gave at the start.
+/// What `SQLite` passed when the extension was loaded.
 struct Host {
     routines: Routines,
-    /// The VFS that does what this one leaves alone: temporary files, randomness, time.
+    /// The default VFS, for what this VFS does not do itself: temporary files, randomness, time.
     default: *mut Vfs,
 }
 
@@ -46,8 +46,8 @@ fn host() -> &'static Host {
     HOST.get().expect("SQLite calls a VFS after it was registered")
 }
 
-/// Entry point of the extension, by the name that `SQLite` derives from `libwearwell_sqlite`. Registers the VFS for the process; the
-/// library stays loaded.
+/// Entry point of the extension, whose name `SQLite` derives from `libwearwell_sqlite`. Registers the VFS for the
+/// process; the library stays loaded.
 ///
 /// # Safety
 /// `table` is what `SQLite` hands to an extension.
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
     if !unsafe { routines.vfs_find(VFS_NAME.as_ptr()) }.is_null() {
         return code::OK_LOAD_PERMANENTLY;
     }
-    // SAFETY: null asks for the default.
+    // SAFETY: null stands for the default VFS.
     let default = unsafe { routines.vfs_find(ptr::null()) };
     if default.is_null() {
         return code::ERROR;
@@ -71,18 +71,18 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
     HOST.get_or_init(|| Host { routines, default });
     // SAFETY: the default VFS was just found.
     let vfs = Box::leak(Box::new(vfs_over(unsafe { &*default })));
-    // SAFETY: it is leaked, and nobody else has it.
+    // SAFETY: the VFS is leaked, so it lives as long as the process, and nobody else has its address.
     match unsafe { routines.vfs_register(vfs, false) } {
         code::OK => code::OK_LOAD_PERMANENTLY,
         refused => refused,
     }
 }
 
-/// Entry point for programs that have this crate linked in: to be handed to `sqlite3_auto_extension`, which takes no other
-/// answer than success.
+/// Entry point for programs that link this crate, to be passed to `sqlite3_auto_extension`. It returns `SQLITE_OK` on
+/// success, the only success code that `SQLite` accepts there.
 ///
 /// # Safety
-/// As of [`sqlite3_wearwellsqlite_init`].
+/// As for [`sqlite3_wearwellsqlite_init`].
 pub unsafe extern "C" fn auto_extension(
     database: *mut c_void,
     message: *mut *mut c_char,
@@ -120,7 +120,7 @@ fn vfs_over(default: &Vfs) -> Vfs {
     }
 }
 
-/// An open file of a database.
+/// An open file of a database on a device, with the locks that it holds.
 struct Handle {
     database: Arc<Database>,
     kind: FileKind,
@@ -129,7 +129,7 @@ struct Handle {
     has_shm: bool,
 }
 
-/// What lies behind an `sqlite3_file` of this VFS.
+/// Layout of an open file of this VFS; `SQLite` sees it as an `sqlite3_file`.
 #[repr(C)]
 struct OpenFile {
     base: ffi::File,
@@ -156,7 +156,8 @@ static METHODS: IoMethods = IoMethods {
     shm_unmap,
 };
 
-/// Tells `SQLite`'s log why, and returns the code: that of a full device, or the one of the operation.
+/// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise the code
+/// of the operation.
 fn report(error: &Error, operation: c_int) -> c_int {
     let code = match error {
         Error::Full { .. } | Error::Device(wearwell_serve::DeviceError::Full(_)) => code::FULL,
@@ -169,7 +170,7 @@ fn report(error: &Error, operation: c_int) -> c_int {
     code
 }
 
-/// Runs what a function does; its errors and panics become a result code.
+/// Runs the body of a VFS function and converts errors and panics into a result code.
 fn guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
@@ -178,10 +179,10 @@ fn guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_i
     }
 }
 
-/// A text of `SQLite`'s.
+/// Converts a text of `SQLite`; null and invalid UTF-8 become an empty text.
 ///
 /// # Safety
-/// `text` is null, or ends with a zero and stays as it is for `'a`.
+/// `text` is null, or ends with a zero and does not change during `'a`.
 unsafe fn text<'a>(text: *const c_char) -> &'a str {
     if text.is_null() {
         return "";
@@ -190,7 +191,7 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
-/// The handle of an open file.
+/// Returns the handle of an open file.
 ///
 /// # Safety
 /// `file` was opened by [`open`] for a file on a device, is not closed, and is used by this thread alone.
@@ -211,11 +212,11 @@ unsafe extern "C" fn open(
         _ if flags & ffi::open::MAIN_JOURNAL != 0 => FileKind::Journal,
         _ if flags & ffi::open::WAL != 0 => FileKind::Wal,
         _ if flags & ffi::open::SUPER_JOURNAL != 0 => return report(&Error::SuperJournal, code::CANTOPEN),
-        // A temporary file is none of the database's: the default VFS keeps it, with methods of its own.
+        // Temporary files are not stored on the device: the default VFS opens them, with its own methods.
         // SAFETY: the file has room for one of the default VFS.
         _ => return unsafe { ((*host().default).open)(host().default, name, file, flags, flags_out) },
     };
-    // SAFETY: an xOpen may leave a file without methods, which is not closed then.
+    // SAFETY: `xOpen` may leave a file without methods; SQLite does not close such a file.
     unsafe { (*file).methods = ptr::null() };
     let opened = catch_unwind(|| {
         // SAFETY: the name of a database ends with a zero, and has the parameters of its URI.
@@ -242,7 +243,7 @@ unsafe extern "C" fn open(
     code::OK
 }
 
-/// A parameter of a database's URI.
+/// Returns a parameter of a database's URI.
 ///
 /// # Safety
 /// `name` is a name that `xOpen` got.
@@ -254,7 +255,7 @@ unsafe fn parameter(name: *const c_char, key: &str) -> Option<String> {
     (!value.is_null()).then(|| unsafe { text(value) }.to_owned())
 }
 
-/// `None`: there is no such file, and none is to be made.
+/// Opens a file of a database; `None` if it does not exist and is not to be created.
 fn open_kind(
     kind: FileKind,
     path: &str,
@@ -380,7 +381,7 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
         return code::NOTFOUND;
     }
     let texts = argument.cast::<*mut c_char>();
-    // SAFETY: a pragma comes as an array of texts: answer, name, argument, ...
+    // SAFETY: the argument of a pragma is an array of texts: answer, name, argument, ...
     let name = unsafe { text(*texts.add(1)) };
     if !name.eq_ignore_ascii_case(STATS_PRAGMA.to_str().unwrap_or_default()) {
         return code::NOTFOUND;
@@ -402,7 +403,7 @@ unsafe extern "C" fn sector_size(file: *mut ffi::File) -> c_int {
 }
 
 unsafe extern "C" fn device_characteristics(_file: *mut ffi::File) -> c_int {
-    // A page is never a mix of two writes: bytes beside those that are written stay what they are.
+    // The device never mixes two writes in a page, so bytes outside the written range keep their values.
     ffi::IOCAP_POWERSAFE_OVERWRITE
 }
 
@@ -452,7 +453,7 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::File, _deletes: c_int) -> c_int {
     code::OK
 }
 
-/// Lets go of the wal-index; with its last user it is gone.
+/// Unmaps the wal-index and releases its locks; when its last user unmaps it, its memory is freed.
 fn unmap(handle: &mut Handle) {
     let Ok(mut state) = handle.database.state() else { return };
     let _ = state.shm_locks.change(&mut handle.shm, 0, ffi::shm::LOCKS, ffi::shm::UNLOCK);
@@ -483,7 +484,7 @@ unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, 
         let is_there = match file {
             Some((database, kind)) => {
                 let is_there = database.state().map(|state| {
-                    // As for SQLite's own VFS, an empty file is none.
+                    // As in SQLite's own VFS, an empty file counts as missing.
                     state.volume.exists(kind) && state.volume.len(kind) > 0
                 });
                 database.release()?;
@@ -497,7 +498,7 @@ unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, 
     })
 }
 
-/// Names of databases are only names: they stay as they are.
+/// Returns the name of a database unchanged: names are no paths of a file system.
 unsafe extern "C" fn full_pathname(
     _vfs: *mut Vfs,
     name: *const c_char,
@@ -515,7 +516,7 @@ unsafe extern "C" fn full_pathname(
 }
 
 unsafe extern "C" fn dl_open(_vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
-    // SAFETY: the arguments are passed on; the function is only set if the default VFS has it. So below.
+    // SAFETY: the arguments are passed on; the function is set only if the default VFS has it. The same holds below.
     unsafe { (*host().default).dl_open.map_or(ptr::null_mut(), |open| open(host().default, name)) }
 }
 
@@ -545,7 +546,7 @@ unsafe extern "C" fn dl_close(_vfs: *mut Vfs, library: *mut c_void) {
 }
 
 unsafe extern "C" fn randomness(_vfs: *mut Vfs, bytes: c_int, into: *mut c_char) -> c_int {
-    // SAFETY: the arguments are passed on. So below.
+    // SAFETY: the arguments are passed on. The same holds below.
     unsafe { ((*host().default).randomness)(host().default, bytes, into) }
 }
 

@@ -1,21 +1,24 @@
-//! The files of a database on a device, and checkpoint copies as remaps.
+//! Stores the files of a database on a device, and performs the copies of a checkpoint as remaps.
 //!
-//! Database pages and payloads of the log are written through, whole pages to whole pages. What `SQLite` writes in smaller
-//! pieces (headers of the log and its frames, the rollback journal) is collected in *partial* pages until a sync, as a
-//! drive's volatile cache would. The price: what was not synced is lost with the process, also where a file
-//! system's page cache would have kept it; `SQLite` promises nothing about it.
+//! Database pages and the payloads of log frames are written to the device at once, as whole device pages. `SQLite`
+//! also writes smaller pieces: headers of the log and its frames, and the rollback journal. These are collected in
+//! *partial* pages in memory until a sync, like in a drive's volatile cache. The price: without a sync they are lost
+//! with the process, even where a file system's page cache would have kept them; `SQLite` promises nothing about
+//! unsynced data.
 //!
-//! **Recognition.** A checkpoint reads a page from the log and writes the same buffer to the database. So the last payload that
-//! was read is remembered, with its bytes; if the next write to the database is equal to it, byte by byte, and that place of the log
-//! was not written in between, the write is a remap of the database's pages to those of the log. They stay valid in the
-//! log, whose frames may still be read: the remap is a copy, not a move.
+//! **Recognition.** A checkpoint reads a page from the log and writes the same buffer to the database. So the volume
+//! remembers the payload that was read last from the log, with its bytes. The next write to the database becomes a
+//! remap if its bytes are equal and that payload was not overwritten in between. The remap copies (does not move) the
+//! mapping, because the pages in the log stay valid: their frames may still be read.
 //!
 //! Invariants:
-//! - After a sync every file is on the device as it was, the directory last; then the device is flushed.
-//! - A directory that gives up chunks is durable before their contents are trimmed or another file gets them. So the
-//!   deletion of a journal, which commits a transaction, is durable when it returns.
-//! - The log grows only as long as the database would find room for what is in it: a full device can be checkpointed.
-//! - The length of a log is recorded in whole groups, at least what was written: what is no frame fails its checksum.
+//! - A sync stores every file on the device, then the directory, then flushes the device.
+//! - A directory without given-up chunks is durable before the contents of these chunks are trimmed or another file
+//!   gets them. So the deletion of a journal, which commits a transaction, is durable when it returns.
+//! - The log is extended only while the database has room for all pages in the log. So a full device can be
+//!   checkpointed.
+//! - The recorded length of a log is rounded up to whole groups, so it covers at least what was written. The checksum
+//!   of `SQLite` rejects what is not a frame.
 
 use std::collections::BTreeMap;
 
@@ -26,32 +29,32 @@ use crate::drive::Drive;
 use crate::error::Error;
 use crate::wal::{FRAME_HEADER_BYTES, Piece, WAL_HEADER_BYTES, WalLayout};
 
-/// Partial pages in memory at most.
+/// Most partially written pages kept in memory; when it is reached, all are written and dropped.
 const PARTIAL_PAGES_MAX: usize = 64;
 
-/// What was done.
+/// Counters of what the volume wrote, since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Writes of frame payloads.
+    /// Writes of frame payloads (database pages) to the write-ahead log.
     pub wal_frame_writes: u64,
-    /// Writes to the database, those that became remaps included.
+    /// Writes to the database, including those that became remaps.
     pub database_writes: u64,
-    /// Writes to the database that were recognised as copies from the log.
+    /// Writes to the database that were recognised as copies of pages in the log, as a checkpoint makes them.
     pub checkpoint_copies: u64,
-    /// Those that were remapped.
+    /// Recognised copies that were remapped instead of written.
     pub remaps: u64,
-    /// Pages written that hold headers of the log or parts of the rollback journal.
+    /// Device pages written that hold headers of the log or parts of the rollback journal.
     pub partial_page_writes: u64,
-    /// Writes of the directory page.
+    /// Writes of the directory page of the device.
     pub directory_writes: u64,
-    /// Syncs.
+    /// Syncs of files; each flushes the device.
     pub syncs: u64,
 }
 
-/// A payload as it was read from the log.
+/// The payload that was read last from the log, as a possible source of a remap.
 #[derive(Debug)]
 struct WalRead {
-    /// Where it lies on the device.
+    /// Device address of the payload.
     at: u64,
     bytes: Vec<u8>,
 }
@@ -62,15 +65,15 @@ struct PartialPage {
     is_dirty: bool,
 }
 
-/// The files of a database on a device.
+/// The files of one database on a device.
 pub struct Volume {
     drive: Box<dyn Drive>,
     directory: Directory,
     is_directory_dirty: bool,
-    /// By first byte on the device.
+    /// Partially written pages, by their device address.
     partial: BTreeMap<u64, PartialPage>,
     wal_len: u64,
-    /// Bytes of the database once all that is in the log was copied.
+    /// Length that the database will have after a checkpoint of the whole log, bytes.
     promised_len: u64,
     wal_read: Option<WalRead>,
     remaps: bool,
@@ -78,7 +81,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Reads the directory of a device; an empty one gets a new directory.
+    /// Reads the directory of a device; an empty device gets a new directory.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Unsuitable`], those of the device.
@@ -101,12 +104,12 @@ impl Volume {
         })
     }
 
-    /// What was done since it was opened.
+    /// Returns the counters since the volume was opened.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Counters of the files and of the device.
+    /// Returns the counters of the files and of the device, as JSON.
     ///
     /// # Errors
     /// Those of [`Drive::stats`].
@@ -157,7 +160,7 @@ impl Volume {
         }
     }
 
-    /// Reads bytes of a file; zeros behind its end. Returns whether all of them are in the file.
+    /// Reads bytes of a file; bytes after its end are zero. Returns whether all bytes are inside the file.
     pub(crate) fn read(&mut self, kind: FileKind, offset: u64, into: &mut [u8]) -> Result<bool, Error> {
         let inside = self.len(kind).saturating_sub(offset).min(into.len() as u64) as usize;
         let (body, behind) = into.split_at_mut(inside);
@@ -187,7 +190,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Bytes of partial pages are newer than those of the device.
+    /// Copies the bytes of partial pages over the bytes read from the device, because they are newer.
     fn overlay_partial(&self, at: u64, into: &mut [u8]) {
         let block_bytes = u64::from(self.block_bytes());
         let end = at + into.len() as u64;
@@ -207,7 +210,8 @@ impl Volume {
         (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.block_bytes()))
     }
 
-    /// The run of a file's pages that begins at a byte of the file. `None`: behind the header of a log without one.
+    /// Returns the contiguous piece of a file's stored pages that begins at byte `offset` of the file; `None` if the
+    /// page size of the log is not known because it has no header yet.
     fn piece(&self, kind: FileKind, offset: u64) -> Option<Piece> {
         let chunk_bytes = self.directory.chunk_bytes();
         match kind {
@@ -220,7 +224,7 @@ impl Volume {
         }
     }
 
-    /// Writes bytes of a file.
+    /// Writes bytes of a file, which is created if it does not exist.
     pub(crate) fn write(&mut self, kind: FileKind, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.create(kind);
         if kind == FileKind::Wal {
@@ -237,7 +241,8 @@ impl Volume {
         Ok(())
     }
 
-    /// What headers tell: that of a log the size of its pages, that of a frame which page of the database it holds.
+    /// Evaluates headers that are written to the log: the header of the log states the page size, the header of a frame
+    /// states which database page the frame holds.
     fn note_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
@@ -303,7 +308,7 @@ impl Volume {
         self.drive.remap(at, source, bytes.len() as u64)
     }
 
-    /// Lays bytes over pages that are collected in memory.
+    /// Copies bytes into partial pages, which are written to the device at the next sync.
     fn write_partial(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let block_bytes = u64::from(self.block_bytes());
         let mut done = 0;
@@ -333,7 +338,8 @@ impl Volume {
         Ok(self.partial.get_mut(&page_at).expect("it is there or was put there"))
     }
 
-    /// Writes all partial pages; they stay in memory, where the next headers will be laid over them.
+    /// Writes all changed partial pages to the device. They stay in memory, because the next headers belong into the
+    /// same pages.
     fn write_out(&mut self) -> Result<(), Error> {
         for (&at, page) in self.partial.iter_mut().filter(|(_, page)| page.is_dirty) {
             self.drive.write(at, &page.bytes)?;
@@ -361,7 +367,7 @@ impl Volume {
         entry.len = recorded;
     }
 
-    /// Makes a file longer or shorter.
+    /// Sets the length of a file; if it becomes shorter, chunks of device pages that it no longer needs are freed.
     pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
         self.set_len(kind, len);
         let stored = match self.wal_layout().filter(|_| kind == FileKind::Wal) {
@@ -371,7 +377,7 @@ impl Volume {
         self.give_up(kind, stored)
     }
 
-    /// Deletes a file; returns whether there was one.
+    /// Deletes a file; returns whether it existed.
     pub(crate) fn delete(&mut self, kind: FileKind) -> Result<bool, Error> {
         if !self.exists(kind) {
             return Ok(false);
@@ -391,7 +397,7 @@ impl Volume {
         if given_up.is_empty() { Ok(()) } else { self.free(given_up) }
     }
 
-    /// Makes a directory without these chunks durable, then lets go of what they hold.
+    /// Makes a directory without these chunks durable, then frees the chunks and trims their contents.
     fn free(&mut self, chunks: Vec<u16>) -> Result<(), Error> {
         self.write_directory()?;
         self.drive.flush()?;
@@ -412,7 +418,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes everything written durable.
+    /// Makes everything written to all files durable.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.counters.syncs += 1;
         self.write_out()?;
@@ -422,7 +428,7 @@ impl Volume {
         self.drive.flush()
     }
 
-    /// Syncs, and ends the use of the device in good order.
+    /// Syncs all files and closes the device.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         let synced = self.sync();
         self.drive.close().and(synced)
@@ -436,10 +442,10 @@ mod tests {
     use crate::options::Options;
 
     const PAGE_BYTES: usize = 4096;
-    /// Of the first frame's payload in a log.
+    /// File offset of the first frame's payload in a log.
     const PAYLOAD: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
 
-    /// A log of one frame, whose page was read.
+    /// Creates a volume with a log of one frame, whose page was read.
     fn after_reading(page: &[u8]) -> Volume {
         let parameters = [("memory", "on"), ("size", "32MiB"), ("set", "remap.dedup=false")];
         let value =

@@ -1,41 +1,46 @@
-//! Where the bytes of a write-ahead log lie: payloads in whole pages, headers collected in front of them.
+//! Layout of a write-ahead log on the device: database pages in whole device pages, headers collected in separate
+//! pages.
 //!
-//! `SQLite` writes a log as one header of 32 bytes, then frames of a 24-byte header and a database page, so no page of
-//! the log is aligned and none could be remapped. Here a *group* is one slot of headers and [`FRAMES`] slots of payloads, a slot
-//! being the whole pages that hold one database page:
+//! `SQLite` writes a log as one header of 32 bytes, then frames that consist of a 24-byte header and a database page.
+//! Stored like this, no database page would be aligned to device pages, so none could be remapped. Therefore the log is
+//! stored in *groups* of one slot of headers and [`FRAMES`] slots of payloads. A slot is the number of whole device
+//! pages that hold one database page:
 //!
 //! ```text
 //! slot       0          1          2               169        170        171
 //!      | headers  | frame 0  | frame 1  | ... | frame 168 | headers  | frame 169 | ...
 //! ```
 //!
-//! The header slot holds the header of the log in its first 32 bytes (used in the first group only) and 24 bytes per frame
-//! behind it. The price is one page write for the headers of a group at every sync that added frames to it.
+//! The header slot holds the header of the log in its first 32 bytes (used only in the first group) and after it 24
+//! bytes per frame. The price is one page write for the headers of a group at every sync that added frames to the
+//! group.
 
-/// Bytes of a log's header.
+/// Size of the header of `SQLite`'s write-ahead log, bytes.
 pub(crate) const WAL_HEADER_BYTES: u64 = 32;
-/// Bytes of a frame's header.
+/// Size of a frame's header in `SQLite`'s write-ahead log, bytes.
 pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
-/// Frames of a group: their headers and that of the log fill a page of 4 KiB but for 8 bytes.
+/// Frames of a group. Their headers and the header of the log fill a page of 4 KiB except for 8 bytes.
 pub(crate) const FRAMES: u64 = 169;
 
-/// A run of bytes of a file that is contiguous in the pages of the file.
+/// A range of a file's bytes that is also contiguous as stored. In a write-ahead log, frame headers and pages are
+/// separate pieces, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
-    /// First byte, counted in the pages of the file.
+    /// Offset of the piece in the stored pages of the file, bytes.
     pub(crate) at: u64,
-    /// Bytes, at least one.
+    /// Length of the piece, bytes; at least one.
     pub(crate) len: u64,
-    /// Whether it is written in parts of pages, which are collected before they reach the device.
+    /// Whether the piece is smaller than device pages, so that it is collected in memory before it is written to the
+    /// device.
     pub(crate) is_partial: bool,
 }
 
-/// Places of a log with pages of one size.
+/// Computes where the headers and database pages of a write-ahead log are stored, for one size of database pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WalLayout {
-    /// Bytes of a database page.
+    /// Size of a database page, bytes.
     pub(crate) page_bytes: u64,
-    /// Bytes of a slot: whole pages of the device.
+    /// Size of a slot: the database page rounded up to whole device pages, bytes.
     pub(crate) slot_bytes: u64,
 }
 
@@ -53,7 +58,8 @@ impl WalLayout {
         (1 + FRAMES) * self.slot_bytes
     }
 
-    /// The run that begins at a byte of the log and ends with the header or payload it is in.
+    /// Returns the piece that begins at byte `offset` of the log and ends with the header or database page in which it
+    /// begins.
     pub(crate) fn piece(self, offset: u64) -> Piece {
         let Some(behind) = offset.checked_sub(WAL_HEADER_BYTES) else {
             return Piece { at: offset, len: WAL_HEADER_BYTES - offset, is_partial: true };
@@ -74,17 +80,17 @@ impl WalLayout {
         }
     }
 
-    /// Groups that a log of some bytes touches.
+    /// Returns how many groups of frames a log of `len` bytes occupies, at least in part.
     pub(crate) fn groups(self, len: u64) -> u64 {
         len.saturating_sub(WAL_HEADER_BYTES).div_ceil(self.frame_bytes() * FRAMES).max(u64::from(len > 0))
     }
 
-    /// Bytes of a log of whole groups.
+    /// Returns the length of a log whose `groups` groups of frames are full, bytes.
     pub(crate) fn len(self, groups: u64) -> u64 {
         if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES * self.frame_bytes() }
     }
 
-    /// Bytes of the file's pages that a log of some bytes may use.
+    /// Returns how many bytes of the file's stored pages a log of `len` bytes may use.
     pub(crate) fn stored_bytes(self, len: u64) -> u64 {
         self.groups(len) * self.group_bytes()
     }
@@ -96,7 +102,8 @@ mod tests {
 
     use super::*;
 
-    /// Every byte of the log has a place of its own, payloads begin pages, and headers keep out of them.
+    /// Every byte of the log is stored at its own address, database pages begin at device pages, and headers do not
+    /// overlap them.
     #[test]
     fn every_byte_has_one_place() {
         for (page_bytes, block_bytes) in [(512, 4096), (4096, 4096), (16384, 4096), (4096, 16384)] {

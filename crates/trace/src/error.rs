@@ -1,8 +1,8 @@
-//! What can go wrong with a trace, each with the place where it went wrong.
+//! Errors while a trace is opened, read or written; each names the position in the file.
 //!
-//! Text formats name line and column, binary formats record and byte, because the person who reads the message has
-//! the file open in an editor or in a hex dump. A file that ends too early says how many requests were good, so that
-//! a caller can keep a partial result and mark it as such.
+//! Text formats report line and column, binary formats report record and byte offset, because the person who reads the
+//! message has the file open in an editor or in a hex dump. For a file that ends too early the error holds the number
+//! of requests that were read without error, so that a caller can keep a partial result and mark it as such.
 
 use std::io;
 
@@ -15,110 +15,111 @@ pub enum TraceError {
     /// The file cannot be opened or its first bytes cannot be read.
     #[error("{file}: {source}")]
     Open {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A line of a text format does not parse.
     #[error("{file}: line {line}, column {column}: expected {expected}, found `{found}`")]
     Line {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// Line number, from 1.
+        /// Number of the line with the error, from 1.
         line: u64,
-        /// Column in characters, from 1.
+        /// Position of the error in the line, in characters, from 1.
         column: usize,
-        /// What the format wants there.
+        /// Description of what the format expects at this position.
         expected: &'static str,
-        /// The start of what is there instead.
+        /// Start of the text that was found at this position.
         found: String,
     },
     /// A record of a binary format does not parse.
     #[error("{file}: record {record} at byte {offset}: expected {expected}")]
     Record {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// Record number, from 1.
+        /// Number of the record with the error, from 1.
         record: u64,
         /// Offset of the record in the decompressed file.
         offset: u64,
-        /// What the format wants there.
+        /// Description of what the format expects in this record.
         expected: &'static str,
     },
-    /// The file ends too early, or its compressed form is damaged.
+    /// The trace file ends too early, or its compressed form is damaged.
     #[error("{file}: the file is truncated or corrupt after {requests} requests: {source}")]
     Broken {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// Good requests before the damage.
+        /// Number of requests that were read before the damage.
         requests: u64,
-        /// What the decompressor or the reader said.
+        /// Error of the decompressor or of the reader.
         source: io::Error,
     },
-    /// There is nothing in the file.
+    /// The trace file is empty.
     #[error("{file}: the file is empty")]
     Empty {
-        /// The file.
+        /// Name of the trace file.
         file: String,
     },
-    /// No format recognises the first records.
+    /// No known format fits the first lines or bytes of the file.
     #[error("{file}: not a trace in a known format (first bytes `{start}`); name one of {}", Format::names())]
     Unknown {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// The start of the file.
+        /// First bytes of the file, with escapes for what is not printable.
         start: String,
     },
-    /// Several formats fit the first records.
+    /// Several formats fit the first lines of the file.
     #[error(
         "{file}: may be {}; the columns do not tell, so name the format (and time unit)",
         Format::list(candidates)
     )]
     Ambiguous {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// The formats that fit.
+        /// Formats that fit the first lines.
         candidates: Vec<Format>,
     },
-    /// The format leaves something open that only the user knows.
+    /// The format needs an option that is not set, because the file lacks a fact that only the user knows.
     #[error("{file}: {format} {reason}")]
     NeedsOption {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// The format.
+        /// Format of the file.
         format: Format,
-        /// What is missing.
+        /// What the user has to state.
         reason: &'static str,
     },
-    /// An option is set that the format has no use for.
+    /// An option is set that has no meaning for this format.
     #[error("{file}: a {format} trace needs nobody to say {option}: leave it out")]
     UnusedOption {
-        /// The file.
+        /// Name of the trace file.
         file: String,
-        /// The format.
+        /// Format of the file.
         format: Format,
-        /// What it is about, with its name on the command line.
+        /// Description of the option, with its name on the command line.
         option: &'static str,
     },
-    /// The output cannot be written.
+    /// Writing a trace to the output failed.
     #[error("cannot write the trace: {0}")]
     Write(#[from] io::Error),
     /// A request has a property that the output format cannot hold.
     #[error("request {request} cannot be written: {reason}")]
     Unwritable {
-        /// Request number, from 1.
+        /// Number of the request, from 1.
         request: u64,
-        /// The property.
+        /// Which property of the request the format cannot hold.
         reason: &'static str,
     },
-    /// More distinct pages than a 32-bit page number addresses.
+    /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
     #[error("the trace touches more than 2^32 - 1 distinct pages")]
     TooManyPages,
 }
 
 impl TraceError {
-    /// Good requests before the damage, if this error ended a trace that had begun well.
+    /// Returns the number of requests read before the damage if this error is [`Self::Broken`]; `None` for other
+    /// errors.
     pub fn requests_before(&self) -> Option<u64> {
         match self {
             Self::Broken { requests, .. } => Some(*requests),
@@ -127,35 +128,35 @@ impl TraceError {
     }
 }
 
-/// Why one line or record was refused; the reader adds file and position.
+/// Reason why a parser refused one line or record. The reader adds the file name and the position in the file.
 #[cfg(feature = "readers")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bad {
-    /// Byte offset inside the line.
+    /// Byte offset of the wrong text inside the line.
     pub at: usize,
-    /// What the format wants there.
+    /// Description of what the format expects there.
     pub expected: &'static str,
 }
 
 #[cfg(feature = "readers")]
 impl Bad {
-    /// Wrong as a whole: the position is the start of the line or record.
+    /// Creates a refusal of a whole line or record; the reported position is its start.
     pub(crate) fn whole(expected: &'static str) -> Self {
         Self { at: 0, expected }
     }
 }
 
-/// Lines or records that were refused and skipped.
+/// Lines or records of a trace that were refused and skipped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rejected {
-    /// How many.
+    /// Number of refused lines or records.
     pub count: u64,
-    /// Messages of the first few.
+    /// Error messages of the first refused lines or records, at most [`Self::KEPT`].
     pub first: Vec<String>,
 }
 
 impl Rejected {
-    /// How many messages are kept.
+    /// Most error messages that are kept; further refused lines are only counted.
     pub const KEPT: usize = 5;
 
     #[cfg(feature = "readers")]

@@ -1,55 +1,55 @@
-//! The known trace formats, by name.
+//! The trace formats that Wearwell reads, with their names and descriptions for the command line.
 
 use std::fmt;
 
-/// A trace format.
+/// A file format of block traces.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// Our compact binary format.
+    /// Wearwell's compact binary format (`.wwt`).
     Native,
-    /// Our documented CSV.
+    /// Wearwell's CSV, described in `docs/TRACE-FORMAT.md`.
     Csv,
-    /// A CSV whose columns the user describes.
+    /// Any CSV, of which the user states which column holds what.
     Columns,
-    /// Our block captures with page contents.
+    /// Wearwell's block captures (`NAME.ops`), with the contents of pages.
     Capture,
-    /// FIU, with content digests.
+    /// FIU (I/O Deduplication) traces, with digests of the page contents.
     Fiu,
-    /// blkparse text.
+    /// Text output of blkparse.
     Blkparse,
-    /// blktrace binary.
+    /// Binary output of blktrace.
     Blktrace,
-    /// MSR Cambridge CSV.
+    /// CSV of the MSR Cambridge traces.
     Msr,
-    /// SPC, as of `UMass`.
+    /// SPC traces, as published by `UMass`.
     Spc,
-    /// `DiskSim` ASCII.
+    /// ASCII traces of the simulator `DiskSim`.
     #[serde(rename = "disksim")]
     DiskSim,
-    /// `MQSim` and `SSDsim` ASCII.
+    /// ASCII traces of the simulators `MQSim` and `SSDsim`.
     #[serde(rename = "mqsim")]
     MqSim,
-    /// fio iolog.
+    /// I/O logs of fio, version 2 or 3.
     Fio,
-    /// `CloudPhysics` vSCSI.
+    /// `CloudPhysics` vSCSI traces, as `libCacheSim` stores them.
     Vscsi,
-    /// `libCacheSim` `oracleGeneral`.
+    /// Binary traces of `libCacheSim` in its format `oracleGeneral`.
     OracleGeneral,
-    /// Alibaba cloud.
+    /// CSV of the Alibaba cloud block traces.
     Alibaba,
-    /// Tencent cloud.
+    /// CSV of the Tencent cloud block storage (CBS) traces.
     Tencent,
-    /// `WiscSee` block events.
+    /// Block events that the tool `WiscSee` extracts from blkparse output.
     Wiscsee,
-    /// NBD transaction log.
+    /// Transaction logs of the network block device protocol (NBD).
     Nbd,
-    /// SYSTOR '17.
+    /// CSV of the SYSTOR '17 traces (virtual desktop storage).
     Systor,
 }
 
 impl Format {
-    /// Every format, in the order of a listing.
+    /// Every trace format, in the order in which the command line lists them.
     pub const ALL: [Self; 19] = [
         Self::Native,
         Self::Csv,
@@ -72,17 +72,17 @@ impl Format {
         Self::Systor,
     ];
 
-    /// The name on the command line.
+    /// Returns the format's name on the command line.
     pub fn name(self) -> &'static str {
         self.texts().0
     }
 
-    /// One line for a listing.
+    /// Returns a description of one line, for the list of formats on the command line.
     pub fn description(self) -> &'static str {
         self.texts().1
     }
 
-    /// The format with this name.
+    /// Returns the format with this command-line name, if there is one.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }

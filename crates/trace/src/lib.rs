@@ -1,17 +1,18 @@
-//! Block traces: what a request is, our own formats, and readers of everybody else's.
+//! Reads and writes block traces: the request type, Wearwell's own formats, and parsers of the public formats.
 //!
-//! Every format is one file with a parser of one line or one record; [`read`] turns it into a [`TraceReader`], and
-//! [`open()`] finds out compression and format. A reader fills the same [`Request`] again and again, so replay does not
-//! allocate. Everything a reader accepts is bounded ([`LINE_MAX_BYTES`], [`REQUEST_MAX_BYTES`]), because traces come
-//! from strangers: no input may panic, hang or exhaust memory.
+//! Every format is one file with a parser of one line or one record. [`read`] makes a [`TraceReader`] of such a parser,
+//! and [`open()`] detects compression and format. A reader fills the same [`Request`] again and again, so that replay
+//! does not allocate. Lines and requests that a reader accepts are bounded ([`LINE_MAX_BYTES`], [`REQUEST_MAX_BYTES`]),
+//! because trace files come from unknown sources: no input may cause a panic, an endless loop or exhaustion of memory.
 //!
-//! - [`open()`] with [`OpenOptions`]: any file to a reader; [`Format`] lists what is known.
-//! - [`TraceInfo`]: one pass that counts what a trace does to a device.
-//! - [`convert()`] with [`NativeWriter`] or [`CsvWriter`]: any trace into ours (`docs/TRACE-FORMAT.md`).
-//! - [`Footprint`]: sparse addresses onto a small drive.
+//! - [`open()`] with [`OpenOptions`]: opens any file as a reader; [`Format`] lists the known formats.
+//! - [`TraceInfo`]: counts in one pass what a trace does to a device.
+//! - [`convert()`] with [`NativeWriter`] or [`CsvWriter`]: converts any trace into Wearwell's formats
+//!   (`docs/TRACE-FORMAT.md`).
+//! - [`Footprint`]: maps the sparse addresses of a trace onto a small drive.
 //!
-//! Whoever only records takes the crate without its feature `readers`: requests and [`NativeWriter`], no parser and no
-//! decompressor.
+//! A program that only records traces can disable the crate's feature `readers`. It then gets requests and
+//! [`NativeWriter`], without any parser or decompressor.
 
 #![forbid(unsafe_code)]
 
@@ -41,5 +42,6 @@ pub use request::{ADDRESS_MAX_BYTES, Op, REQUEST_MAX_BYTES, Request, SECTOR_BYTE
 pub use wearwell::data::PAGE_BYTES;
 pub use write::TraceWriter;
 
-/// Digest of this crate's code without comments and layout: readers decide what a run is given.
+/// Digest of this crate's code without comments and layout. It belongs to the record of a result, because the readers
+/// determine the requests of a run.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");

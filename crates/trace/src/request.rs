@@ -1,65 +1,64 @@
-//! A request of a trace, its units and its limits.
+//! A request of a block trace, its units and its limits.
 
 use std::ops::Range;
 
 use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, PAGE_BYTES};
 
-/// The unit of addresses in most formats.
+/// Bytes of a sector, the unit of addresses in most trace formats.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Longest read or write that is accepted: real ones are a thousand times smaller, and a false length must not make
-/// a consumer allocate without bound.
+/// Longest read, write or remap that is accepted, bytes. Real ones are a thousand times shorter; the limit prevents
+/// that a wrong length makes a consumer allocate without bound.
 pub const REQUEST_MAX_BYTES: u64 = 1 << 30;
-/// Longest trim or zeroing, which may span a whole drive: 16 TiB.
+/// Longest trim or zeroing that is accepted, bytes (16 TiB). One such request may span a whole drive.
 pub const SPAN_MAX_BYTES: u64 = 1 << 44;
-/// Addresses end here, so that sums of offset and length never overflow.
+/// Highest byte address that is accepted. The sum of offset and length then never overflows.
 pub const ADDRESS_MAX_BYTES: u64 = 1 << 62;
 
-/// What a trace record asks of the device.
+/// Operation of a trace request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Op {
-    /// Read bytes.
+    /// Reads bytes.
     #[default]
     Read,
-    /// Write bytes.
+    /// Writes bytes.
     Write,
-    /// Deallocate bytes (discard, trim).
+    /// Deallocates bytes (TRIM, discard).
     Trim,
-    /// Write zeroes without payload.
+    /// Writes zeroes without payload.
     Zero,
-    /// Make everything acknowledged durable.
+    /// Makes all acknowledged writes durable.
     Flush,
-    /// Give whole pages the contents of others, from [`Request::source_bytes`] on, without sending them.
+    /// Remap: maps whole pages to the contents of other pages, from [`Request::source_bytes`] on, without sending data.
     Remap(RemapMode),
-    /// Nothing is asked; what follows belongs to another phase of the input, to be reported by itself.
+    /// No operation of the device: a new phase of the trace begins here, whose results are reported separately.
     Phase,
 }
 
 /// One request of a trace. Readers fill the same value again and again, so that replay does not allocate.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Request {
-    /// Arrival, nanoseconds since the first request of the trace.
+    /// Arrival time, in nanoseconds since the first request of the trace.
     pub time_ns: u64,
-    /// What is asked.
+    /// Operation that the request performs.
     pub op: Op,
-    /// Device or volume number where the trace has several, else 0.
+    /// Device or volume number; 0 if the trace has only one.
     pub device: u32,
-    /// First byte.
+    /// Address of the first byte.
     pub offset_bytes: u64,
     /// Length in bytes; 0 for a flush and for a phase.
     pub len_bytes: u64,
-    /// First byte that a remap takes from, on the same device; else 0.
+    /// Address of the first source byte of a remap, on the same device; 0 for other operations.
     pub source_bytes: u64,
-    /// One descriptor per 4 KiB page that the request touches; empty where the trace does
-    /// not know the content.
+    /// One content descriptor per 4-KiB page that the request touches; empty if the trace does not record contents.
     pub content: Vec<Descriptor>,
-    /// The bytes themselves, for captures that carry them (`len_bytes` long); else empty.
+    /// Payload of a write (`len_bytes` long), for captures that contain it; otherwise empty.
     pub bytes: Vec<u8>,
 }
 
 impl Request {
-    /// The 4-KiB pages that the request touches, also in part; none for an empty request.
+    /// Returns the 4-KiB pages that the request touches entirely or in part; none for an empty request.
     #[inline]
     pub fn pages(&self) -> Range<u64> {
         let first = self.offset_bytes / PAGE_BYTES;
@@ -69,7 +68,7 @@ impl Request {
         first..self.end_bytes().div_ceil(PAGE_BYTES)
     }
 
-    /// The 4-KiB pages that a remap takes from; none for other requests.
+    /// Returns the 4-KiB pages that are the source of a remap; none for other requests.
     pub fn source_pages(&self) -> Range<u64> {
         let first = self.source_bytes / PAGE_BYTES;
         if !matches!(self.op, Op::Remap(_)) {
@@ -78,19 +77,19 @@ impl Request {
         first..first + self.len_bytes / PAGE_BYTES
     }
 
-    /// The 4-KiB pages that the request covers from end to end.
+    /// Returns the 4-KiB pages that the request covers entirely.
     pub fn whole_pages(&self) -> Range<u64> {
         let first = self.offset_bytes.div_ceil(PAGE_BYTES);
         first..(self.end_bytes() / PAGE_BYTES).max(first)
     }
 
-    /// The byte behind the last one; readers have checked that it fits.
+    /// Returns the address after the last byte (offset plus length). Readers have checked that it does not overflow.
     #[inline]
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(self.len_bytes)
     }
 
-    /// Sets the fields that every format has.
+    /// Sets the fields that every trace format records.
     #[inline]
     pub fn set(&mut self, time_ns: u64, op: Op, offset_bytes: u64, len_bytes: u64) {
         self.time_ns = time_ns;
@@ -99,7 +98,7 @@ impl Request {
         self.len_bytes = len_bytes;
     }
 
-    /// Empties the parts that only some formats fill; keeps their memory.
+    /// Resets the fields that only some formats fill and keeps their memory.
     #[inline]
     pub fn clear(&mut self) {
         self.device = 0;
@@ -109,7 +108,7 @@ impl Request {
     }
 }
 
-/// The limits that hold for requests of every format.
+/// Checks the limits that hold for requests of every format.
 #[inline]
 pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
     let (max, message) = match request.op {

@@ -1,25 +1,26 @@
-//! What every writer of a trace does, and what it refuses.
+//! The trait of all trace writers, and the check of what they refuse.
 
 use crate::native::PAGES_MAX;
 use crate::request::check_limits;
 use crate::{Request, TraceError};
 
-/// A sink of requests.
+/// A writer of trace requests.
 pub trait TraceWriter {
-    /// Appends one request.
+    /// Appends one request to the trace.
     ///
     /// # Errors
-    /// [`TraceError::Unwritable`] if the format cannot hold it, [`TraceError::Write`] if the output fails.
+    /// [`TraceError::Unwritable`] if the format cannot hold the request, [`TraceError::Write`] if the output fails.
     fn write(&mut self, request: &Request) -> Result<(), TraceError>;
 
-    /// Completes the file and returns how many requests it has. A file that was not finished is seen as truncated.
+    /// Completes the trace file and returns its number of requests. A reader reports a native file that was not
+    /// finished as truncated.
     ///
     /// # Errors
     /// [`TraceError::Write`] if the output fails.
     fn finish(&mut self) -> Result<u64, TraceError>;
 }
 
-/// Refuses what no written trace may hold, so that everything written can be read again.
+/// Refuses requests that a reader would refuse, so that every written trace can be read again.
 pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
     let refuse = |reason| Err(TraceError::Unwritable { request: number, reason });
     let pages = request.pages();

@@ -1,19 +1,19 @@
-//! Typed addresses.
+//! Address types: LPN, PPN, unit of stored content, block and plane.
 //!
-//! Every table of the engine is indexed by one of five 32-bit numbers, and mixing them up is the classic FTL
-//! bug, so each is its own type. All are `u32`: 2^32 pages of 4 KiB are 16 TiB, and a 32-bit table entry is
-//! what keeps the one random memory access per page operation cheap. `u32::MAX` is kept back as "none".
+//! Every table of the engine is indexed by one of these five numbers. Each is a type of its own, because mixing them up
+//! is the classic FTL bug. All are `u32`: this suffices for 2^32 pages (16 TiB with pages of 4 KiB), and table entries
+//! of 32 bits keep the one random memory access per page operation cheap. `u32::MAX` is reserved as "none".
 
-/// Logical page number: the host's view, in units of one flash page.
+/// Logical page number (LPN): a host address in units of one flash page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Lpn(pub u32);
 
-/// Physical page number: `block * pages_per_block + page offset`.
+/// Physical page number (PPN): `block * pages_per_block + offset in the block`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Ppn(pub u32);
 
-/// A piece of stored content that a logical page can name: a page (`Unit(ppn)`), or a member of a compressed chunk,
-/// whose number is above the last page of the device.
+/// Number of a piece of stored content to which the L2P table can map a logical page: a flash page (`Unit(ppn)`), or a
+/// member of a compressed chunk, whose number is greater than that of the last flash page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Unit(pub u32);
 
@@ -24,28 +24,28 @@ impl From<Ppn> for Unit {
     }
 }
 
-/// Erase unit of the FTL: a physical block, or a superblock where the geometry groups planes.
+/// Number of a block, the erase unit of the FTL: a physical block, or a superblock if the geometry groups planes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct BlockId(pub u32);
 
-/// A plane, counted over the whole device: `(channel * dies_per_channel + die) * planes_per_die + plane`.
+/// Number of a plane in the whole device: `(channel * dies_per_channel + die) * planes_per_die + plane`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct PlaneId(pub u32);
 
-/// What a remap does to the addresses it takes pages from (Remap-SSD, FAST 2021, section 4.1: the remap flag).
+/// What a remap command does with its source pages (Remap-SSD, FAST 2021, section 4.1: the remap flag).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RemapMode {
-    /// They keep their pages: source and target hold the same (flag 0).
+    /// The source pages stay mapped: source and target share their content (remap flag 0).
     Copy,
-    /// They are deallocated: the data has moved (flag 1).
+    /// The source pages are deallocated: their content moves to the target (remap flag 1).
     Relocate,
 }
 
-/// A 32-bit address that can be stored in a dense table with "none" as `u32::MAX`.
+/// A 32-bit address that dense tables store with `u32::MAX` for "none".
 pub trait Address: Copy + PartialEq {
-    /// The value that means "no address" in a dense table.
+    /// The value that stands for "no address" in a dense table.
     const NONE: Self;
-    /// `None` for [`Address::NONE`].
+    /// Returns the address, or `None` if it is [`Address::NONE`].
     #[inline]
     fn some(self) -> Option<Self> {
         if self == Self::NONE { None } else { Some(self) }
@@ -58,7 +58,7 @@ macro_rules! address {
             const NONE: Self = Self(u32::MAX);
         }
         impl $name {
-            /// The address as an index into a table.
+            /// Returns the address as an index into a table.
             #[inline]
             pub fn index(self) -> usize {
                 self.0 as usize
@@ -73,7 +73,7 @@ macro_rules! address {
 }
 address!(Lpn, Ppn, Unit, BlockId, PlaneId);
 
-/// Whether a place is a page of the device; members of chunks lie above.
+/// Whether `unit` is a flash page of a device with `pages` pages; members of compressed chunks have greater numbers.
 pub(crate) fn is_page(unit: Unit, pages: u64) -> bool {
     (unit.0 as u64) < pages && unit.some().is_some()
 }

@@ -1,9 +1,9 @@
-//! Pages that cannot be read: looking for them, and whose they are.
+//! Scrubbing: finds uncorrectable pages, and the logical pages whose data they held.
 //!
-//! Damage is met when a page is read. A page that nobody reads may lie damaged for long, until garbage collection moves it
-//! and its only other copy, with the host, is gone. A *scrub* reads every page in use, a few at a time, so that the
-//! damage is known early. It changes nothing: what cannot be read becomes a lost page when collection moves it
-//! (`store/lost.rs`), and the logical pages read as lost either way.
+//! Damage is only noticed when a page is read. A page that is not read may stay damaged unnoticed until garbage
+//! collection moves it, and by then the host may have dropped its own copy. A *scrub* reads every page in use, a few
+//! per step, so that damage is known early. It changes nothing on flash: GC programs the copy of an uncorrectable page
+//! as lost (`store/lost.rs`), and the logical pages read as lost both before and after that.
 
 use crate::address::{Address, BlockId, Lpn, Ppn, is_page};
 use crate::error::Result;
@@ -12,20 +12,20 @@ use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::{BlockState, Stream};
 
-/// What a step of a scrub did.
+/// Result of one step of a scrub, which reads pages to find uncorrectable ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scrubbed {
-    /// Where the next step goes on; `None` after the last page of the device.
+    /// First page of the next step; `None` after the last page of the device.
     pub next: Option<Ppn>,
-    /// Pages read.
+    /// Pages read in this step of the scrub.
     pub read_pages: u32,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Reads the pages in use from `first` on, `most_pages` at the most. What cannot be read is counted in
-    /// [`Stats::media_errors`](crate::stats::Stats) and known to
-    /// [`Store::unreadable_pages`](crate::store::Store::unreadable_pages). Where page validity is on flash, dead pages of data
-    /// in open and closed blocks are read as well.
+    /// Reads pages in use from `first` on, at most `most_pages`. Uncorrectable pages are counted in
+    /// [`Stats::media_errors`](crate::stats::Stats) and listed by
+    /// [`Store::unreadable_pages`](crate::store::Store::unreadable_pages). If page validity is on flash, dead data
+    /// pages in open and closed blocks are read as well.
     ///
     /// # Errors
     /// Power loss.
@@ -46,7 +46,8 @@ impl<N: Nand> Ftl<N> {
         Ok(Scrubbed { next: (next < end).then_some(Ppn(next)), read_pages })
     }
 
-    /// Whether a page may hold something that is needed. Where page validity is on flash, dead pages of data count as well.
+    /// Whether page `ppn` may hold data or metadata that is still needed. If page validity is on flash, dead data pages
+    /// count as needed.
     ///
     /// # Errors
     /// Power loss.
@@ -80,8 +81,9 @@ impl<N: Nand> Ftl<N> {
         Ok(!pages.is_empty())
     }
 
-    /// The logical pages that cannot be read because a page of theirs is known to be unreadable, with that page. O(logical
-    /// pages) if there is one; costs no counted operation. Of a map on flash that cannot be read itself, nothing is known.
+    /// Returns the logical pages that are lost because a flash page with their data is known to be uncorrectable, each
+    /// with that flash page. O(logical pages) if any flash page is uncorrectable; costs no counted operation. Empty if
+    /// the map is on flash and cannot be read.
     pub fn lost_logical_pages(&mut self) -> Vec<(Lpn, Ppn)> {
         if self.store.unreadable_pages().next().is_none() {
             return Vec::new();

@@ -1,25 +1,27 @@
-//! What a page holds, and its identity.
+//! Content of a page, as real bytes or as a short descriptor.
 //!
-//! Mechanisms that look at content (recycling now; deduplication, delta and compression on the same seam) need
-//! four answers: a fingerprint, a compressed size, the size of the difference to an older version, and equality.
-//! [`Content`] gives them for real bytes (live device, captures with bytes) and for a [`Descriptor`] of eight to
-//! sixteen bytes (traces), so that both run the same code. The price of bytes is 20 to 400 times the price of a
-//! descriptor, which is why replay carries descriptors.
+//! Mechanisms that look at content (recycling, deduplication, delta encoding, compression) need four properties of a
+//! page: its fingerprint, its compressed size, the size of its difference to an older version, and whether it equals
+//! another page. [`Content`] provides them both for real bytes (live device, captures with bytes) and for a
+//! [`Descriptor`] of eight to sixteen bytes (traces), so that both run the same code. Bytes take 20 to 400 times the
+//! time of descriptors; this is why replay uses descriptors.
 
-/// Bytes of the pages whose content is described: what file systems and databases write, whatever the page of the flash.
+/// Size in bytes of the pages to which descriptors of content refer. File systems and databases write 4 KiB pages,
+/// whatever the size of a flash page.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// Identity of a page's content: equal content has an equal fingerprint.
+/// Fingerprint of a page's content: pages of equal content have equal fingerprints.
 ///
-/// 64 bits in simulation; where a drive would store a 16-byte digest the memory accounting counts 16 bytes.
+/// 64 bits in simulation. The memory accounting counts 16 bytes wherever a drive would store a 16-byte digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Fingerprint(pub u64);
 
 impl Fingerprint {
-    /// The all-zero page.
+    /// Fingerprint of the page whose bytes are all zero.
     pub const ZERO_PAGE: Self = Self(0);
 
-    /// A fingerprint that mixes `parts` in order; used for pages assembled from sector digests or partial writes.
+    /// Returns a fingerprint that depends on `parts` and on their order; for pages that are assembled from sector
+    /// digests or partial writes. Never [`Self::ZERO_PAGE`].
     pub fn combine(parts: impl IntoIterator<Item = u64>) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for part in parts {
@@ -29,7 +31,7 @@ impl Fingerprint {
     }
 }
 
-/// 64-bit finaliser (Stafford's "variant 13" constants, as `SplitMix64` uses them).
+/// Mixes the bits of a 64-bit number (finaliser with the constants of Stafford's "variant 13", as in `SplitMix64`).
 #[inline]
 pub fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -37,39 +39,41 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// A page's content as a trace knows it. Sizes are bytes for a page of the trace's own page size.
+/// Content of a page as a trace describes it. Sizes are in bytes, for a page of the trace's own page size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
-    /// Identity of the content.
+    /// Fingerprint of the page's content.
     pub fingerprint: Fingerprint,
-    /// Size after an LZ-class compressor, capped at the page size; `Descriptor::UNKNOWN` if not known.
+    /// Size in bytes after compression with an LZ-class compressor, at most the page size; `Descriptor::UNKNOWN` if not
+    /// known.
     pub compressed_bytes: u16,
-    /// Size of the compressed XOR with the previous content of the same address; `Descriptor::UNKNOWN` if not
-    /// known or if there is no previous content.
+    /// Size in bytes of the compressed XOR with the earlier content of the same address; `Descriptor::UNKNOWN` if not
+    /// known, or if there is no earlier content.
     pub delta_bytes: u16,
 }
 
 impl Descriptor {
-    /// Marks a size that the trace does not know.
+    /// Value of a size in a descriptor that the trace does not contain.
     pub const UNKNOWN: u16 = u16::MAX;
 
-    /// A descriptor with an identity and no sizes.
+    /// Returns a descriptor with this fingerprint and unknown sizes.
     pub fn of(fingerprint: Fingerprint) -> Self {
         Self { fingerprint, compressed_bytes: Self::UNKNOWN, delta_bytes: Self::UNKNOWN }
     }
 }
 
-/// The payload of one page write.
+/// Content of one page write.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// Nothing but identity and sizes.
+    /// A descriptor (fingerprint and sizes) instead of the bytes.
     Descriptor(Descriptor),
-    /// The page itself, exactly one page long.
+    /// The bytes of the page, exactly one page long.
     Bytes(&'a [u8]),
 }
 
 impl<'a> Content<'a> {
-    /// The bytes of a page, or its identity where there are none.
+    /// Returns the content of a page that was read: `bytes`, or if that is empty (the medium keeps no bytes) a
+    /// descriptor with `fingerprint`.
     pub fn of_page(bytes: &'a [u8], fingerprint: Fingerprint) -> Self {
         if bytes.is_empty() {
             Content::Descriptor(Descriptor::of(fingerprint))
@@ -78,7 +82,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Identity of the content. Bytes cost one BLAKE3 of the page, a descriptor nothing.
+    /// Returns the fingerprint of the content. For bytes this computes one BLAKE3 digest; a descriptor contains it.
     #[inline]
     pub fn fingerprint(&self) -> Fingerprint {
         match self {
@@ -87,7 +91,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Size in bytes after an LZ4-class compressor, if known. Bytes cost one compression.
+    /// Returns the size in bytes after compression with an LZ4-class compressor, if known. For bytes this compresses
+    /// the page.
     pub fn compressed_bytes(&self) -> Option<usize> {
         match self {
             Content::Descriptor(d) => {
@@ -98,7 +103,8 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Fingerprint of real bytes: BLAKE3, first 8 bytes; the all-zero page is [`Fingerprint::ZERO_PAGE`].
+/// Returns the fingerprint of `bytes`: the first 8 bytes of their BLAKE3 digest, or [`Fingerprint::ZERO_PAGE`] if all
+/// are zero.
 pub fn fingerprint_of(bytes: &[u8]) -> Fingerprint {
     if bytes.iter().all(|&b| b == 0) {
         return Fingerprint::ZERO_PAGE;
@@ -108,17 +114,19 @@ pub fn fingerprint_of(bytes: &[u8]) -> Fingerprint {
     Fingerprint(word.max(1))
 }
 
-/// LZ4 block size of `bytes`, capped at its length (an incompressible page is stored raw).
+/// Returns the size of `bytes` as an LZ4 block, at most their length (an incompressible page is stored raw).
 pub fn compressed_len(bytes: &[u8]) -> usize {
     lz4_flex::block::compress(bytes).len().min(bytes.len())
 }
 
-/// Size of the compressed XOR of two versions of a page, capped at the page length; 0 when they are equal.
+/// Returns the size in bytes of the delta (compressed XOR) between two versions of a page, at most the page size; 0 if
+/// they are equal.
 pub fn delta_len(new: &[u8], old: &[u8]) -> usize {
     delta_of(new, old).len().min(new.len())
 }
 
-/// The compressed XOR of two versions of a page; empty when they are equal. May be longer than the page.
+/// Returns the delta (compressed XOR) between two versions of a page; empty if they are equal. May be longer than the
+/// page.
 pub fn delta_of(new: &[u8], old: &[u8]) -> Vec<u8> {
     if new == old {
         return Vec::new();
@@ -127,10 +135,10 @@ pub fn delta_of(new: &[u8], old: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress(&difference)
 }
 
-/// Turns `page` from the old version into the new one that `delta` was made for.
+/// Changes `page` from the old version into the new version for which [`delta_of`] made `delta`.
 ///
 /// # Errors
-/// A delta that is damaged.
+/// `delta` is damaged and cannot be decompressed.
 pub fn apply_delta(page: &mut [u8], delta: &[u8]) -> Result<(), lz4_flex::block::DecompressError> {
     if delta.is_empty() {
         return Ok(());

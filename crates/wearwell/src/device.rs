@@ -1,9 +1,9 @@
-//! The host's view: sectors in, pages out.
+//! Host interface of the drive: turns requests in sectors into logical pages.
 //!
-//! A request names bytes, in whole 512-byte sectors. It is split into logical pages here; a page that is only partly
-//! written is completed with what the device holds (read-modify-write), at once without a buffer, at eviction with
-//! one. The contract: a write is acknowledged when the call returns; [`Device::flush`] makes everything
-//! acknowledged before it durable, under the assumptions of the design ([`crate::design::Persistence`]).
+//! A request addresses bytes, in whole 512-byte sectors, and is split into logical pages here. A page that is only
+//! partly written is completed with its stored sectors (read-modify-write): at once without a write buffer, at eviction
+//! with one. The contract: a write is acknowledged when the call returns; [`Device::flush`] makes all acknowledged
+//! writes durable, under the assumptions of the design ([`crate::design::Persistence`]).
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -17,37 +17,37 @@ use crate::operation::FlashOp;
 use crate::recovery::RecoveryReport;
 use crate::write_buffer::{BufferOptions, Buffered, PageData, SectorMask, WriteBuffer};
 
-/// Bytes of a sector, the unit of host addresses.
+/// Bytes per sector, the unit of host addresses.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// The device around the FTL.
+/// Options of a device that do not concern its FTL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceOptions {
-    /// Write buffer.
+    /// Size and policy of the write buffer.
     pub buffer: BufferOptions,
 }
 
-/// Payload of a write request.
+/// Data of a write request.
 #[derive(Clone, Copy, Debug)]
 pub enum HostData<'a> {
-    /// The bytes, as long as the request.
+    /// The bytes to be written, as many as the request is long.
     Bytes(&'a [u8]),
-    /// One descriptor per page touched.
+    /// One descriptor of content per logical page that the request touches.
     Descriptors(&'a [Descriptor]),
 }
 
-/// Part of a request that falls into one page.
+/// The part of a request that falls into one logical page.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     lpn: Lpn,
     mask: SectorMask,
-    /// Byte range within the page, and where it starts in the request.
+    /// First byte and end of the part within the page, and its first byte within the request.
     from: usize,
     to: usize,
     at: usize,
 }
 
-/// A drive: write buffer and FTL over a medium.
+/// A drive: write buffer and FTL on a medium.
 #[derive(Clone, Debug)]
 pub struct Device<N> {
     ftl: Ftl<N>,
@@ -57,17 +57,18 @@ pub struct Device<N> {
     partial: PartialWrites,
 }
 
-/// Page writes that covered only a part of their page when they reached the FTL: each programs a whole page.
+/// Counts of page writes that covered only some sectors of their page when they reached the FTL. Each programs a whole
+/// page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PartialWrites {
-    /// Such page writes.
+    /// Page writes that covered only a part of their page.
     pub pages: u64,
-    /// Those of them whose page held data, which was read first (read-modify-write).
+    /// Partial page writes whose page held data, which was read first (read-modify-write).
     pub completed: u64,
 }
 
 impl PartialWrites {
-    /// Those since `earlier`.
+    /// Returns the partial page writes since the earlier reading `earlier` of the same counters.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { pages: self.pages - earlier.pages, completed: self.completed - earlier.completed }
@@ -75,10 +76,10 @@ impl PartialWrites {
 }
 
 impl<N: Nand> Device<N> {
-    /// A formatted device of `logical_pages`.
+    /// Creates a formatted device of `logical_pages` pages.
     ///
     /// # Errors
-    /// As [`Ftl::new`].
+    /// The errors of [`Ftl::new`].
     pub fn new(nand: N, logical_pages: u32, parts: &Parts, options: DeviceOptions) -> Result<Self> {
         let page_bytes = nand.geometry().page_bytes as u64;
         Ok(Self {
@@ -90,57 +91,59 @@ impl<N: Nand> Device<N> {
         })
     }
 
-    /// The FTL inside, for counters and audits.
+    /// Returns the FTL, for reading counters and audits.
     pub fn ftl(&self) -> &Ftl<N> {
         &self.ftl
     }
 
-    /// The FTL inside, for switches at run time.
+    /// Returns the FTL for changes of options at run time.
     pub fn ftl_mut(&mut self) -> &mut Ftl<N> {
         &mut self.ftl
     }
 
-    /// Takes the medium out; everything in RAM is dropped.
+    /// Consumes the device and returns its medium; all state in RAM is dropped.
     pub fn into_nand(self) -> N {
         self.ftl.into_store().into_nand()
     }
 
-    /// Bytes the host sees.
+    /// Returns the exported capacity in bytes.
     pub fn bytes(&self) -> u64 {
         self.ftl.logical_pages() as u64 * self.page_bytes
     }
 
-    /// Page writes that the buffer absorbed.
+    /// Returns the number of page writes that the write buffer absorbed.
     pub fn absorbed_writes(&self) -> u64 {
         self.buffer.absorbed()
     }
 
-    /// Page writes of parts of pages since the device was built.
+    /// Returns the counts of partial page writes since the device was built.
     pub fn partial_writes(&self) -> PartialWrites {
         self.partial
     }
 
-    /// Pages in the buffer.
+    /// Returns the number of pages in the write buffer.
     pub fn buffered_pages(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Whether a page, or a part of it, is in the buffer.
+    /// Whether logical page `lpn`, or a part of it, is in the write buffer.
     pub(crate) fn is_buffered(&self, lpn: Lpn) -> bool {
         self.buffer.get(lpn).is_some()
     }
 
-    /// Flash operations of the last request, if the operation list listens.
+    /// Returns the flash operations of the last request; empty unless [`OpList::listen`](crate::stats::OpList::listen)
+    /// is on.
     pub fn ops(&self) -> &[FlashOp] {
         self.ftl.store().ops.as_slice()
     }
 
-    /// Flash operations that the FTL started meanwhile and that no request waits for; see [`OpList`](crate::stats::OpList).
+    /// Returns the deferred flash operations of the last request: the FTL started them and no request waits for them;
+    /// see [`OpList`](crate::stats::OpList).
     pub fn deferred_ops(&self) -> &[FlashOp] {
         self.ftl.store().ops.deferred()
     }
 
-    /// Bytes of RAM a controller holds for this device, by structure.
+    /// Returns the bytes of RAM that a controller needs for this device, by data structure.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.ftl.ram_bytes();
         if !self.buffer.is_off() {
@@ -149,10 +152,11 @@ impl<N: Nand> Device<N> {
         parts
     }
 
-    /// Writes `len` bytes at `offset`, both in whole sectors.
+    /// Writes `len` bytes at byte `offset`, both multiples of the sector size.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Options`] for a request that is not whole sectors, what [`Ftl::write`] says.
+    /// [`Error::OutOfRange`], [`Error::Options`] for a request that is not whole sectors, and the errors of
+    /// [`Ftl::write`].
     pub fn write(&mut self, offset: u64, len: u64, data: HostData<'_>) -> Result<()> {
         self.require_request(offset, len)?;
         for (k, piece) in self.pieces(offset, len).enumerate() {
@@ -177,10 +181,10 @@ impl<N: Nand> Device<N> {
         self.write_piece(piece.lpn, PageData::Bytes(page), piece.mask)
     }
 
-    /// Writes one whole page: the short way for replay of page-aligned traces.
+    /// Writes one whole page: a faster path for replay of page-aligned traces.
     ///
     /// # Errors
-    /// What [`Ftl::write`] says.
+    /// The errors of [`Ftl::write`].
     #[inline(always)]
     pub fn write_page(&mut self, lpn: Lpn, descriptor: Descriptor) -> Result<()> {
         let content = Content::Descriptor(descriptor);
@@ -190,16 +194,17 @@ impl<N: Nand> Device<N> {
         self.write_piece(lpn, PageData::of(content), SectorMask::range(0, self.page_sectors()))
     }
 
-    /// Whether [`Device::write_pages`] is faster than [`Device::write_page`].
+    /// Whether [`Device::write_pages`] is faster than repeated [`Device::write_page`].
     #[inline]
     pub fn writes_in_runs(&self) -> bool {
         self.buffer.is_off() && self.ftl.writes_in_runs()
     }
 
-    /// Writes whole pages in order, with content that the design does not look at; how many before the outcome.
+    /// Writes whole pages in order, for designs that do not look at content. Returns the number of pages written before
+    /// the first error, and the outcome.
     ///
     /// # Errors
-    /// What [`Ftl::write`] says.
+    /// The errors of [`Ftl::write`].
     #[inline]
     pub fn write_pages(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.buffer.is_off() {
@@ -222,14 +227,16 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Writes the oldest page of the buffer out.
+    /// Writes the page to the FTL that the buffer evicts next.
     fn evict(&mut self) -> Result<()> {
         let page = self.buffer.take_oldest();
         self.write_out(page)
     }
 
-    /// Writes a page of the buffer out. If that fails the page stays: it was acknowledged. A part of a page whose rest is
-    /// lost is dropped instead: the logical page reads as lost until it is overwritten as a whole, and holds up nobody.
+    /// Writes a page of the buffer to the FTL. If that fails, the page returns to the buffer, because its write was
+    /// acknowledged. Exception: if only a part of the page was written and its other sectors are uncorrectable on
+    /// flash, the part is dropped, so that it does not block all later evictions. The logical page then reads as lost
+    /// until it is overwritten as a whole.
     fn write_out(&mut self, page: Option<Buffered>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
         match self.store_page(page.lpn, &page.data, page.mask) {
@@ -243,7 +250,7 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// Hands a page to the FTL, completed if only a part of it was written.
+    /// Writes a page to the FTL, after completing it with stored sectors if only a part of it was written.
     fn store_page(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<()> {
         if mask.is_full(self.page_sectors()) {
             return self.ftl.write(lpn, data.content());
@@ -253,7 +260,7 @@ impl<N: Nand> Device<N> {
         self.ftl.write(lpn, whole.content())
     }
 
-    /// The page as the FTL holds it, with the written sectors laid over it.
+    /// Returns the page as the FTL holds it, with the sectors in `mask` overwritten by `data`.
     fn complete(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
         let Self { ftl, page, partial, .. } = self;
         partial.completed += u64::from(ftl.read_for_modify(lpn, page)?);
@@ -268,8 +275,9 @@ impl<N: Nand> Device<N> {
         Ok(whole)
     }
 
-    /// Reads `len` bytes at `offset`, both in whole sectors. `into` receives them on a medium that keeps bytes and
-    /// may be empty; pages never written, or trimmed, read as zeros.
+    /// Reads `len` bytes at byte `offset`, both multiples of the sector size. On a medium that keeps bytes, `into`
+    /// receives them; it may be empty if the caller does not need them. Pages that were never written, or were trimmed,
+    /// read as zeros.
     ///
     /// # Errors
     /// As [`Device::write`]; uncorrectable pages.
@@ -305,7 +313,7 @@ impl<N: Nand> Device<N> {
         read.map(|_| ())
     }
 
-    /// Sectors that are newer in the buffer than on flash.
+    /// Copies the sectors of `lpn` that are in the write buffer over `page`, which was read from flash.
     fn overlay_buffered(&self, lpn: Lpn, page: &mut Box<[u8]>) {
         let Some(buffered) = self.buffer.get(lpn) else { return };
         let mut merged = PageData::Bytes(std::mem::take(page));
@@ -315,7 +323,7 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// Deallocates the pages that lie completely inside the range; parts of pages at its ends keep their data.
+    /// Deallocates the logical pages that lie completely inside the range. Pages partly inside keep their data.
     ///
     /// # Errors
     /// As [`Device::write`].
@@ -330,14 +338,16 @@ impl<N: Nand> Device<N> {
         self.ftl.trim_range(Lpn(first as u32), pages)
     }
 
-    /// Gives the `len` bytes at `target_offset` the contents of those at `source_offset`, by changing the map where the
-    /// design can. A source page that holds nothing deallocates its target; a target that is its own source stays as it
-    /// is; ranges that overlap behave as if the source had been put aside first. Pages of either range that wait in the
-    /// write buffer are written out before. Atomic where the design says so ([`Ftl::remap_pages`]); else an error leaves the
-    /// pages that were remapped before it.
+    /// Remaps: gives the `len` bytes at `target_offset` the contents of those at `source_offset`, by changing the L2P
+    /// table if the design can.
+    ///
+    /// A source page that holds nothing deallocates its target. A page that is its own source is unchanged. Ranges may
+    /// overlap: the result is as if the source had been copied before. Buffered pages of both ranges are written to the
+    /// FTL first. Atomic if the design says so ([`Ftl::remap_pages`]); otherwise pages that were remapped before an
+    /// error stay remapped.
     ///
     /// # Errors
-    /// [`Error::NotWholePages`], [`Error::OutOfRange`], what [`Ftl::remap_pages`] says.
+    /// [`Error::NotWholePages`], [`Error::OutOfRange`], and the errors of [`Ftl::remap_pages`].
     pub fn remap(&mut self, target_offset: u64, source_offset: u64, len: u64, mode: RemapMode) -> Result<()> {
         let page_bytes = self.page_bytes;
         if [target_offset, source_offset, len].iter().any(|bytes| !bytes.is_multiple_of(page_bytes)) {
@@ -352,7 +362,7 @@ impl<N: Nand> Device<N> {
         self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)
     }
 
-    /// The buffered pages among `pages` pages from `first`, out of the buffer.
+    /// Writes the buffered pages among the `pages` pages from `first` on to the FTL.
     fn write_out_range(&mut self, first: u32, pages: u32) -> Result<()> {
         if self.buffer.len() == 0 {
             return Ok(());
@@ -367,16 +377,16 @@ impl<N: Nand> Device<N> {
     /// Makes every acknowledged write durable.
     ///
     /// # Errors
-    /// What [`Ftl::write`] says.
+    /// The errors of [`Ftl::write`].
     pub fn flush(&mut self) -> Result<()> {
         self.empty_buffer()?;
         self.ftl.flush()
     }
 
-    /// Writes out what is in the write buffer, and nothing else.
+    /// Writes all pages of the write buffer to the FTL, but does not flush the FTL.
     ///
     /// # Errors
-    /// What [`Ftl::write`] says.
+    /// The errors of [`Ftl::write`].
     pub fn empty_buffer(&mut self) -> Result<()> {
         while self.buffer.len() > 0 {
             self.evict()?;
@@ -384,10 +394,11 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Power was lost and is back: the buffer is empty, the FTL recovers. May be repeated after another loss.
+    /// Recovers the device after a power loss: drops the write buffer and recovers the FTL. May be called again if
+    /// power is lost during recovery.
     ///
     /// # Errors
-    /// As [`Ftl::recover`].
+    /// The errors of [`Ftl::recover`].
     pub fn recover(&mut self) -> Result<RecoveryReport> {
         self.buffer.forget();
         self.ftl.recover()
@@ -412,7 +423,7 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// The pages a valid request touches, in order.
+    /// Returns the parts of a valid request, one per logical page, in order.
     fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Piece> + use<N> {
         let page_bytes = self.page_bytes;
         let end = offset + len;

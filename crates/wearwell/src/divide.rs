@@ -1,7 +1,7 @@
-//! Division by a number that is only known at run time, without a division.
+//! Division by a divisor that is known only at run time, computed without a division instruction.
 
 /// Divides any `u32` by a fixed `u32` with one multiplication (Lemire, Kaser, Kurz, "Faster remainder by direct
-/// computation", 2019): exact for all 32-bit operands.
+/// computation", 2019). Exact for all 32-bit operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
     magic: u64,
@@ -11,7 +11,8 @@ pub(crate) struct Divider {
 impl Divider {
     pub(crate) fn new(divisor: u32) -> Self {
         assert!(divisor > 0, "division by zero");
-        // For 1 the magic number would be 2^64: the quotient is the dividend itself.
+        // The magic number for divisor 1 would be 2^64, which does not fit; `quotient` then returns the dividend
+        // itself.
         Self { magic: if divisor == 1 { 0 } else { u64::MAX / divisor as u64 + 1 }, divisor }
     }
 

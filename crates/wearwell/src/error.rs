@@ -1,94 +1,95 @@
-//! What can go wrong for a user. Broken invariants are not here: they panic.
+//! Errors that a user of the engine can meet. Broken invariants are no errors: they panic.
 
 use crate::address::{Lpn, Ppn};
 use crate::nand::{GeometryError, NandError};
 
-/// Failure of a request or of building a device.
+/// Failure of a request, or of the construction of a device.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The layout is impossible.
+    /// The geometry of the flash is impossible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The device exports more than it can hold with the reserve its parts need.
+    /// The logical pages do not fit: physical pages minus the reserve for GC and open blocks are fewer.
     #[error(
         "{logical} logical pages do not fit: {physical} physical pages less {reserve} kept for garbage collection \
          and open blocks leave {usable}; lower the logical size or add blocks"
     )]
     NoSpareSpace {
-        /// Requested logical pages.
+        /// Logical pages requested for the device.
         logical: u64,
         /// Physical pages in good blocks.
         physical: u64,
-        /// Pages that cannot hold host data.
+        /// Physical pages kept for GC and open blocks, which cannot hold host data.
         reserve: u64,
-        /// What is left.
+        /// Physical pages that can hold host data.
         usable: u64,
     },
-    /// Address beyond the exported capacity.
+    /// A request contains a logical page beyond the exported capacity.
     #[error(
         "logical page {lpn} is beyond the device's {pages} pages; check the trace's address range or compact it"
     )]
     OutOfRange {
-        /// The refused page.
+        /// Logical page that was refused.
         lpn: u64,
-        /// Exported pages.
+        /// Logical pages that the device exports.
         pages: u32,
     },
-    /// A remap that is not whole pages: a part of a page has no map entry of its own.
+    /// A remap request is not aligned to whole pages. Only whole pages have map entries.
     #[error(
         "remap of {len} bytes from byte {source_offset} to byte {target_offset}: remaps are whole pages of {page_bytes} bytes"
     )]
     NotWholePages {
-        /// First byte that receives.
+        /// First byte of the target, which receives the contents.
         target_offset: u64,
-        /// First byte that gives.
+        /// First byte of the source, whose contents are mapped.
         source_offset: u64,
-        /// Bytes.
+        /// Length of the request, bytes.
         len: u64,
         /// Page size of the device, bytes.
         page_bytes: u64,
     },
-    /// A remap that has to be atomic, and cannot be recorded as a whole. Nothing was changed.
+    /// An atomic remap command cannot be recorded as a whole. Nothing was changed.
     #[error(
         "remap of {pages} pages: there is no room for its entries at once, so it would not be atomic; nothing was changed, remap \
          fewer pages or write them"
     )]
     NotAtomic {
-        /// Pages of the command.
+        /// Logical pages in the atomic remap command.
         pages: u32,
     },
-    /// Garbage collection found nothing to gain: retired blocks or metadata used up the spare space.
+    /// Garbage collection cannot free a block: every page of every victim is valid, because retired blocks or metadata
+    /// used up the spare space.
     #[error(
         "the device is full: no block has an invalid page left and {free_blocks} blocks are free; it is read-only now"
     )]
     Full {
-        /// Free blocks.
+        /// Blocks of the device that are free.
         free_blocks: u32,
     },
-    /// The medium failed in a way that the design does not survive.
+    /// The medium failed in a way that the engine cannot handle; the source is the medium's own error.
     #[error("flash: {0}")]
     Nand(NandError),
-    /// What was read is not what was written there.
+    /// Data read from the device is not what was written there.
     #[error("damaged data: {0}; restore from a copy")]
     Damaged(String),
-    /// Data of this page was lost by the medium.
+    /// The medium lost the data of a logical page. An overwrite or a trim of the logical page clears the error.
     #[error("logical page {lpn} is lost: flash page {ppn} is uncorrectable; an overwrite or a trim heals it")]
     Lost {
-        /// The logical page.
+        /// Logical page whose data is lost.
         lpn: Lpn,
-        /// The flash page that cannot be read.
+        /// Flash page that is uncorrectable.
         ppn: Ppn,
     },
-    /// A victim policy from outside the engine did not choose, or chose what cannot be.
+    /// A user-supplied victim policy failed to choose a victim, or chose a block that cannot be one.
     #[error("the victim policy {name}: {why}")]
     Policy {
-        /// The policy.
+        /// Name of the victim policy.
         name: String,
-        /// What it said, or did wrong.
+        /// Error of the policy itself, or what is wrong with its choice.
         why: String,
     },
-    /// Options that contradict each other or the geometry.
+    /// Options contradict each other or the geometry.
     #[error("{0}")]
     Options(String),
 }
@@ -100,12 +101,13 @@ impl From<NandError> for Error {
 }
 
 impl Error {
-    /// Whether a page could not be read, which an overwrite heals.
+    /// Whether a flash page was uncorrectable. An overwrite of the logical page clears such an error.
     pub fn is_media_error(&self) -> bool {
         matches!(self, Error::Nand(NandError::Uncorrectable(_)) | Error::Lost { .. })
     }
 
-    /// The error of a read of `lpn`: an uncorrectable page is its loss.
+    /// Converts an error of the medium during a read of `lpn`: an uncorrectable flash page becomes [`Error::Lost`] of
+    /// that logical page.
     #[cold]
     pub(crate) fn of_read(self, lpn: Lpn) -> Self {
         match self {
@@ -114,11 +116,11 @@ impl Error {
         }
     }
 
-    /// Whether power was lost, so that the caller has to recover the device.
+    /// Whether power was lost during the operation. The caller then has to recover the device.
     pub fn is_power_loss(&self) -> bool {
         matches!(self, Error::Nand(NandError::PowerLost))
     }
 }
 
-/// Result of the engine.
+/// Result type of the engine.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,8 +1,9 @@
-//! What is on the flash now: every page, every block, and the place of every logical page.
+//! Snapshot of the whole drive: the state of every flash page and block, and the location of every logical page.
 //!
-//! For whoever draws the drive, teaches with it, or tests a mechanism from outside. The map is asked, not what the
-//! controller remembers of it: a page that a lazy map has replaced is invalid here, also while the controller has not found
-//! out. The price: all of the map is read, pages of it on flash included. No operation is counted and nothing changes.
+//! For programs that draw the drive or teach with it, and for tests. Validity is derived from the L2P table, not from
+//! the controller's own page validity: a page that was overwritten is invalid here, even if a lazy map has not yet
+//! identified it. The price: the whole map is read, translation pages on flash included. No operation is counted and no
+//! state changes.
 
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
 use crate::device::Device;
@@ -12,28 +13,28 @@ use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::page_state::PageState;
 use crate::store::{BlockState, Stream};
 
-/// What a flash page is worth.
+/// State of a flash page: free, valid, invalid, recyclable or torn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum FlashPageState {
-    /// Not programmed since the last erase.
+    /// The page was not programmed since the last erase.
     #[default]
     Free,
-    /// Somebody needs it.
+    /// The page holds current data or metadata.
     Valid,
-    /// Nobody needs it.
+    /// The page holds no current data or metadata.
     Invalid,
-    /// Invalid, and remembered by its content: an equal write may take it back (Recyclable SSD).
+    /// Invalid, but its fingerprint is remembered: a write of equal content can make it valid again (Recyclable SSD).
     Recyclable,
-    /// Its program was torn: not even its spare area can be read.
+    /// Its program was interrupted: even the spare area is unreadable.
     Torn,
 }
 
 impl FlashPageState {
-    /// All states, by their number.
+    /// All states of a flash page, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::Free, Self::Valid, Self::Invalid, Self::Recyclable, Self::Torn];
 
-    /// In one word.
+    /// Returns the name of the state in lower case, one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -45,54 +46,54 @@ impl FlashPageState {
     }
 }
 
-/// A flash page.
+/// Contents of a flash page in a snapshot: state, kind of data, owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlashPage {
-    /// What it is worth.
+    /// State of the page.
     pub state: FlashPageState,
-    /// What it holds, if it can be told.
+    /// Kind of data that the page holds; `None` if it is free or torn.
     pub kind: Option<PageKind>,
-    /// The owner that its spare area names ([`PageKind`] says what of).
+    /// Owner in the page's spare area, whose meaning depends on the [`PageKind`]; `None` if the page is free or torn.
     pub owner: Option<u32>,
-    /// Logical pages whose content it holds, all or a part of it: more than one where it is shared or packed.
+    /// Number of logical pages mapped to this page: more than one if it is shared or part of a compressed chunk.
     pub logical_pages: u32,
 }
 
-/// A block.
+/// Contents of a block in a snapshot: state, kind of data, valid pages, erases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashBlock {
-    /// Its place in the cycle of a block.
+    /// State of the block: free, open, closed, erasing or retired.
     pub state: BlockState,
-    /// What its pages hold, unless it is free.
+    /// Kind of data that the block's pages hold; `None` if the block is free.
     pub kind: Option<PageKind>,
-    /// The stream that fills it, if it is open.
+    /// Stream of writes that fills the block; `None` if the block is not open.
     pub stream: Option<Stream>,
-    /// Pages of it that are valid, without those that describe it.
+    /// Valid pages in the block, head and tail pages (which describe the block) excluded.
     pub valid_pages: u32,
-    /// Pages of it that are programmed.
+    /// Programmed pages in the block.
     pub programmed_pages: u32,
-    /// Erases it has had.
+    /// Erase count of the block.
     pub erases: u32,
 }
 
-/// The drive as it is now.
+/// Snapshot of a drive: all flash pages, blocks and logical pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlashView {
-    /// By PPN.
+    /// All flash pages of the drive, by PPN.
     pub pages: Vec<FlashPage>,
-    /// By number.
+    /// All blocks of the drive, by block number.
     pub blocks: Vec<FlashBlock>,
-    /// Of each logical page the first flash page that holds its content (of a delta, its base), if there is one.
+    /// For each logical page the first flash page that holds its content (for a delta: its base), if there is one.
     pub places: Vec<Option<Ppn>>,
-    /// Of each logical page the form in which it is stored.
+    /// For each logical page the form in which it is stored.
     pub forms: Vec<PageState>,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// What is on the flash now. O(pages); costs no counted operation.
+    /// Returns a snapshot of all flash pages, blocks and logical pages. O(pages); costs no counted operation.
     ///
     /// # Errors
-    /// Loss of power, a translation page that cannot be read.
+    /// Power loss, or a translation page that cannot be read.
     pub fn flash_view(&mut self) -> Result<FlashView> {
         let map = self.whole_map().map_err(Error::Damaged)?;
         let mut pages = self.pages_by_spare_areas()?;
@@ -109,7 +110,8 @@ impl<N: Nand> Ftl<N> {
         Ok(FlashView { pages, blocks, places, forms })
     }
 
-    /// The pages by what their spare areas say: free, torn, or invalid until somebody is found who needs them.
+    /// Returns all flash pages as their spare areas describe them: free, torn, or (until the map shows otherwise)
+    /// invalid.
     fn pages_by_spare_areas(&mut self) -> Result<Vec<FlashPage>> {
         let geometry = self.store.geometry().clone();
         let mut pages = vec![FlashPage::default(); geometry.pages() as usize];
@@ -149,7 +151,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// What a page is worth that is programmed, but for those of packed content.
+    /// Returns the state of a programmed page, except for pages of deltas and chunks: valid, recyclable or invalid.
     fn worth_of(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
         let owns = |stream| page.owner.is_some_and(|owner| self.owns_metadata(stream, owner, ppn));
         let is_valid = match page.kind {
@@ -168,7 +170,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Pages of deltas and of chunks are needed if the tables of their mechanisms say so.
+    /// Marks the pages of deltas and chunks as valid that the delta table and the chunk directory still use.
     fn find_packed_pages(&self, pages: &mut [FlashPage]) {
         let blocks = self.store.blocks();
         let is_packed = |&block: &BlockId| {
@@ -216,10 +218,11 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl<N: Nand> Device<N> {
-    /// [`Ftl::flash_view`]; a logical page that is in the write buffer waits there.
+    /// Returns the snapshot of [`Ftl::flash_view`], in which logical pages in the write buffer are marked
+    /// [`PageState::Waiting`].
     ///
     /// # Errors
-    /// As [`Ftl::flash_view`].
+    /// The errors of [`Ftl::flash_view`].
     pub fn flash_view(&mut self) -> Result<FlashView> {
         let mut view = self.ftl_mut().flash_view()?;
         for (lpn, form) in (0..).map(Lpn).zip(&mut view.forms) {

@@ -1,12 +1,13 @@
-//! Wearwell: a flash translation layer built from parts.
+//! Wearwell: a flash translation layer (FTL) built from exchangeable parts.
 //!
-//! One engine, [`ftl::Ftl`], runs every design over any medium that obeys [`nand::Nand`]. Follow one write through
-//! the files in this order: [`device`] (sectors to pages), [`write_buffer`], [`content`] (must the page be stored at
-//! all?), [`mapping`] (L2P), [`store`] (where it goes), [`nand`] (what flash refuses), [`validity`], [`timing`]
-//! (what it costs), [`gc`]. A [`design`] is a list of parts.
+//! One engine, [`ftl::Ftl`], runs every design over any medium that implements [`nand::Nand`]. A [`design`] is a list
+//! of parts. To follow one host write, read the modules in this order: [`device`] splits sectors into pages,
+//! [`write_buffer`] absorbs overwrites, [`content`] decides whether the page must be stored at all, [`mapping`] is the
+//! L2P table, [`store`] chooses the flash page, [`nand`] enforces the rules of flash, [`validity`] knows which pages
+//! are valid, [`timing`] computes latencies, and [`gc`] collects garbage.
 //!
-//! The core has no files, no wall clock, no threads and no unseeded randomness: the same seed gives the same
-//! counters on every machine.
+//! The crate uses no files, no wall clock, no threads and no unseeded randomness: the same seed gives the same counters
+//! on every machine.
 //!
 //! # A drive in ten lines
 //!
@@ -122,8 +123,8 @@ pub mod timing;
 pub mod validity;
 pub mod write_buffer;
 
-/// Digest of this crate's code without comments and layout. Records of results name it, to tell by which code they were
-/// made.
+/// Digest of this crate's code, comments and layout excluded. Stored with results to identify the code that computed
+/// them.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
 
 pub use damage::Scrubbed;

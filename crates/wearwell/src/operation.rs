@@ -1,60 +1,61 @@
-//! Flash operations: what was done, to which plane, and why. The engine lists them; timing prices the list afterwards.
+//! Flash operations as records: kind, plane, cause and dependency. The engine lists the operations of a request;
+//! [`crate::timing`] computes their times afterwards.
 
 use crate::address::{Address as _, PlaneId};
 
-/// What the flash does.
+/// Kind of a flash operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum OpKind {
-    /// Page read: tR on the array, then a transfer out of the die.
+    /// Page read: tR on the plane, then a data transfer from the die to the controller.
     Read,
-    /// Page program: a transfer into the die, then tPROG on the array.
+    /// Page program: a data transfer from the controller to the die, then tPROG on the plane.
     Program,
-    /// Block erase: tBERS on the array, no data transfer.
+    /// Block erase: tBERS on the plane, no data transfer.
     Erase,
-    /// Pages of a plane read and programmed again in the same plane, [`FlashOp::count`] of them: read, program, read,
-    /// program, .., each program after its read.
+    /// A batch of [`FlashOp::count`] page copies within one plane: read, program, read, program, and so on, each
+    /// program after its read.
     Copies,
-    /// NVRAM is read from end to end: [`FlashOp::count`] lines of [`NVRAM_LINE_BYTES`]. No plane executes it;
-    /// [`FlashOp::plane`] is the first plane of the victim whose referrers are looked for, or none.
+    /// A sequential scan of NVRAM, of [`FlashOp::count`] lines of [`NVRAM_LINE_BYTES`]. No plane executes it.
+    /// [`FlashOp::plane`] is the first plane of the victim whose referrers are searched for, or `NONE`.
     Scan,
 }
 
-/// Bytes of NVRAM that are read at once.
+/// Bytes of NVRAM per line, the unit of a scan.
 pub const NVRAM_LINE_BYTES: u32 = 64;
 
-/// Why a flash operation was done. Every reported figure is a sum over causes.
+/// Reason for a flash operation. Every reported figure is a sum over causes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum Cause {
-    /// Directly for a host request (data reads and writes, read-modify-write).
+    /// Host request: data reads and writes, read-modify-write.
     Host,
     /// Garbage collection: copies and erases.
     Gc,
     /// Wear leveling: copies and erases.
     Wear,
-    /// Translation pages of a demand-paged mapping.
+    /// Reads and writes of translation pages of a demand-paged mapping.
     Translation,
-    /// Flash-resident page validity.
+    /// Reads and writes of page validity that is stored on flash.
     Validity,
-    /// Log of mappings made without a program.
+    /// Reads and writes of the log of mappings made without a program (remaps, deduplication).
     RemapLog,
     /// Content mechanisms: verification reads, fingerprint loads, delta and chunk pages.
     Content,
-    /// Checkpoints of volatile state.
+    /// Checkpoints, which write state in RAM to flash.
     Checkpoint,
-    /// Head and tail pages, which describe their block.
+    /// Head and tail pages, which describe the block that they are in.
     BlockMetadata,
-    /// Rebuilding state after power loss.
+    /// Rebuilding of state in RAM after power loss.
     Recovery,
-    /// Reading pages to find those that cannot be read.
+    /// Scrubbing: reads of pages to find uncorrectable ones.
     Scrub,
 }
 
 impl Cause {
-    /// Number of causes: the length of a per-cause table.
+    /// Number of causes: the length of a table indexed by cause.
     pub const COUNT: usize = 11;
-    /// All causes, in table order.
+    /// All causes of flash operations, in the order of their numbers.
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::Host,
         Cause::Gc,
@@ -69,7 +70,7 @@ impl Cause {
         Cause::Scrub,
     ];
 
-    /// Name in reports: lower case, words joined by `_`.
+    /// Returns the name of the cause in reports: lower case, words joined by `_`.
     pub fn name(self) -> &'static str {
         match self {
             Cause::Host => "host",
@@ -86,39 +87,40 @@ impl Cause {
         }
     }
 
-    /// True for work that no host request waits for: it only competes for the flash.
+    /// Whether no host request waits for operations of this cause; they only compete for the flash.
     #[inline]
     pub fn is_background(self) -> bool {
         matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::BlockMetadata | Cause::Scrub)
     }
 }
 
-/// One flash operation of a request, in the order in which the FTL issued it.
+/// One flash operation of a request. Operations are listed in the order in which the FTL issued them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashOp {
-    /// The plane that executes it.
+    /// Plane that executes the operation.
     pub plane: PlaneId,
-    /// Read, program or erase.
+    /// Kind: read, program, erase, a batch of copies, or a scan of NVRAM.
     pub kind: OpKind,
-    /// Why.
+    /// Reason for the operation.
     pub cause: Cause,
-    /// How many places back in the same list the operation stands whose result this one needs (a GC program
-    /// needs its read); 0 = it can start when the request arrives. Nothing can name copies or a scan.
+    /// Distance back in the same list to the operation whose result this operation needs, as a GC program needs its
+    /// read: 1 is the operation just before. 0 if it can start when the request arrives. Never refers to a batch of
+    /// copies or a scan.
     pub after: u16,
-    /// Bytes over the channel (0 for an erase; a spare-area read moves only the spare bytes).
+    /// Bytes transferred over the channel: 0 for an erase, only the spare bytes for a read of a spare area.
     pub bytes: u32,
-    /// How many copies, or lines of NVRAM; 1 of anything else.
+    /// Number of copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds.
     pub count: u32,
 }
 
 impl FlashOp {
-    /// True if no host request waits for this operation.
+    /// Whether no host request waits for this operation, judged by its cause.
     #[inline]
     pub fn is_background(&self) -> bool {
         self.cause.is_background()
     }
 
-    /// Reads, programs and erases that it stands for.
+    /// Returns the number of reads, programs and erases in this record: 2 per copy, 0 for a scan.
     #[inline]
     pub fn operations(&self) -> u64 {
         match self.kind {
@@ -128,7 +130,8 @@ impl FlashOp {
         }
     }
 
-    /// A scan of `bytes` of NVRAM on behalf of a victim whose first plane is `plane`, or of nobody.
+    /// Returns the record of a scan of `bytes` bytes of NVRAM. `plane` is the first plane of the victim for which GC
+    /// scans, if there is a victim.
     pub fn scan(plane: Option<PlaneId>, bytes: u64) -> FlashOp {
         let lines = bytes.div_ceil(u64::from(NVRAM_LINE_BYTES));
         FlashOp {
@@ -141,13 +144,13 @@ impl FlashOp {
         }
     }
 
-    /// True for a read of a log of mappings on flash: the next scan of the list waits for it.
+    /// Whether the operation reads the log of mappings on flash. The next NVRAM scan in the list waits for such a read.
     #[inline]
     pub(crate) fn reads_log(&self) -> bool {
         (self.kind, self.cause) == (OpKind::Read, Cause::RemapLog)
     }
 
-    /// The read and the program of each of its copies.
+    /// Returns the read and the program that each copy of this batch consists of.
     pub fn copy(&self) -> [FlashOp; 2] {
         let read = FlashOp { kind: OpKind::Read, after: 0, count: 1, ..*self };
         [read, FlashOp { kind: OpKind::Program, after: 1, ..read }]

@@ -1,8 +1,9 @@
-//! In which form is a logical page stored?
+//! Reports in which form a logical page is stored: as a flash page, shared, as a delta, in a compressed chunk, or
+//! buffered.
 //!
-//! A question for whoever shows the device to its host (block status, maps of the drive): it costs no flash operation,
-//! counts nothing and changes nothing. The price: a demand-paged map knows only what it has cached, and says of the rest
-//! that it is stored, which a host may always assume.
+//! For programs that show the state of a device to its users (block status, maps of the drive). A query costs no flash
+//! operation and changes no counter or state. The price: a design with its map on flash reports every page that is not
+//! buffered as stored, because the exact form could cost a read.
 
 use crate::address::{BlockId, Lpn, Unit, is_page};
 use crate::device::Device;
@@ -13,26 +14,26 @@ use crate::nand::Nand;
 /// Form in which a logical page is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageState {
-    /// Nothing is stored: the page reads as zeros.
+    /// Nothing is stored (never written, or trimmed): the page reads as zeros.
     Hole,
-    /// A flash page of its own.
+    /// Stored in a flash page of its own, uncompressed and unshared.
     Stored,
-    /// A flash page, or a member of a compressed chunk, that other logical pages refer to as well.
+    /// Stored in a flash page, or in a member of a compressed chunk, to which other logical pages are mapped as well.
     Shared,
-    /// A flash page and a difference to it.
+    /// Stored as a flash page (the base) and a delta (compressed difference) to that page.
     Delta,
-    /// A member of a compressed chunk.
+    /// Stored in a compressed chunk, together with other logical pages.
     Packed,
-    /// Waiting in RAM: in the write buffer, or for company in a chunk.
+    /// Buffered in RAM only: in the write buffer, or until its compressed chunk is full.
     Waiting,
 }
 
 impl PageState {
-    /// All states, by their number.
+    /// All forms in which a logical page is stored, in the order of their numbers.
     pub const ALL: [Self; 6] =
         [Self::Hole, Self::Stored, Self::Shared, Self::Delta, Self::Packed, Self::Waiting];
 
-    /// In one word.
+    /// Returns the name of the state in lower case, one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hole => "hole",
@@ -46,7 +47,7 @@ impl PageState {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// The form in which `lpn`, which must exist, is stored. O(1).
+    /// Returns the form in which logical page `lpn` is stored; `lpn` must be within the device. O(1).
     pub fn page_state(&self, lpn: Lpn) -> PageState {
         if self.is_pending(lpn) {
             return PageState::Waiting;
@@ -58,7 +59,8 @@ impl<N: Nand> Ftl<N> {
         self.form_at(lpn, place)
     }
 
-    /// The form in which `lpn` is stored that the map gives this place.
+    /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place`; ignores buffers in
+    /// RAM.
     pub(crate) fn form_at(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
         let Some(unit) = place else { return PageState::Hole };
         if self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(unit) > 0) {
@@ -74,8 +76,8 @@ impl<N: Nand> Ftl<N> {
         self.chunks.is_some() && !is_page(unit, self.store.geometry().pages())
     }
 
-    /// Share of the blocks beyond those that the logical pages need which is still good, percent: 100 on a new device
-    /// without bad blocks, 0 when every good block is needed. O(blocks).
+    /// Returns the share of the spare blocks (blocks in addition to those that the logical pages fill) that are still
+    /// good, in percent: 100 on a device without bad blocks, 0 if no good block is spare. O(blocks).
     pub fn spare_percent(&self) -> f64 {
         let geometry = self.store.geometry();
         let blocks = geometry.blocks();
@@ -87,7 +89,8 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl<N: Nand> Device<N> {
-    /// The form in which `lpn`, which must exist, is stored. O(1).
+    /// Returns the form in which logical page `lpn` is stored, the write buffer included; `lpn` must be within the
+    /// device. O(1).
     pub fn page_state(&self, lpn: Lpn) -> PageState {
         if self.is_buffered(lpn) { PageState::Waiting } else { self.ftl().page_state(lpn) }
     }

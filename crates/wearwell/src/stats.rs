@@ -1,13 +1,14 @@
-//! Counters. Every flash operation is counted under its cause; every reported figure is a sum of these.
+//! Counters of flash operations and controller work. Every flash operation is counted under its [`Cause`], and every
+//! reported figure is a sum of these counters.
 
 use std::collections::BTreeMap;
 
 use crate::operation::{Cause, FlashOp, OpKind};
 
-/// Operations by cause, indexed by `Cause as usize`.
+/// Counts of flash operations per [`Cause`], indexed by `Cause as usize`.
 pub type ByCause = [u64; Cause::COUNT];
 
-/// Counters by cause with the causes' names; zero entries are left out.
+/// Returns the counts that are not zero, keyed by the name of their cause.
 pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
     Cause::ALL
         .iter()
@@ -16,93 +17,102 @@ pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What a device did since it was built or since its counters were cleared.
+/// Counters of a device since it was built, or since its counters were last cleared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Pages that left the write buffer towards the FTL (the denominator of write amplification).
+    /// Host page writes that reached the FTL, after the write buffer: the denominator of write amplification.
     pub host_page_writes: u64,
-    /// Pages that host reads asked of the FTL.
+    /// Pages that host reads requested from the FTL.
     pub host_page_reads: u64,
-    /// Those of them that were never written, or deallocated since: no flash page was read.
+    /// Pages that host reads requested and that were never written, or trimmed since: no flash page was read for them.
     pub unwritten_page_reads: u64,
-    /// Pages that the host deallocated.
+    /// Pages that the host trimmed.
     pub host_page_trims: u64,
-    /// Host page writes that were served by reviving a dead page instead of a program.
+    /// Host page writes that were served by making a dead page of equal content valid again, without a program.
     pub recycled_writes: u64,
-    /// Host page writes that were served by binding to a stored page of equal content.
+    /// Host page writes that were served by mapping the page to a stored page of equal content, without a program.
     pub deduplicated_writes: u64,
-    /// Host page writes that were stored as deltas.
+    /// Host page writes that were stored as deltas, that is as compressed differences to an earlier version.
     pub delta_writes: u64,
-    /// Host page writes that went into compressed chunks, or were replaced while they waited for one.
+    /// Host page writes that were stored in compressed chunks, or were overwritten while buffered for a chunk.
     pub packed_writes: u64,
-    /// Pages that the host remapped by a bind.
+    /// Pages that a remap command of the host mapped to a stored page, without a program.
     pub remapped_pages: u64,
-    /// Binds that became writes because the page had its most referrers.
+    /// Binds (mappings without a program) that became writes because the page already had the maximum number of
+    /// referrers.
     pub demoted_saturated: u64,
-    /// Binds that became writes (or trims that became writes of zeros) because no entry could be recorded.
+    /// Binds (mappings without a program) that became writes, and trims that became writes of zeros, because the
+    /// reverse map had no room for their entry.
     pub demoted_full: u64,
-    /// Trimmed pages that were written with zeros because the trim could not be recorded. They are host programs, and no
-    /// host page writes.
+    /// Trimmed pages that were overwritten with zeros because the trim could not be recorded. They count as host
+    /// programs, but not as host page writes.
     pub zeroed_trims: u64,
-    /// Atomic remap commands that were refused because their entries found no room at once.
+    /// Atomic remap commands that were refused because the reverse map had no room for all their entries at once.
     pub refused_commands: u64,
-    /// Page programs.
+    /// Page programs, by cause.
     pub programs: ByCause,
-    /// Page reads, spare-area reads included.
+    /// Page reads by cause, reads of spare areas included.
     pub reads: ByCause,
-    /// Those of them that read only a spare area.
+    /// Reads of spare areas alone, by cause; also counted in [`Self::reads`].
     pub spare_reads: ByCause,
-    /// Physical block erases (a superblock counts each of its blocks).
+    /// Physical block erases by cause. A superblock counts as each of its blocks.
     pub erases: ByCause,
-    /// Host programs that did not become a host page write: failed and repeated elsewhere, or cut short.
+    /// Host programs that stored no host page: the program failed and was repeated elsewhere, or power was lost during
+    /// it.
     pub wasted_programs: u64,
-    /// Blocks retired since the device was built.
+    /// Blocks retired as bad since the device was built.
     pub retired_blocks: u64,
-    /// Flash pages that were found unreadable.
+    /// Flash pages found uncorrectable, each counted once.
     pub media_errors: u64,
-    /// Pages programmed as lost: what collection carries on of pages that cannot be read.
+    /// Pages programmed as lost: copies that GC makes of uncorrectable pages, with an OOB record but without readable
+    /// data.
     pub lost_pages: u64,
-    /// What the controller did beside the flash.
+    /// Work of the controller other than flash operations.
     pub work: Work,
-    /// Victims collected.
+    /// Victim blocks that GC collected.
     pub gc_victims: u64,
-    /// Those of them that held deltas.
+    /// Victim blocks that held deltas.
     pub gc_delta_victims: u64,
-    /// Those of them that held metadata.
+    /// Victim blocks that held metadata.
     pub gc_metadata_victims: u64,
-    /// Translation pages (and nodes) that collection copied; they count as programs and reads of its cause.
+    /// Translation pages (and nodes of the translation tree) that GC copied. Their programs and reads are also counted
+    /// under the cause of the collection.
     pub gc_translation_copies: u64,
-    /// Pages of page validity that collection copied, likewise.
+    /// Pages of flash-resident page validity that GC copied. Their programs and reads are also counted under the cause
+    /// of the collection.
     pub gc_validity_copies: u64,
-    /// Bytes of NVRAM scanned to find the referrers of victims: a part of what [`Work`] counts.
+    /// Bytes of NVRAM scanned to find the logical pages that refer to pages of victims; also counted in
+    /// [`Work::nvram_read_bytes`].
     pub referrer_scan_bytes: u64,
-    /// The most bytes scanned for one victim.
+    /// Maximum number of bytes of NVRAM scanned for one victim.
     pub largest_referrer_scan_bytes: u64,
 }
 
-/// Work of the controller that takes time and energy: counted here, priced by whoever knows what it costs.
+/// Work of the controller that takes time and energy but is no flash operation. Only counted here; timing and energy
+/// models assign the costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Pages hashed.
+    /// Pages whose content was hashed.
     pub hashed_pages: u64,
-    /// Deltas made.
+    /// Deltas (compressed differences between two versions of a page) encoded.
     pub encoded_deltas: u64,
-    /// Deltas applied for a host request.
+    /// Deltas decoded and applied for a host request.
     pub decoded_deltas: u64,
-    /// Deltas applied by merges, for which no host request waits.
+    /// Deltas decoded and applied by merges, in which a delta and its base become a plain page; no host request waits
+    /// for them.
     pub merged_deltas: u64,
     /// Pages compressed.
     pub compressed_pages: u64,
     /// Pages decompressed.
     pub decompressed_pages: u64,
-    /// Bytes of NVRAM stored.
+    /// Bytes of NVRAM written.
     pub nvram_written_bytes: u64,
-    /// Bytes of NVRAM scanned.
+    /// Bytes of NVRAM read by scans.
     pub nvram_read_bytes: u64,
 }
 
 impl Work {
-    /// What was done since `earlier`.
+    /// Returns the work done since the earlier reading `earlier` of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -119,27 +129,27 @@ impl Work {
 }
 
 impl Stats {
-    /// All page programs.
+    /// Returns the number of page programs of all causes.
     pub fn total_programs(&self) -> u64 {
         self.programs.iter().sum()
     }
 
-    /// All page reads.
+    /// Returns the number of page reads of all causes, reads of spare areas included.
     pub fn total_reads(&self) -> u64 {
         self.reads.iter().sum()
     }
 
-    /// All reads of spare areas alone.
+    /// Returns the number of reads of spare areas alone, of all causes.
     pub fn total_spare_reads(&self) -> u64 {
         self.spare_reads.iter().sum()
     }
 
-    /// All block erases.
+    /// Returns the number of block erases of all causes.
     pub fn total_erases(&self) -> u64 {
         self.erases.iter().sum()
     }
 
-    /// Programs per host page write; 0 before the first write.
+    /// Returns the programs per host page write; 0 before the first write.
     pub fn write_amplification(&self) -> f64 {
         if self.host_page_writes == 0 {
             return 0.0;
@@ -148,10 +158,12 @@ impl Stats {
     }
 }
 
-/// The flash operations of the request in hand, for a timing engine; empty while nobody listens.
+/// Flash operations of the current request, collected for a timing engine; stays empty unless collecting is switched on
+/// ([`OpList::listen`]).
 ///
-/// There are two lists. Operations of the request are in the first. Work that the FTL starts on its own while it handles
-/// the request is *deferred*: no request waits for it, whatever its cause, and it is in the second.
+/// There are two lists. The first holds the operations of the request itself. The second holds *deferred* operations:
+/// work that the FTL starts on its own while it handles the request, and for which no request waits, whatever its
+/// cause.
 #[derive(Clone, Debug, Default)]
 pub struct OpList {
     listening: bool,
@@ -161,47 +173,48 @@ pub struct OpList {
 }
 
 impl OpList {
-    /// Starts or stops collecting.
+    /// Switches the collection of operations on or off, and empties the lists.
     pub fn listen(&mut self, listening: bool) {
         self.listening = listening;
         self.clear();
     }
 
-    /// Says whether the operations that follow are deferred; returns whether those before were.
+    /// Sets whether the following operations are deferred (no request waits for them); returns the setting before.
     pub(crate) fn defer(&mut self, defers: bool) -> bool {
         std::mem::replace(&mut self.defers, defers)
     }
 
-    /// Whether somebody listens.
+    /// Whether flash operations are collected for a timing engine.
     #[inline]
     pub fn is_listening(&self) -> bool {
         self.listening
     }
 
-    /// Adds an operation.
+    /// Appends an operation to the list of the request, or to the deferred list if [`Self::defer`] has chosen that one.
     #[inline]
     pub(crate) fn push(&mut self, op: FlashOp) {
         if self.defers { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
-    /// Operations of the request since the last [`OpList::clear`], in the order of issue.
+    /// Returns the operations of the request since the last [`OpList::clear`], in the order of issue.
     pub fn as_slice(&self) -> &[FlashOp] {
         &self.ops
     }
 
-    /// Operations since the last [`OpList::clear`] that no request waits for, in the order of issue; for
-    /// [`Timing::submit_background`](crate::timing::Timing::submit_background).
+    /// Returns the deferred operations, for which no request waits, since the last [`OpList::clear`], in the order of
+    /// issue. Input of [`Timing::submit_background`](crate::timing::Timing::submit_background).
     pub fn deferred(&self) -> &[FlashOp] {
         &self.deferred
     }
 
-    /// Forgets both lists.
+    /// Empties both lists of operations, that of the request and that of deferred ones.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.deferred.clear();
     }
 
-    /// Distance to the most recent read, for an operation that needs its result; 0 if the last one is none.
+    /// Returns the value of [`FlashOp::after`] for an operation that needs the result of a read just before it: 1 if
+    /// the last operation of the list is a read, otherwise 0.
     #[inline]
     pub(crate) fn since_last_read(&self) -> u16 {
         let list = if self.defers { &self.deferred } else { &self.ops };

@@ -1,8 +1,9 @@
-//! The drive's write cache: sectors become pages here, and overwrites are absorbed.
+//! Write buffer of the drive: collects sectors into pages and absorbs overwrites.
 //!
-//! The buffer is volatile. A write is acknowledged when it is in the buffer; it is durable when a flush has drained
-//! it. Two orders of eviction: first-in first-out (an overwrite keeps its place) and segmented LRU (a page written
-//! again moves to a protected half, which shields it from a stream of new pages).
+//! The buffer is volatile. A write is acknowledged when it is in the buffer, and durable when a flush has written the
+//! buffer out. There are two orders of eviction. First in, first out: an overwrite does not change the position of a
+//! page. Segmented LRU: a page that is written again moves to a protected half, where a stream of new pages cannot
+//! evict it.
 
 use rustc_hash::FxHashMap;
 
@@ -10,37 +11,37 @@ use crate::address::Lpn;
 use crate::data::{Content, Descriptor, Fingerprint};
 use crate::tables::Recency;
 
-/// How the buffer chooses what to write out.
+/// Order in which the write buffer evicts pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BufferPolicy {
-    /// First in, first out.
+    /// First in, first out: an overwrite does not change the position of a page.
     #[default]
     Fifo,
-    /// Segmented LRU: half of the pages are protected.
+    /// Segmented LRU: pages that were written again are protected, up to half of the buffer.
     Slru,
 }
 
 /// Size and policy of the write buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BufferOptions {
-    /// Pages it holds; 0 = no buffer, every write goes straight to the FTL.
+    /// Capacity in pages. 0 means no buffer: every write is passed to the FTL at once.
     pub pages: u32,
-    /// Order of eviction.
+    /// Order in which pages are evicted from the write buffer.
     pub policy: BufferPolicy,
 }
 
-/// Which 512-byte sectors of a page are meant: one bit each, pages of up to 64 KiB.
+/// Set of 512-byte sectors of one page, one bit each; for pages of up to 64 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SectorMask(pub u128);
 
 impl SectorMask {
-    /// Sectors `from..to` of a page.
+    /// Returns the set of sectors `from..to` of a page.
     pub fn range(from: u32, to: u32) -> Self {
         let below = |n: u32| if n >= 128 { u128::MAX } else { (1 << n) - 1 };
         Self(below(to) & !below(from))
     }
 
-    /// Whether the mask covers a page of `sectors` sectors.
+    /// Whether the set contains all `sectors` sectors of a page.
     pub fn is_full(self, sectors: u32) -> bool {
         self == Self::range(0, sectors)
     }
@@ -50,11 +51,11 @@ impl SectorMask {
     }
 }
 
-/// A page, or the part of one that was written.
+/// Content of a page write: a descriptor, or bytes of which perhaps only some sectors were written.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PageData {
     Descriptor(Descriptor),
-    /// One whole page; only the sectors of the mask mean anything.
+    /// One whole page of bytes, of which only the sectors in the accompanying [`SectorMask`] are defined.
     Bytes(Box<[u8]>),
 }
 
@@ -73,8 +74,8 @@ impl PageData {
         }
     }
 
-    /// Lays the sectors `mask` of `over` onto this page. Of descriptors only the identity can be merged: the new one
-    /// is a mix of both and of the mask, and its sizes are unknown.
+    /// Overwrites the sectors in `mask` with those of `over`. For descriptors the result is a new fingerprint, mixed
+    /// from both fingerprints and the mask, with unknown sizes.
     pub(crate) fn overlay(&mut self, over: &PageData, mask: SectorMask) {
         match (self, over) {
             (Self::Bytes(page), Self::Bytes(over)) => copy_sectors(page, over, mask),
@@ -97,7 +98,7 @@ fn merged(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> Descriptor
     Descriptor::of(Fingerprint::combine([under.0, over.0, mask.0 as u64, (mask.0 >> 64) as u64]))
 }
 
-/// A page on its way to the FTL.
+/// A page in the write buffer that was not yet written to the FTL.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Buffered {
     pub(crate) lpn: Lpn,
@@ -106,7 +107,7 @@ pub(crate) struct Buffered {
     protected: bool,
 }
 
-/// The write buffer.
+/// Write buffer: an index by LPN, the buffered pages, and their order of eviction.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
     options: BufferOptions,
@@ -138,7 +139,7 @@ impl WriteBuffer {
         self.options.pages == 0
     }
 
-    /// Page writes that found their page in the buffer.
+    /// Returns the number of page writes absorbed: their page was already in the buffer.
     pub(crate) fn absorbed(&self) -> u64 {
         self.absorbed
     }
@@ -152,12 +153,13 @@ impl WriteBuffer {
         self.slots[slot as usize].as_ref()
     }
 
-    /// Whether a page has to leave before `lpn` can come in.
+    /// Whether a page has to be evicted before logical page `lpn` can be inserted.
     pub(crate) fn is_full_for(&self, lpn: Lpn) -> bool {
         self.index.len() >= self.options.pages as usize && !self.index.contains_key(&lpn)
     }
 
-    /// Takes a page in, merged with what is there of it. There is room for it: [`WriteBuffer::is_full_for`].
+    /// Inserts a page, or merges it with the buffered sectors of the same page. The caller has made room:
+    /// [`WriteBuffer::is_full_for`] is false.
     pub(crate) fn put(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
         if let Some(&slot) = self.index.get(&lpn) {
             self.absorbed += 1;
@@ -169,7 +171,7 @@ impl WriteBuffer {
         self.probation.push(slot);
     }
 
-    /// A page that could not be written out is the next to leave again.
+    /// Inserts a page again that was evicted but could not be written to the FTL. It will be evicted first.
     pub(crate) fn put_back(&mut self, page: Buffered) {
         let slot = self.insert(Buffered { protected: false, ..page });
         self.probation.push_oldest(slot);
@@ -217,13 +219,13 @@ impl WriteBuffer {
         }
     }
 
-    /// The page that is next to leave.
+    /// Removes and returns the page that the write buffer evicts next.
     pub(crate) fn take_oldest(&mut self) -> Option<Buffered> {
         let slot = self.probation.oldest().or_else(|| self.protected.oldest())?;
         Some(self.take(slot))
     }
 
-    /// Drops a page (it was trimmed).
+    /// Removes and returns logical page `lpn`, if it is buffered.
     pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<Buffered> {
         let slot = *self.index.get(&lpn)?;
         Some(self.take(slot))
@@ -238,7 +240,7 @@ impl WriteBuffer {
         entry
     }
 
-    /// Everything in it is gone: power was lost.
+    /// Empties the write buffer, because power was lost.
     pub(crate) fn forget(&mut self) {
         *self = Self::new(self.options, self.page_sectors);
     }

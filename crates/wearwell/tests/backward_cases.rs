@@ -1,6 +1,6 @@
-//! Maps that learn late which pages are invalid: what garbage collection, and a recovery without a battery, must not
-//! believe. Each case names the interleaving in which the text of the paper loses data, and was seen to fail with that
-//! rule in the place of ours.
+//! Tests of lazy maps, which identify invalid pages late: errors that garbage collection, and a recovery without a
+//! battery, must not make. Each case describes the interleaving in which the text of the paper loses data, and fails
+//! with that rule instead of ours.
 //!
 //! The device is one pool of small blocks with one translation page, so that one synchronisation writes every entry.
 
@@ -21,11 +21,11 @@ const PAGE: usize = 512;
 const BLOCK_PAGES: u32 = 4;
 const LOGICAL: u32 = 60;
 const CACHE: u32 = 40;
-/// The page that each case is about.
+/// The logical page that each case is about.
 const A: u32 = 0;
-/// Written where a case needs time to pass; no case asks for them otherwise.
+/// Logical pages written only to let time pass.
 const FILLERS: std::ops::Range<u32> = 4..6;
-/// Written once, read to push entries out of the cache.
+/// Logical pages written once, and read to evict other entries from the cache.
 const COLD: std::ops::Range<u32> = 16..LOGICAL;
 
 struct Rig {
@@ -43,13 +43,14 @@ fn bytes_of(lpn: u32, version: u64) -> Vec<u8> {
 
 fn parts() -> Parts {
     let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
-    // Victims are collected when a case asks for one.
+    // Victims are collected when a case requests one.
     let gc = GcOptions { background_blocks: u32::MAX, ..GcOptions::default() };
     geckoftl(gc, GeckoFtlOptions { cache_entries: CACHE, gecko })
 }
 
 impl Rig {
-    /// `spare_blocks` more than the pages need; every page written, everything on flash, no entry dirty.
+    /// Returns a device with `spare_blocks` more blocks than it needs; every page is written, everything is on flash,
+    /// no entry is dirty.
     fn new(parts: &Parts, spare_blocks: u32) -> Self {
         let of_blocks = |blocks| {
             let nand = SimNand::new(flat_geometry([1, blocks, BLOCK_PAGES, PAGE as u32]), Retain::ALL);
@@ -65,12 +66,12 @@ impl Rig {
         rig
     }
 
-    /// With checkpoints, and no battery.
+    /// Returns a device with checkpoints and without a battery.
     fn recovering() -> Self {
         Self::new(&parts(), 10)
     }
 
-    /// Without checkpoints, so that an entry stays dirty until a case writes it.
+    /// Returns a device without checkpoints, so that an entry stays dirty until a case writes it.
     fn patient() -> Self {
         let MappingPart::Cached(options) = parts().mapping else { panic!("the map is on flash") };
         let mapping = MappingPart::Cached(CachedOptions { checkpoints: false, ..options });
@@ -105,7 +106,7 @@ impl Rig {
         self.ftl.store_mut().nand_mut().probe(ppn).expect("a healthy medium reads")
     }
 
-    /// Where the newest program of `lpn` is.
+    /// Returns the flash page of the newest program of `lpn`.
     fn place(&mut self, lpn: u32) -> Ppn {
         let pages = self.ftl.store().geometry().pages() as u32;
         let newest = (0..pages).map(Ppn).filter_map(|ppn| {
@@ -124,7 +125,7 @@ impl Rig {
         cached.counts().synchronisations + cached.counts().checkpoint_synchronisations
     }
 
-    /// Collects victims until the block of `ppn` was one.
+    /// Collects victims until the block of `ppn` has been collected.
     fn collect_block_of(&mut self, ppn: Ppn) {
         let before = self.erases(ppn);
         for _ in 0..64 {
@@ -140,7 +141,7 @@ impl Rig {
         panic!("the block of page {ppn} is never collected");
     }
 
-    /// Makes the other pages of a block invalid, so that it is the next victim; their new places are elsewhere.
+    /// Invalidates the other pages of a block by overwriting them elsewhere, so that it is the next victim.
     fn empty_around(&mut self, ppn: Ppn) {
         let first = ppn.0 / BLOCK_PAGES * BLOCK_PAGES;
         for other in (first..first + BLOCK_PAGES).map(Ppn).filter(|&other| other != ppn) {
@@ -151,7 +152,7 @@ impl Rig {
         }
     }
 
-    /// Writes fillers until the page was programmed again; returns whom it belongs to now.
+    /// Writes filler pages until `ppn` was programmed again; returns its new owner.
     fn reuse(&mut self, ppn: Ppn) -> u32 {
         for _ in 0..64 {
             let filler = FILLERS.start + self.turn % FILLERS.len() as u32;
@@ -166,16 +167,16 @@ impl Rig {
         panic!("page {ppn} is never used again");
     }
 
-    /// Pushes every entry but those of cold pages out of the cache, which writes the dirty ones.
+    /// Evicts all entries except those of cold pages from the cache, which writes the dirty ones.
     fn push_out_entries(&mut self) {
         for lpn in COLD {
             self.ftl.read(Lpn(lpn), &mut []).expect("a healthy medium reads");
         }
-        // What reads brought in too much leaves before the next write.
+        // Entries that the reads fetched beyond the cache size are evicted before the next write.
         self.write(1);
     }
 
-    /// Checkpoints pass and everything is written: a scan does not go back to what was written before.
+    /// Lets checkpoints pass and writes everything, so that a backward scan does not go back to earlier writes.
     fn leave_behind(&mut self) {
         for _ in 0..2 {
             (0..2 * CACHE).for_each(|k| self.write(FILLERS.start + k % 2));
@@ -184,14 +185,14 @@ impl Rig {
         self.push_out_entries();
     }
 
-    /// Pushes out entries of which some are dirty.
+    /// Evicts entries of which some are dirty.
     fn synchronise(&mut self) {
         let before = self.synchronisations();
         self.push_out_entries();
         assert!(self.synchronisations() > before, "dirty entries were written");
     }
 
-    /// Power is lost and comes back.
+    /// Loses power and recovers; returns the costs of the recovery.
     fn cut(&mut self) -> RecoverySteps {
         let report = self.ftl.recover().expect("a healthy medium recovers");
         self.audit();
@@ -199,16 +200,16 @@ impl Rig {
     }
 }
 
-/// Requirement G22. A, whose entry is not cached, is moved by a collection and becomes a dirty entry. "Treated like an
-/// application write" (section 4.1), the entry would note that flash names an invalid page; but that page is erased with
-/// the victim, and belongs to somebody else by the time the entry is written.
+/// Requirement G22. Page A, whose entry is not cached, is moved by a collection, so that a dirty entry is created. If
+/// that were "treated like an application write" (section 4.1), the entry would record that flash names an invalid
+/// page. But that page is erased with the victim, and belongs to another logical page when the entry is written.
 #[test]
 fn a_page_moved_by_a_collection_is_not_called_invalid_after_its_block_was_erased() {
     let mut rig = Rig::patient();
     rig.push_out_entries();
     let victim = rig.place(A);
     rig.empty_around(victim);
-    // A's own entry must not be in the cache.
+    // The entry of A must not be in the cache.
     rig.push_out_entries();
     rig.collect_block_of(victim);
     assert_ne!(rig.place(A), victim, "A was moved");
@@ -222,9 +223,10 @@ fn a_page_moved_by_a_collection_is_not_called_invalid_after_its_block_was_erased
     rig.expect_all();
 }
 
-/// Requirement G23. A was written while its entry was not cached: flash names its earlier place Q. Then the new place is
-/// moved by a collection. Reporting the victim's page, as for a write that finds its entry in the cache, would hit the
-/// page's next owner; forgetting Q would leave an old version valid, which a collection brings back.
+/// Requirement G23. Page A was written while its entry was not cached, so flash names its earlier place Q. Then a
+/// collection moves the new place. If the victim's page were reported, as for a write that finds its entry in the
+/// cache, its next owner would be hit. If Q were forgotten, an old version would stay valid, and a collection would
+/// restore it.
 #[test]
 fn a_page_moved_while_flash_names_an_earlier_place_leaves_that_place_to_be_found() {
     let mut rig = Rig::patient();
@@ -245,16 +247,16 @@ fn a_page_moved_while_flash_names_an_earlier_place_leaves_that_place_to_be_found
     rig.synchronise();
     rig.expect_newest(heir);
     rig.expect_newest(A);
-    // The entry is clean and leaves the cache; only page validity can keep the earlier version from coming back.
+    // The entry is clean and is evicted; only page validity can prevent that the earlier version reappears.
     rig.push_out_entries();
     rig.empty_around(earlier);
     rig.collect_block_of(earlier);
     rig.expect_all();
 }
 
-/// Requirement G24. A was written while its entry was not cached, and the block of the place that flash names is
-/// collected: the page is found to be superseded and is not moved. If the entry kept its note, whoever writes the
-/// translation page would call the place invalid, which belongs to somebody else by then.
+/// Requirement G24. Page A was written while its entry was not cached, and the block of the place that flash names is
+/// collected. The page is found to be superseded and is not moved. If the entry kept its mark, the next write of the
+/// translation page would report the place as invalid, which belongs to another logical page by then.
 #[test]
 fn an_invalid_page_that_a_collection_found_is_not_called_invalid_again() {
     let mut rig = Rig::patient();
@@ -274,9 +276,9 @@ fn an_invalid_page_that_a_collection_found_is_not_called_invalid_again() {
     rig.expect_all();
 }
 
-/// Requirement G32. A is written twice between two synchronisations. Its intermediate version was never in the table: the
-/// one report of it was in the buffer of Logarithmic Gecko, which is lost. Comparing versions of the translation page
-/// (appendix C.2.2) cannot find it. The version is met on the way back through the newest pages.
+/// Requirement G32. Page A is written twice between two synchronisations. Its intermediate version was never in the
+/// table, and the only report of it was in the buffer of Logarithmic Gecko, which is lost. Comparing versions of the
+/// translation page (appendix C.2.2) cannot find it. It is found on the way back through the newest pages.
 #[test]
 fn a_version_that_was_never_in_the_table_does_not_come_back_after_a_cut() {
     let mut rig = Rig::recovering();
@@ -292,8 +294,8 @@ fn a_version_that_was_never_in_the_table_does_not_come_back_after_a_cut() {
     rig.expect_all();
 }
 
-/// Requirement G32, the second half: the place that flash named before the last synchronisation. Its report is lost with
-/// the buffer; the earlier version of the translation page, kept until the buffer is written, still names it.
+/// Requirement G32, second part: the place that flash named before the last synchronisation. Its report is lost with
+/// the buffer. The earlier version of the translation page, which is kept until the buffer is written, still names it.
 #[test]
 fn a_place_named_by_the_version_before_does_not_come_back_after_a_cut() {
     let mut rig = Rig::recovering();
@@ -309,7 +311,8 @@ fn a_place_named_by_the_version_before_does_not_come_back_after_a_cut() {
     rig.expect_all();
 }
 
-/// Requirement G35: right after a recovery a restored entry may hide an earlier place, which a collection must not move.
+/// Requirement G35: right after a recovery, a restored entry may hide an earlier place, whose page a collection must
+/// not move.
 #[test]
 fn a_collection_right_after_a_recovery_moves_no_superseded_page() {
     let mut rig = Rig::recovering();
@@ -325,8 +328,8 @@ fn a_collection_right_after_a_recovery_moves_no_superseded_page() {
     rig.expect_all();
 }
 
-/// A trim leaves no page that a backward scan could meet: it is on flash when it returns. The page written before it,
-/// which the scan does meet, is not restored.
+/// A trim is on flash when it returns, because it leaves no page that a backward scan could meet. The scan does meet
+/// the page written before the trim, and does not restore it.
 #[test]
 fn a_trim_is_not_undone_by_the_page_that_was_written_before_it() {
     let mut rig = Rig::recovering();
@@ -338,7 +341,8 @@ fn a_trim_is_not_undone_by_the_page_that_was_written_before_it() {
     assert!(!is_mapped && bytes == [0; PAGE]);
 }
 
-/// Requirements G36 and C.3: a recovery writes nothing, so another one finds the same, and so does a third after work.
+/// Requirements G36 and C.3: a recovery writes nothing, so a second one finds the same state, and so does a third after
+/// more work.
 #[test]
 fn recovery_may_be_repeated() {
     let mut rig = Rig::recovering();
@@ -353,8 +357,9 @@ fn recovery_may_be_repeated() {
     }
 }
 
-/// Appendices C and C.3: what a recovery reads, and what the correction of uncertain entries reads afterwards, at many
-/// instants of a device that runs. C entries, K blocks, V entries of the buffer, TPT translation pages.
+/// Appendices C and C.3: bounds on the reads of a recovery, and of the correction of uncertain entries after it, at
+/// many moments of a running device. C is the number of cache entries, K of blocks, V of buffer entries, TPT of
+/// translation pages.
 #[test]
 fn recovery_and_the_correction_after_it_read_no_more_than_the_bounds() {
     const ENTRIES: u32 = 512;
@@ -376,11 +381,11 @@ fn recovery_and_the_correction_after_it_read_no_more_than_the_bounds() {
     for _ in 0..40 {
         overwrite(&mut ftl, 1_237);
         let steps = ftl.recover().expect("a healthy medium recovers").steps;
-        // One block per kind of page is open, and its last page is looked for.
+        // One block per kind of page is open, and its last page is searched for.
         let look_ups = 4 * 16;
         assert!(steps.blocks.spare_reads <= 2048 + look_ups, "K: {:?}", steps.blocks);
-        // The scan goes back to the last but one checkpoint, and as far as the buffer was not written. A checkpoint waits
-        // for the end of a collection, and the last page of each block met is one more.
+        // The scan goes back to the last but one checkpoint, and to the last write of the buffer. A checkpoint waits
+        // for the end of a collection, and the last page of each visited block is one read more.
         let entries_met = 2 * (entries + 16) + 4 * buffered;
         assert!(steps.entries.spare_reads <= entries_met + entries_met / 16 + 2, "2C: {:?}", steps.entries);
         assert!(steps.buffer.page_reads <= 2 * buffered, "2V: {:?}", steps.buffer);

@@ -1,4 +1,4 @@
-//! Compression in chunks, case by case: what the integrated design does where a naive one loses space or data.
+//! Tests of compression in chunks: cases in which a naive design loses space or data.
 
 use common::{audit, flat_geometry};
 use wearwell::content::dedup::DedupOptions;
@@ -17,7 +17,7 @@ const PAGE: usize = 4096;
 const CONTENT: usize = Cause::Content as usize;
 const HOST: usize = Cause::Host as usize;
 
-/// A device that compresses, and deduplicates if asked; twelve blocks of eight pages.
+/// Returns a device of twelve blocks of eight pages that compresses, and with `dedup` also deduplicates.
 fn device(dedup: bool) -> Device<SimNand> {
     let dedup = dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
     let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), Retain::ALL);
@@ -25,7 +25,7 @@ fn device(dedup: bool) -> Device<SimNand> {
         .expect("it fits")
 }
 
-/// Bytes of which `random` in a hundred cannot be compressed, different for every `id`.
+/// Returns a page of which `random` percent cannot be compressed, different for every `id`.
 fn page(id: u64, random: usize) -> Vec<u8> {
     let word = |k: usize| wearwell::data::mix(id << 16 | k as u64).to_le_bytes();
     let noise = PAGE * random / 100 / 8;
@@ -46,7 +46,7 @@ fn stats(device: &Device<SimNand>) -> Stats {
     device.ftl().stats().clone()
 }
 
-/// Four pages that shrink to a third take two pages, not four (I3).
+/// Requirement I3: four pages that compress to about a third occupy two flash pages, not four.
 #[test]
 fn four_pages_are_stored_in_two() {
     let mut device = device(false);
@@ -56,7 +56,8 @@ fn four_pages_are_stored_in_two() {
     audit(&mut device);
 }
 
-/// I15: a chunk lives until its last member dies. A naive device frees it with the first (losing three pages) or never.
+/// Requirement I15: a chunk is valid until its last member dies. A naive device frees it with the first (and loses
+/// three pages) or never.
 #[test]
 fn a_chunk_lives_as_long_as_its_last_member() {
     let mut device = device(false);
@@ -77,13 +78,13 @@ fn a_chunk_lives_as_long_as_its_last_member() {
     audit(&mut device);
 }
 
-/// I15: chunks of which some members died are packed anew, or taken apart, and nothing of the rest is lost.
+/// Requirement I15: chunks of which some members died are packed again or split, and no live member is lost.
 #[test]
 fn partly_dead_chunks_survive_collection() {
     let mut device = device(false);
     let mut newest = [0; 40];
     for round in 0..60_u64 {
-        // Every fourth page is never written again: its chunks die around it.
+        // Every fourth page is never written again, while the other members of its chunk die.
         for lpn in (0..40).filter(|lpn| round == 0 || lpn % 4 != round % 4 && lpn % 4 != 3) {
             newest[lpn as usize] = 100 * round + lpn;
             write(&mut device, lpn, &page(newest[lpn as usize], 30));
@@ -95,7 +96,7 @@ fn partly_dead_chunks_survive_collection() {
     (0..40).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(newest[lpn as usize], 30), "page {lpn}"));
 }
 
-/// I16: four pages that do not shrink are four plain pages, each by itself.
+/// Requirement I16: four incompressible pages are stored as four plain pages.
 #[test]
 fn incompressible_members_are_plain_pages() {
     let mut device = device(false);
@@ -107,7 +108,8 @@ fn incompressible_members_are_plain_pages() {
     audit(&mut device);
 }
 
-/// I17: a flush writes what waits, as a short chunk; a naive device keeps it in RAM and acknowledges.
+/// Requirement I17: a flush writes the buffered pages as a short chunk. A naive device keeps them in RAM and
+/// acknowledges.
 #[test]
 fn a_flush_writes_a_short_chunk() {
     for members in 1..4 {
@@ -123,7 +125,8 @@ fn a_flush_writes_a_short_chunk() {
     }
 }
 
-/// I18: a page written again while it waits replaces itself; a naive chunk holds it twice and reads the older one.
+/// Requirement I18: a page that is overwritten while buffered for a chunk is replaced. A naive chunk holds both
+/// versions, and reads return the older one.
 #[test]
 fn a_waiting_page_is_replaced() {
     let mut device = device(false);
@@ -137,7 +140,7 @@ fn a_waiting_page_is_replaced() {
     audit(&mut device);
 }
 
-/// A trim of a waiting page is not undone when its chunk is written.
+/// A trim of a page that is buffered for a chunk is not undone when the chunk is written.
 #[test]
 fn a_trimmed_waiting_page_stays_trimmed() {
     let mut device = device(false);
@@ -149,7 +152,7 @@ fn a_trimmed_waiting_page_stays_trimmed() {
     audit(&mut device);
 }
 
-/// I19: a member costs the pages of its chunk, and the decompression of all of it.
+/// Requirement I19: a read of a member reads all pages of its chunk and decompresses all its members.
 #[test]
 fn a_member_costs_its_whole_chunk() {
     let mut device = device(false);
@@ -161,7 +164,8 @@ fn a_member_costs_its_whole_chunk() {
     assert_eq!(stats(&device).work.decompressed_pages - work, 4);
 }
 
-/// I20: while deduplication is off nothing is learned, but what dies is forgotten; a naive index binds to it later.
+/// Requirement I20: while deduplication is off, nothing is added to the index, but contents that die are removed. A
+/// naive index binds to them later.
 #[test]
 fn an_index_that_is_off_forgets_what_dies() {
     let mut device = device(true);
@@ -180,7 +184,7 @@ fn an_index_that_is_off_forgets_what_dies() {
     audit(&mut device);
 }
 
-/// A duplicate of a chunk member is bound to the member, and outlives the page that wrote it.
+/// A duplicate of a chunk member is bound to the member, which stays live when the page that wrote it is overwritten.
 #[test]
 fn members_are_shared_and_outlive_their_writer() {
     let mut device = device(true);
@@ -197,8 +201,9 @@ fn members_are_shared_and_outlive_their_writer() {
     assert_eq!(read(&mut device, 20), page(2, 30));
 }
 
-/// Pages that gathered took turns of the pools that they did not use, and the same pages written plainly took the next four:
-/// of 8 or 16 pools half got no host page, and incompressible data was amplified 11.8 times instead of 2.1.
+/// Pages buffered for chunks advanced the rotation over pools without using it, and when written plainly, the same
+/// pages advanced it again. So with 8 or 16 pools half of them received no host page, and write amplification of
+/// incompressible data was 11.8 instead of 2.1.
 #[test]
 fn incompressible_pages_reach_every_pool() {
     use wearwell::Ftl;

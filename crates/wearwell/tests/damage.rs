@@ -1,9 +1,9 @@
-//! Pages become unreadable, and nothing else is lost: every design, every world, with garbage collection at work.
+//! Pages become unreadable, and no other data is lost: every design, every world, with garbage collection running.
 //!
-//! A plain map is the oracle, as in `oracle.rs`. After each damage a copy of the device reads every logical page: what fails
-//! there was hit, and may from then on answer [`Error::Lost`] or its right content, until it is overwritten or trimmed.
-//! Nothing else may ever fail or be wrong, no operation but a read of lost data may fail, and an error names a page that
-//! was hit.
+//! A plain array holds the expected contents, as in `oracle.rs`. After each damage a copy of the device reads every
+//! logical page. The pages whose read fails were hit. From then on they may read as [`Error::Lost`] or as their right
+//! content, until they are overwritten or trimmed. No other read may fail or be wrong, no operation except a read of
+//! lost data may fail, and errors only name pages that were hit.
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs, device,
@@ -19,13 +19,13 @@ use crate::common;
 
 const CONTENTS: u16 = 9;
 
-/// The plain map, and which of its pages were hit.
+/// Expected contents, and which logical pages were hit by damage.
 struct Witness {
     oracle: Oracle,
     lost: Vec<bool>,
-    /// Reads that answered with an error.
+    /// Number of reads that returned an error.
     errors: u64,
-    /// Pages that an overwrite or a trim healed.
+    /// Number of lost pages that an overwrite or a trim made readable again.
     healed: u64,
 }
 
@@ -40,7 +40,7 @@ impl Witness {
         self.oracle.page_sectors() * SECTOR_BYTES
     }
 
-    /// Damages a page and notes which logical pages it held; how many.
+    /// Damages a flash page and records which logical pages it held; returns how many.
     fn damage(&mut self, device: &mut Device<SimNand>, ppn: Ppn) -> usize {
         device.ftl_mut().store_mut().nand_mut().damage(ppn);
         let mut copy = device.clone();
@@ -58,7 +58,7 @@ impl Witness {
         hits
     }
 
-    /// A page of host data, dead or alive, or `None` if the draw met none.
+    /// Draws a page of host data, valid or not; `None` if the drawn page is of another kind.
     fn draw_victim(device: &mut Device<SimNand>, random: &mut Random) -> Option<Ppn> {
         let pages = device.ftl().store().geometry().pages();
         let ppn = Ppn(random.below(pages) as u32);
@@ -114,7 +114,7 @@ impl Witness {
         }
     }
 
-    /// Remaps page by page in the device's order, so that an error says how far it came.
+    /// Remaps page by page in the device's order, so that at an error it is known how many pages were remapped.
     fn remap(&mut self, device: &mut Device<SimNand>, range: [u64; 3], mode: RemapMode, op: Op) {
         let [target, source, pages] = range;
         let size = self.page_bytes();
@@ -124,7 +124,7 @@ impl Witness {
             let (to, from) = (target + k, source + k);
             match device.remap(to * size, from * size, size, mode) {
                 Ok(()) if to == from => {}
-                // An atomic command without room for its entries: nothing changed.
+                // An atomic command without room for its entries has changed nothing.
                 Err(Error::NotAtomic { .. }) => {}
                 Ok(()) => {
                     self.oracle.note_remap(to, from, 1, mode);
@@ -148,7 +148,7 @@ impl Witness {
                 let page = self.oracle.page_sectors();
                 for (sector, got) in (first..).zip(into.chunks_exact(SECTOR)) {
                     let id = self.oracle.page(sector / page)[(sector % page) as usize];
-                    // A part of a page that was written over a lost rest may be lost with it.
+                    // A part of a page that was written while other parts were lost may be lost with them.
                     assert!(
                         got == self.oracle.patterns.sector(id, sector),
                         "{op:?}: sector {sector} is wrong"
@@ -171,8 +171,8 @@ impl Witness {
     }
 }
 
-/// Whether content is shared only after its bytes were compared: then a page that is damaged and not known to be is never
-/// given to another logical page.
+/// Whether the design compares bytes before it shares content. Then a page with unnoticed damage is never shared with
+/// another logical page.
 fn compares_before_sharing(design: &DesignUnderTest) -> bool {
     let content = &design.parts.content;
     let recycles_blindly = content.recycle.as_ref().is_some_and(|recycle| !recycle.verify_on_hit);
@@ -209,7 +209,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
                 tally.damaged += 1;
                 tally.hits += witness.damage(&mut device, ppn) as u64;
             }
-            // What is not compared before it is shared must be known to be damaged before.
+            // In a design that does not compare bytes before sharing, damage must be known before.
             if !compares_before_sharing(design) || random.chance(30) {
                 scrub(&mut device);
             }
@@ -223,7 +223,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     device.flush().expect("a flush needs nothing that is lost");
     let known: Vec<Lpn> = device.ftl_mut().lost_logical_pages().into_iter().map(|(lpn, _)| lpn).collect();
     assert!(known.iter().all(|lpn| witness.lost[lpn.index()]), "{known:?}");
-    // Whatever was lost is as good as new once it was written.
+    // After everything was overwritten, nothing is lost.
     for lpn in 0..witness.lost.len() as u64 {
         witness.apply(
             &mut device,
@@ -238,7 +238,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     Tally { errors: witness.errors, healed: witness.healed, ..tally }
 }
 
-/// Whether a clone of the device needs the page: some logical page cannot be read without it.
+/// Whether the device needs a flash page: without it, in a copy of the device, some logical page is lost.
 fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
     let mut copy = device.clone();
     copy.ftl_mut().store_mut().nand_mut().damage(ppn);
@@ -271,8 +271,8 @@ fn a_damaged_page_is_lost_alone() {
     }
 }
 
-/// Metadata on flash is not carried on as a whole: a translation page that cannot be read takes the entries in it along. No read
-/// is wrong and none panics; reads whose entries are elsewhere go on, writes may be refused with a typed error.
+/// Metadata on flash is not preserved: an unreadable translation page loses its entries. No read is wrong and nothing
+/// panics; reads whose entries are elsewhere succeed, and writes may fail with a typed error.
 #[test]
 fn lost_translation_pages_refuse_writes_with_an_error_and_reads_go_on() {
     for (number, design) in (0u64..).zip(designs()) {
@@ -322,7 +322,7 @@ fn lost_translation_pages_refuse_writes_with_an_error_and_reads_go_on() {
     }
 }
 
-/// A translation page that the map needs.
+/// Returns a translation page that the map needs.
 fn current_translation_page(device: &mut Device<SimNand>) -> Option<Ppn> {
     let pages = device.ftl().store().geometry().pages() as u32;
     (0..pages).map(Ppn).find(|&ppn| {

@@ -1,10 +1,10 @@
-//! Pages become unreadable and power is lost, in collections too: what is lost stays lost, nothing older comes back, and
-//! nothing else is lost.
+//! Pages become unreadable and power is lost, during collections too: lost data stays lost, no older version reappears,
+//! and nothing else is lost.
 //!
-//! Requests are whole pages, so every version of a page is one number. After each damage two copies of the device read every
-//! logical page, one as it is and one after a loss of power: what fails there was hit in the version that it holds. From
-//! then on, after any cut, a page holds its last durable version or a later one, or answers [`Error::Lost`] if one of
-//! these versions was hit.
+//! Requests are whole pages, so every version of a page is identified by one number. After each damage two copies of
+//! the device read every logical page, one as it is and one after a power loss. A page whose read fails was hit in the
+//! version that it holds there. From then on, after any cut, a page must hold its last durable version or a later one,
+//! or read as [`Error::Lost`] if one of these versions was hit.
 
 use common::{
     BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World, audit, designs, device, full_medium,
@@ -44,12 +44,12 @@ fn draw(random: &mut Random, pages: u64, contents: u16) -> Op {
     }
 }
 
-/// What the host knows of a page. Version 0 of contents is a hole.
+/// Versions of a page from the host's view: issued, durable, possibly lost. Content 0 is a hole.
 #[derive(Clone)]
 struct Versions {
     issued: Vec<u16>,
     durable: usize,
-    /// Versions below this one may have been hit.
+    /// Versions with a smaller index may have been hit by damage.
     lost_before: usize,
 }
 
@@ -70,7 +70,7 @@ impl Versions {
     }
 
     fn oldest_allowed(&self, trims_are_durable: bool) -> usize {
-        // A page that was never written is no trim.
+        // A page that was never written is not a trimmed page.
         let trimmed = (self.durable.max(1)..self.issued.len()).any(|k| self.issued[k] == 0);
         if trimmed && !trims_are_durable { 0 } else { self.durable }
     }
@@ -134,7 +134,7 @@ impl Witness {
         }
     }
 
-    /// `None` for a page that is lost.
+    /// Reads a page; `None` if it is lost.
     fn read(&self, device: &mut Cuttable, page: u64) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; self.page_bytes as usize];
         match device.read(page * self.page_bytes, self.page_bytes, &mut bytes) {
@@ -144,8 +144,8 @@ impl Witness {
         }
     }
 
-    /// Notes which versions a damage hit. Where a cut may undo a trim, any old version of the owner that is still on flash
-    /// may come back, and it may be the damaged one.
+    /// Records which versions the damage hit. If a cut may undo a trim, any old version of the owner that is still on
+    /// flash may reappear, and it may be the damaged one.
     fn note_hits(&mut self, device: &Cuttable, owner: u32) {
         if !self.trims_are_durable
             && let Some(versions) = self.pages.get_mut(owner as usize)
@@ -165,7 +165,7 @@ impl Witness {
         }
     }
 
-    /// What every page of a recovered device holds; `None` for a lost one.
+    /// Returns the content of every page of a recovered device; `None` for a lost page. Asserts that each is permitted.
     fn judge(&self, device: &mut Cuttable) -> Vec<Option<u16>> {
         let judge = |(page, versions): (usize, &Versions)| {
             let oldest = versions.oldest_allowed(self.trims_are_durable);
@@ -231,7 +231,7 @@ impl Scenario<'_> {
             let op = draw(&mut random, pages, contents);
             let tried = witness.perform(&mut device.clone(), op);
             if matches!(tried, Err(Error::Lost { .. } | Error::NotAtomic { .. })) {
-                // A remap that has to read what is lost, or an atomic one without room for its entries.
+                // A remap that must read lost data, or an atomic command without room for its entries.
                 continue;
             }
             let before = device.clone();
@@ -248,8 +248,8 @@ impl Scenario<'_> {
         tally.carried += device.ftl().stats().lost_pages;
     }
 
-    /// Damages a page of host data and returns its owner; `None` if the draw met none. Where content is shared without being compared, damage must
-    /// be known before.
+    /// Damages a page of host data and returns its owner; `None` if the drawn page is unsuitable. In a design that
+    /// shares content without comparing it, the damage is made known at once.
     fn damage(&self, device: &mut Cuttable, random: &mut Random) -> Option<u32> {
         let ppn = Ppn(random.below(self.world.geometry.pages()) as u32);
         let oob = device.ftl_mut().store_mut().nand_mut().probe(ppn).ok().flatten();
@@ -275,7 +275,7 @@ impl Scenario<'_> {
         let error = witness.perform(&mut device, op).expect_err("the cut is inside the operation");
         assert!(error.is_power_loss(), "a cut is reported as {error}");
         tally.cuts += 1;
-        // What a battery writes cannot be cut.
+        // Writes on battery power cannot be cut.
         if self.design.parts.persistence != Persistence::BatteryFlush && tally.cuts.is_multiple_of(3) {
             device.ftl_mut().store_mut().nand_mut().restore(Some(tally.cuts % 5));
             match device.recover() {
@@ -291,7 +291,7 @@ impl Scenario<'_> {
         self.go_on(device, witness, found, cut_at);
     }
 
-    /// The recovered device is as good as any other, and what is lost heals.
+    /// Continues on the recovered device, which must work as usual; overwrites make lost pages readable again.
     fn go_on(&self, mut device: Cuttable, witness: &Witness, found: Vec<Option<u16>>, cut_at: u64) {
         let mut random = Random::new(self.seed ^ cut_at << 20);
         let mut ids = Vec::new();
@@ -334,7 +334,7 @@ fn lost_pages_stay_lost_at_cuts_and_nothing_else_does() {
     for (number, design) in (0u64..).zip(designs()) {
         let mut tally = Tally::default();
         for (k, world) in (0u64..).zip(design.worlds()) {
-            // The worlds of several hundred pages take long to compare.
+            // Worlds of several hundred pages take long to compare.
             if world.geometry.pages() > 200 && !(number + k).is_multiple_of(4) {
                 continue;
             }

@@ -1,4 +1,5 @@
-//! Delta encoding, case by case: what may become a delta, what a delta must outlive, and what a naive device loses.
+//! Tests of delta encoding, case by case: which writes may become deltas, what a delta must survive, and what a naive
+//! device loses.
 
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, RemapMode};
@@ -22,12 +23,13 @@ use crate::common;
 const PAGE: usize = 4096;
 const LOGICAL: u32 = 60;
 
-/// Sixteen blocks of eight pages. Two accesses make a page hot; nothing is scanned or collected unless asked.
+/// A device of sixteen blocks of eight pages. Two accesses make a page hot; nothing is scanned or collected unless a
+/// test requires it.
 struct Drive {
     device: Device<SimNand>,
 }
 
-/// Counts of flash operations.
+/// Numbers of flash operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operations {
     reads: u64,
@@ -38,12 +40,12 @@ fn unscanned() -> DeltaDesign {
     DeltaDesign { scan_interval_writes: 0, area_share: 1.0, ..DeltaDesign::default() }
 }
 
-/// Victims are collected when a test asks for it.
+/// Returns GC options by which victims are only collected when a test requests it.
 fn on_demand(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() }
 }
 
-/// The bytes of version `version` of a page: noise of which each version rewrites its own `changed` bytes.
+/// Returns version `version` of a page: random bytes, of which each version changes `changed` bytes of its own.
 fn page(lpn: u64, version: u64, changed: usize) -> Vec<u8> {
     let noise = |seed: u64| (0..).flat_map(move |k| mix(seed << 20 | k).to_le_bytes());
     let mut bytes: Vec<u8> = noise(lpn + 1).take(PAGE).collect();
@@ -66,7 +68,7 @@ impl Drive {
         Self { device }
     }
 
-    /// Writes a version that differs from the others in few bytes.
+    /// Writes a version that differs from the others in 200 bytes.
     fn write(&mut self, lpn: u64, version: u64) {
         self.write_bytes(lpn, &page(lpn, version, 200));
     }
@@ -76,7 +78,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Writes a page with a stated difference from what it replaces, of which only sizes are known.
+    /// Writes a page of which only the fingerprint and the size of the delta to its old version are given.
     fn write_sized(&mut self, lpn: u32, id: u64, delta_bytes: u16) {
         let content = Descriptor { delta_bytes, ..Descriptor::of(Fingerprint(id)) };
         self.device.write_page(Lpn(lpn), content).expect("there is room");
@@ -97,7 +99,7 @@ impl Drive {
         );
     }
 
-    /// Reads a page whose bytes are not known.
+    /// Reads a page without knowing its bytes.
     fn expect_anything(&mut self, lpn: u64) {
         self.device.read(lpn * PAGE as u64, PAGE as u64, &mut []).expect("a healthy medium reads");
         audit(&mut self.device);
@@ -108,20 +110,20 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Collects one victim; `false` if nothing can be gained.
+    /// Collects one victim; `false` if no page can be freed.
     fn collect(&mut self) -> bool {
         let collected = self.device.ftl_mut().collect_in_background().expect("there is room");
         audit(&mut self.device);
         collected
     }
 
-    /// Power is lost: what the capacitor writes is written, RAM is forgotten, tables are rebuilt from flash.
+    /// Loses power and recovers: the capacitor writes what it has to write, RAM is lost, tables are rebuilt from flash.
     fn lose_power(&mut self) {
         self.device.recover().expect("power stays on");
         audit(&mut self.device);
     }
 
-    /// Pages of deltas, committed by writing deltas that take more than half a page each, two of which never share one.
+    /// Commits the page of staged deltas, by writing a delta of 3,900 bytes, which does not fit into a page with them.
     fn commit_staged(&mut self, lpn: u32) {
         self.write_sized(lpn, 9_000, 10);
         self.write_sized(lpn, 9_001, 3_900);
@@ -140,7 +142,7 @@ impl Drive {
         Operations { reads: stats.total_reads(), programs: stats.total_programs() }
     }
 
-    /// Flash operations of an action.
+    /// Returns the flash operations of an action.
     fn cost(&mut self, action: impl FnOnce(&mut Self)) -> Operations {
         let before = self.operations();
         action(self);
@@ -159,7 +161,7 @@ fn cost(reads: u64, programs: u64) -> Operations {
     Operations { reads, programs }
 }
 
-/// D9: a delta is made of a page that is written often and not read often.
+/// Requirement D9: only pages that are written often and not read often become deltas.
 #[test]
 fn only_write_hot_and_read_cold_pages_become_deltas() {
     let mut drive = Drive::new(unscanned());
@@ -175,8 +177,8 @@ fn only_write_hot_and_read_cold_pages_become_deltas() {
     drive.expect(1, 1);
 }
 
-/// D9: what does not compress is stored as a page. A naive device stores a "difference" as large as the page, and the
-/// base besides.
+/// Requirement D9: a difference that does not compress is stored as a page. A naive device stores a "difference" as
+/// large as the page, and the base in addition.
 #[test]
 fn an_incompressible_difference_is_a_page() {
     let mut drive = Drive::new(unscanned());
@@ -187,7 +189,8 @@ fn an_incompressible_difference_is_a_page() {
     assert!(drive.read_bytes(0) == page(7, 0, 0));
 }
 
-/// D9, D11: a delta that alone takes more of a page than deltas may is stored as a page, whatever the mean is.
+/// Requirements D9, D11: a delta larger than the permitted share of a page is stored as a page, whatever the mean ratio
+/// is.
 #[test]
 fn a_delta_beyond_the_bound_is_a_page() {
     let mut drive = Drive::new(DeltaDesign { max_ratio: 0.5, ..unscanned() });
@@ -198,8 +201,8 @@ fn a_delta_beyond_the_bound_is_a_page() {
     assert_eq!(drive.delta_writes(), 1);
 }
 
-/// D10: every delta is against the stored page. One against the version before cannot be read back: only the newest
-/// delta is kept.
+/// Requirement D10: every delta is relative to the stored page. A delta relative to the previous version could not be
+/// decoded, because only the newest delta is kept.
 #[test]
 fn deltas_are_against_the_stored_page() {
     let mut drive = Drive::new(unscanned());
@@ -210,14 +213,14 @@ fn deltas_are_against_the_stored_page() {
     drive.expect(0, 4);
 }
 
-/// D11: the test compares pages written with deltas stored. Pages with one delta and with two, by turns, cost 2/3 of a
-/// page per delta; the mean over pages of the share of a delta is 3/4, and a device that takes that bypasses at a bound
-/// between the two.
+/// Requirement D11: the packed ratio is pages written over deltas stored. If pages with one and with two deltas
+/// alternate, a delta costs 2/3 of a page. The mean share of a delta over pages is 3/4; a device that uses this mean
+/// bypasses deltas at a bound between the two.
 #[test]
 fn the_packed_ratio_is_pages_over_deltas() {
     let mut drive = Drive::new(DeltaDesign { max_ratio: 0.7, ..unscanned() });
     (0..6).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
-    // Large, then two that share a page: by turns one and two deltas in a page.
+    // A large delta, then two that share a page: pages alternately hold one and two deltas.
     for write in 0..900_u64 {
         let bytes = if write % 3 == 0 { 2_860 } else { 1_900 };
         drive.write_sized((write % 6) as u32, 100 + write, bytes);
@@ -228,8 +231,8 @@ fn the_packed_ratio_is_pages_over_deltas() {
     assert_eq!(counts.bypassed, 0);
 }
 
-/// D11, D32: deltas that do not pay are not made any more, until they are tried anew. Those that exist stay readable. A
-/// device that tries single ones never learns that they got smaller.
+/// Requirements D11, D32: deltas that do not pay are bypassed until they are tried again; existing ones stay readable.
+/// A device that tries single deltas never notices that they became smaller.
 #[test]
 fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
     let mut drive = Drive::new(DeltaDesign { max_ratio: 0.8, ..unscanned() });
@@ -237,7 +240,7 @@ fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
     drive.write(20, 0);
     drive.write(20, 1);
     (0..19).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
-    // Each takes a page of its own.
+    // Each delta occupies a page of its own.
     let mut overwrite = |drive: &mut Drive, count, bytes| {
         for _ in 0..count {
             id += 1;
@@ -248,7 +251,7 @@ fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
     let counts = drive.statistics();
     assert!(counts.bypassed > 300, "{counts:?}");
     drive.expect(20, 1);
-    // Tried anew after a while, smaller ones reopen it.
+    // When deltas are tried again after a while, their smaller size ends the bypass.
     overwrite(&mut drive, 5_000, 300);
     let before = drive.statistics().bypassed;
     overwrite(&mut drive, 100, 300);
@@ -256,8 +259,8 @@ fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
     drive.expect(20, 1);
 }
 
-/// D13, D33: a page is one read; with its delta on flash two, and decoding, which the double-read model ignores; with
-/// its delta in the temp buffer one.
+/// Requirements D13, D33: a plain page costs one read. A page with its delta on flash costs two, and decoding, which
+/// the double-read model ignores; with its delta in the temp buffer it costs one.
 #[test]
 fn a_page_in_delta_form_takes_two_reads() {
     let mut drive = Drive::new(DeltaDesign { hot_accesses: 3, ..unscanned() });
@@ -277,7 +280,8 @@ fn a_page_in_delta_form_takes_two_reads() {
     assert_eq!(drive.device.ftl().stats().work.decoded_deltas - decoded, 1);
 }
 
-/// D14: the read that makes a page hot brings it back into one piece, at the cost of a program and of no further read.
+/// Requirement D14: the read that makes a page read-hot merges base and delta into one page, which costs one program
+/// and no further read.
 #[test]
 fn a_page_that_becomes_read_hot_is_merged_once() {
     let mut drive = Drive::new(unscanned());
@@ -290,8 +294,8 @@ fn a_page_that_becomes_read_hot_is_merged_once() {
     assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 0));
 }
 
-/// D14, D15: merges are background work. Priced in the foreground, the read that makes a page hot waits for a program, and
-/// the write that a scan falls to waits for all of its merges: the mean write of F1 took a tenth longer so.
+/// Requirements D14, D15: merges are background work. In the foreground, the read that makes a page hot would wait for
+/// a program, and the write that starts a scan for all of its merges; the mean write of trace F1 took a tenth longer.
 #[test]
 fn merges_keep_no_host_request_waiting() {
     let design = DeltaDesign { scan_interval_writes: 8, scan_entries: 8, ..unscanned() };
@@ -325,8 +329,8 @@ fn merges_keep_no_host_request_waiting() {
     assert!(read_hot_merges > 0 && write_cold_merges > 5, "{read_hot_merges} {write_cold_merges}");
 }
 
-/// D15: a page that is not written any more does not keep two places, while one that is goes on as deltas. Counts that
-/// only grow never say so: a page that was hot once would stay hot for as long as it is remembered.
+/// Requirement D15: a page that is not written any more is merged, so that it does not occupy two places; a page that
+/// is still written remains a delta. With counts that only increase, a page that was hot once would be hot for ever.
 #[test]
 fn a_page_that_goes_write_cold_is_merged() {
     let design = DeltaDesign { scan_interval_writes: 8, scan_entries: 2, ..unscanned() };
@@ -343,7 +347,8 @@ fn a_page_that_goes_write_cold_is_merged() {
     assert_eq!(drive.cost(|drive| drive.expect(1, 7)), cost(2, 0));
 }
 
-/// D16, D24: the older delta of a page in the temp buffer is dead on arrival; kept, it would be read or fill the page.
+/// Requirements D16, D24: a new delta replaces an older one of the same page in the temp buffer. If both were kept, the
+/// older one could be read, or fill the page.
 #[test]
 fn a_staged_delta_is_replaced() {
     let mut drive = Drive::new(unscanned());
@@ -353,7 +358,8 @@ fn a_staged_delta_is_replaced() {
     drive.expect(0, 39);
 }
 
-/// D17, D20: a base is an old version that somebody needs. A naive collection takes it for dead, and the delta with it.
+/// Requirements D17, D20: a base is an old version that is still needed. A naive collection treats it as dead, and
+/// loses the delta with it.
 #[test]
 fn a_base_survives_collection() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), None);
@@ -366,7 +372,8 @@ fn a_base_survives_collection() {
     drive.expect(3, 1);
 }
 
-/// D17: the base of a page that is read often is not copied: base and delta become one page on the way.
+/// Requirement D17: collection does not copy the base of a page that is read often, but merges base and delta into one
+/// page.
 #[test]
 fn collection_merges_what_should_be_in_one_piece() {
     let design = DeltaDesign { heat_entries: Some(4), ..unscanned() };
@@ -374,7 +381,7 @@ fn collection_merges_what_should_be_in_one_piece() {
     (0..8).for_each(|lpn| drive.write(lpn, 0));
     drive.write(7, 1);
     assert_eq!(drive.delta_writes(), 1);
-    // The counts of page 7 leave the table: it is not known to be hot any more.
+    // The access counts of page 7 are evicted from the table, so it is not known to be hot any more.
     (40..48).for_each(|lpn| (0..2).for_each(|_| drive.write(lpn, 0)));
     (0..7).for_each(|lpn| drive.trim(lpn));
     assert_eq!(drive.cost(|drive| assert!(drive.collect())).programs, 1);
@@ -382,8 +389,8 @@ fn collection_merges_what_should_be_in_one_piece() {
     assert_eq!(drive.cost(|drive| drive.expect(7, 1)), cost(1, 0));
 }
 
-/// D21: the delta follows its page, not the place of its base: a base may move while its delta waits in the temp buffer,
-/// and again when it is on flash.
+/// Requirement D21: a delta belongs to its logical page, not to the place of its base. The base may move while its
+/// delta is in the temp buffer, and again when the delta is on flash.
 #[test]
 fn a_base_moves_under_its_delta() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), None);
@@ -401,14 +408,15 @@ fn a_base_moves_under_its_delta() {
     drive.expect(3, 2);
 }
 
-/// D17, D18: deltas that died count, although the page they are in is still needed; what is left of a block is packed
-/// into fewer pages. By whole pages a block of nearly dead deltas looks full, and is never collected.
+/// Requirements D17, D18: dead deltas count when a victim is chosen, although other deltas in their page are still
+/// needed; the live deltas of a block are packed into fewer pages. Counted by whole pages, a block of nearly dead
+/// deltas looks full and is never collected.
 #[test]
 fn dead_deltas_make_a_victim() {
     let collected = |policy| {
         let mut drive = Drive::with(unscanned(), on_demand(policy), None);
         (0..33).for_each(|lpn| drive.write(lpn, 0));
-        // Eight pages of four deltas; of each page one delta stays.
+        // Eight pages of four deltas; one delta of each page stays live.
         (0..33).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 1, 960)));
         (0..32).filter(|lpn| lpn % 4 > 0).for_each(|lpn| drive.write_bytes(lpn, &page(lpn, 2, 20)));
         assert_eq!((drive.valid_pages(PageKind::Delta), drive.statistics().committed_pages), (8, 8));
@@ -423,8 +431,8 @@ fn dead_deltas_make_a_victim() {
     assert_eq!(collected(VictimPolicy::DeadBytes), (true, 2));
 }
 
-/// D22: after a power loss a delta belongs to the version it was made from. One that is older than the page must not be
-/// applied to it.
+/// Requirement D22: after a power loss a delta belongs to the version from which it was made. A delta older than the
+/// page must not be applied to it.
 #[test]
 fn a_delta_of_an_older_version_is_not_applied() {
     let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
@@ -437,7 +445,8 @@ fn a_delta_of_an_older_version_is_not_applied() {
     assert!(drive.read_bytes(0) == page(9, 0, 0));
 }
 
-/// D22: a copy of the base is not a newer version. Told by its time of writing, the delta would be dropped.
+/// Requirement D22: a GC copy of the base is not a newer version. A rule that compares times of programming would drop
+/// the delta.
 #[test]
 fn a_delta_outlives_the_move_of_its_base() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), Some(16));
@@ -451,7 +460,8 @@ fn a_delta_outlives_the_move_of_its_base() {
     drive.expect(3, 1);
 }
 
-/// D23: an acknowledged delta is in the temp buffer only; the capacitor that writes the tables writes it, too.
+/// Requirement D23: an acknowledged delta in the temp buffer survives a power loss, because the capacitor that writes
+/// the tables also writes the buffer.
 #[test]
 fn a_staged_delta_survives_power_loss() {
     let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
@@ -465,7 +475,7 @@ fn a_staged_delta_survives_power_loss() {
     drive.expect(0, 1);
 }
 
-/// D25: a page of deltas is invalid with its last delta, not before and not never.
+/// Requirement D25: a page of deltas becomes invalid with its last delta, neither earlier nor never.
 #[test]
 fn a_page_of_deltas_dies_with_its_last_delta() {
     let mut drive = Drive::new(unscanned());
@@ -484,7 +494,8 @@ fn a_page_of_deltas_dies_with_its_last_delta() {
     assert_eq!(drive.valid_pages(PageKind::Delta), 0);
 }
 
-/// D26: a trim ends base and delta, wherever the delta is. A delta left behind would come back with the next base.
+/// Requirement D26: a trim invalidates base and delta, wherever the delta is. A remaining delta would be applied to the
+/// next base.
 #[test]
 fn a_trim_ends_base_and_delta() {
     let mut drive = Drive::new(unscanned());
@@ -497,14 +508,14 @@ fn a_trim_ends_base_and_delta() {
         }
         drive.trim(lpn);
         assert!(drive.read_bytes(lpn) == vec![0; PAGE]);
-        // The large delta of page 20 is in the temp buffer, until that of page 1 takes its place.
+        // The large delta of page 20 is in the temp buffer, until that of page 1 replaces it.
         assert_eq!(drive.valid_pages(PageKind::Delta), lpn as u32);
         drive.write(lpn, 2);
         drive.expect(lpn, 2);
     }
 }
 
-/// D16, D27: a write that is stored whole ends base and delta.
+/// Requirements D16, D27: a write that is stored as a whole page invalidates base and delta.
 #[test]
 fn a_whole_write_ends_base_and_delta() {
     let mut drive = Drive::new(unscanned());
@@ -521,7 +532,7 @@ fn a_whole_write_ends_base_and_delta() {
     assert_eq!(drive.cost(|drive| drop(drive.read_bytes(0))), cost(1, 0));
 }
 
-/// D28: without an old version there is no delta, however hot the page is; zeros are not an old version.
+/// Requirement D28: without an old version there is no delta, however hot the page is; zeros are no old version.
 #[test]
 fn a_page_without_a_version_is_never_a_delta() {
     let mut drive = Drive::new(unscanned());
@@ -533,7 +544,7 @@ fn a_page_without_a_version_is_never_a_delta() {
     drive.expect(0, 5);
 }
 
-/// D29: a write that changes nothing is logged like any other, as a delta of no bytes.
+/// Requirement D29: a write that changes nothing is stored like any other, as a delta of no bytes.
 #[test]
 fn a_silent_write_is_the_smallest_delta() {
     let mut drive = Drive::new(unscanned());
@@ -541,15 +552,15 @@ fn a_silent_write_is_the_smallest_delta() {
     drive.write(0, 3);
     assert_eq!(drive.delta_writes(), 1);
     drive.expect(0, 3);
-    // Nothing but a line of the header each.
+    // Each such delta occupies only an entry in the header.
     let written = drive.cost(|drive| {
         (0..2).for_each(|_| (1..31).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn), 0)));
     });
     assert_eq!((written.programs, drive.delta_writes()), (30, 31));
 }
 
-/// D30: two logical pages that share a base would share the paper's table entry. Here entries belong to logical pages, so
-/// the delta of one says nothing about the other.
+/// Requirement D30: a delta to a shared base belongs to one logical page. In the paper two logical pages with a common
+/// base would share the table entry; here entries belong to logical pages.
 #[test]
 fn a_delta_over_a_shared_base_is_of_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
@@ -577,8 +588,8 @@ fn a_delta_over_a_shared_base_is_of_one_logical_page() {
     audit(&mut drive.device);
 }
 
-/// A bind leaves nothing on flash that is newer than a delta. Where only the map is durable, a page that is bound to its former base
-/// would get the delta back that it had there.
+/// A bind programs nothing on flash that is newer than a delta. If only the map is durable, a page that is bound to its
+/// former base must not get its old delta back.
 #[test]
 fn a_delta_that_a_bind_ended_does_not_come_back() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
@@ -611,7 +622,7 @@ fn a_delta_that_a_bind_ended_does_not_come_back() {
     assert!(drive.read_bytes(0) == page(0, 3, 200), "the content of the base, and not that of the delta");
 }
 
-/// D31: with tables on flash, entries come and go while their pages are in delta form.
+/// Requirement D31: with tables on flash, map entries are evicted and fetched while their pages are in delta form.
 #[test]
 fn deltas_outlive_their_cached_entries() {
     let design = DeltaDesign { heat_entries: Some(64), ..unscanned() };
@@ -625,8 +636,8 @@ fn deltas_outlive_their_cached_entries() {
     (0..20).for_each(|lpn| drive.expect(lpn, 2));
 }
 
-/// A full device keeps serving what it can: neither a read that would merge nor a look for cold pages turns a request
-/// that was served into an error.
+/// A full device serves requests without merging: neither a read that would merge nor a scan for cold pages makes a
+/// served request fail.
 #[test]
 fn a_full_device_serves_without_merging() {
     let design =
@@ -659,8 +670,8 @@ fn a_full_device_serves_without_merging() {
     assert!(drive.device.ftl().stats().programs[Cause::Gc as usize] > 0);
 }
 
-/// A capture may have the bytes of some pages and sizes of the others: whatever is packed and merged together, a page that
-/// was written with bytes reads as it was written.
+/// A capture may contain the bytes of some pages and only the sizes of others. Whatever is packed and merged together,
+/// a page written with bytes reads as it was written.
 #[test]
 fn bytes_survive_beside_pages_that_are_only_described() {
     let design = DeltaDesign { scan_interval_writes: 16, area_share: 1.0, ..DeltaDesign::default() };
@@ -697,13 +708,14 @@ fn bytes_survive_beside_pages_that_are_only_described() {
     }
 }
 
-/// Pages of 512 bytes: a translation page has 128 entries and a journal page 62 records.
+/// Bytes of a small page: a translation page has 128 entries, and a journal page 62 records.
 const SMALL_PAGE: u32 = 512;
 const MAPPED: u32 = 1500;
 const RECORDS_PER_PAGE: u64 = 62;
 
-/// Overwrites every page of a device whose cache holds the whole map, without deltas, and loses power; every page must read as
-/// its last version. Returns how many pages the capacitor programmed and what the journal counted.
+/// Overwrites every page of a device whose cache holds the whole map, without deltas, and loses power. Asserts that
+/// every page reads as its last version. Returns the pages that the capacitor programmed, and the counts of the
+/// journal.
 fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
     let cache = CachedOptions::of_entries(MAPPED);
     let (gc, never_hot) = (GcOptions::default(), DeltaDesign { hot_accesses: 255, ..unscanned() });
@@ -735,8 +747,9 @@ fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
     (report.battery_programs, counts)
 }
 
-/// D5: what a journal is for. Without one the capacitor writes all twelve translation pages; with one the records that do not
-/// fill a page. Every change of the map is a record, and every full page of them is written.
+/// Requirement D5, the purpose of a journal: without one the capacitor writes all twelve translation pages, with one
+/// only the records that do not fill a page. Every change of the map is a record, and every full page of records is
+/// written.
 #[test]
 fn a_journal_leaves_the_capacitor_a_page() {
     let (all, none) = after_power_loss(None);
@@ -749,7 +762,7 @@ fn a_journal_leaves_the_capacitor_a_page() {
     assert!(counts.merged_pages >= counts.merges, "{counts:?}");
 }
 
-/// Only the recovery of a delta design with its map on flash replays a journal.
+/// Only delta designs with their map on flash have a recovery that replays a journal; other designs refuse one.
 #[test]
 fn a_journal_elsewhere_is_refused() {
     let cache = CachedOptions::of_entries(8);

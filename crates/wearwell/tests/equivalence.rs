@@ -1,6 +1,7 @@
-//! Switched off, a mechanism leaves no trace; equal parts behave equally.
+//! Tests of equivalences between designs: a mechanism that is switched off has no effect, and equal parts behave
+//! equally.
 //!
-//! Two designs are equal if the logs of their programs and erases are equal, entry for entry, with owners.
+//! Two designs are equal if the logs of their programs and erases are equal, entry by entry, owners included.
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, World, audit, designs, designs_of, device,
@@ -32,7 +33,7 @@ use crate::common;
 
 const OPERATIONS: u64 = 12_000;
 const CONTENTS: u16 = 9;
-/// So many that deduplication leaves something to collect.
+/// Number of contents that is large enough for deduplication to leave garbage to collect.
 const MANY_CONTENTS: u16 = 200;
 
 fn gc(policy: VictimPolicy) -> GcOptions {
@@ -48,7 +49,7 @@ fn everything_cached(gc: GcOptions) -> Parts {
     dftl(gc, DftlOptions { cache_entries: u32::MAX })
 }
 
-/// Runs the same operations on a device of `logical` pages and returns it.
+/// Executes a random run of operations on a device of `logical` pages, and returns the device.
 fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: BufferOptions, seed: u64) -> Device<N> {
     let mut device = Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits");
     let mut oracle = Oracle::of(&device, CONTENTS as usize);
@@ -66,7 +67,7 @@ fn log_of(world: &World, logical: u32, parts: &Parts, buffer: BufferOptions, see
     device.ftl().store().nand().log().to_vec()
 }
 
-/// Logs of two designs on every world and buffer, at the size that both accept.
+/// Asserts that the logs of two designs are equal on every world and with every buffer, at a size that both accept.
 fn assert_equal_logs(one: &Parts, other: &Parts) {
     let mut erases = 0;
     for (number, world) in (0u64..).zip(worlds()) {
@@ -85,7 +86,8 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
 const POLICIES: [VictimPolicy; 4] =
     [VictimPolicy::Greedy, VictimPolicy::CostBenefit, VictimPolicy::DChoices { d: 2 }, VictimPolicy::Fifo];
 
-/// What the log of a design and its counters are, with what follows read ahead or not, and with much that does not follow.
+/// Returns log and counters of a design after a run. With `reads_ahead`, entries are prefetched before each operation,
+/// most of them for pages that the operation does not access.
 fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<Recorded>, Stats) {
     let contents = design.contents(CONTENTS);
     let mut device = device(world, &design.parts, BUFFERS[0], Recording::new(full_medium(world)));
@@ -117,14 +119,14 @@ fn reading_ahead_changes_nothing() {
     }
 }
 
-/// Bursts of page writes, some pages twice, with a trim now and then.
+/// Returns bursts of page writes, in which some pages occur twice, and trims after some of them.
 fn bursts(logical: u32) -> Vec<(Vec<Lpn>, Option<Lpn>)> {
     let mut random = Random::new(3);
     let mut page = move || Lpn(random.below(u64::from(logical)) as u32);
     (0..300).map(|k| ((0..k % 97).map(|_| page()).collect(), (k % 3 == 0).then(&mut page))).collect()
 }
 
-/// What is left after `bursts`, written together or one by one.
+/// Executes the `bursts`, each written as one run or page by page, and returns the device.
 fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N> {
     for (burst, trimmed) in bursts(device.ftl().logical_pages()) {
         if together {
@@ -168,7 +170,7 @@ fn writes_in_runs_are_writes_one_by_one() {
     assert!(in_runs > 0, "no design is written in runs");
 }
 
-/// A page whose program fails is written somewhere else, and the rest of its run follows.
+/// If the program of a page in a run of writes fails, the page is written elsewhere, and the rest of the run follows.
 #[test]
 fn runs_survive_failed_programs() {
     let plan = FaultPlan { program: 0.01, erase: 0.0, max_failures: 2 };
@@ -185,14 +187,14 @@ fn runs_survive_failed_programs() {
     }
 }
 
-/// Where the map says the page is.
+/// Returns the flash page to which the map maps a logical page.
 fn place_of<N: Nand>(device: &Device<N>, lpn: Lpn) -> Ppn {
     let AnyMapping::Flat(map) = device.ftl().mapping() else { panic!("page-map has a flat map") };
     Ppn(map.get(lpn).unwrap_or_else(|| panic!("page {lpn} is lost")).0)
 }
 
-/// What a run says it wrote is there after a loss of power, wherever it was cut, in this version of it: only the program
-/// that was cut may have brought a younger one.
+/// After a power loss at any operation, every page reported as written by a run is present, in the version written
+/// last. Only the interrupted program may have stored a newer version.
 #[test]
 fn what_a_run_wrote_before_a_cut_is_there_after_it() {
     let parts = page_map(GcOptions::default());
@@ -250,7 +252,7 @@ fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
     )
 }
 
-/// Every remap becomes a write, whether the design keeps counts or not.
+/// Every remap becomes a write, whether the design has reference counts or not.
 #[test]
 fn remapping_without_a_reverse_map_is_page_map() {
     assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapPart::OobOnly, None));
@@ -270,7 +272,7 @@ fn integrated_without_schemes_is_page_map() {
     assert_equal_logs(&page_map(GcOptions::default()), &integrated(GcOptions::default(), None, false));
 }
 
-/// With room for every entry it does not matter where entries are kept: the same mappings, programs and erases.
+/// With room for all entries, every kind of reverse map gives the same mappings, programs and erases.
 #[test]
 fn reverse_maps_with_room_agree() {
     const NVRAM_BYTES: u64 = 1 << 18;
@@ -303,7 +305,7 @@ fn reverse_maps_with_room_agree() {
     }
 }
 
-/// Nothing is ever fetched or written for a map that fits the cache.
+/// A map that fits the cache never reads or writes translation pages.
 #[test]
 fn dftl_with_everything_cached_has_no_translation_traffic() {
     for world in worlds() {
@@ -315,8 +317,8 @@ fn dftl_with_everything_cached_has_no_translation_traffic() {
     }
 }
 
-/// Whether an invalid page is found at once or when the map is written: after everything is written, the same pages are
-/// mapped, they hold the same, and exactly they count as valid.
+/// Lazy maps identify invalid pages when the map is written, eager ones at once. After all dirty entries are written,
+/// the same pages are mapped, they have the same contents, and exactly they count as valid.
 #[test]
 fn lazy_maps_agree_with_eager_ones_once_everything_is_written() {
     let on_flash: Vec<_> =
@@ -343,8 +345,8 @@ fn lazy_maps_agree_with_eager_ones_once_everything_is_written() {
     }
 }
 
-/// E3: without reads every dead page has probability 0, so a block's dirtiness is its number of invalid pages. RC-GC and
-/// greedy then do the same, operation for operation, ties included.
+/// Requirement E3: without reads every dead page has recycle probability 0, so a block's dirtiness is its number of
+/// invalid pages. RC-GC and greedy then execute the same operations, ties included.
 #[test]
 fn recycling_aware_gc_without_reads_is_greedy() {
     let log_of = |world: &World, victims, entries, seed| {
@@ -379,7 +381,7 @@ fn recycling_aware_gc_without_reads_is_greedy() {
     assert!(erases > 10_000, "garbage collection has to be at work: {erases} erases");
 }
 
-/// The same victim by victim: the block has the fewest valid pages of all.
+/// Without reads, each victim of recycling-aware GC has the fewest valid pages of all blocks.
 #[test]
 fn recycling_aware_gc_without_reads_takes_a_greedy_victim() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
@@ -409,7 +411,7 @@ fn recycling_aware_gc_without_reads_takes_a_greedy_victim() {
     assert!(victims > 1000, "{victims} victims");
 }
 
-/// Block, valid pages and erase count of each closed block.
+/// Returns number, valid pages and erase count of each closed block.
 fn closed_blocks(device: &Device<SimNand>) -> Vec<(BlockId, u32, u32)> {
     let store = device.ftl().store();
     (0..store.blocks().len())
@@ -419,8 +421,8 @@ fn closed_blocks(device: &Device<SimNand>) -> Vec<(BlockId, u32, u32)> {
         .collect()
 }
 
-/// A store that never evicts finds the same contents under every policy; with greedy victims, which do not look at
-/// probabilities, the devices do the same.
+/// A fingerprint store that never evicts has the same hits under every store policy. With greedy victims, which do not
+/// depend on recycle probabilities, the devices behave equally.
 #[test]
 fn unbounded_stores_hit_alike_under_every_policy() {
     for (number, world) in (0u64..).zip(worlds()) {
@@ -437,7 +439,7 @@ fn unbounded_stores_hit_alike_under_every_policy() {
     }
 }
 
-/// A medium without a copy of its own: [`Nand::copy`] reads and programs page by page.
+/// A medium without a bulk copy of its own: [`Nand::copy`] reads and programs page by page.
 #[derive(Clone)]
 struct PageByPage(SimNand);
 
@@ -498,7 +500,7 @@ impl Nand for PageByPage {
     }
 }
 
-/// OOB and bytes of every page (old metadata has none any more), and the wear of every block.
+/// Returns OOB and bytes of every page (superseded metadata pages have no bytes), and the erase count of its block.
 fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
     let geometry = nand.geometry().clone();
     let mut pages = Vec::new();
@@ -514,8 +516,8 @@ fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
     pages
 }
 
-/// The bulk copy of the simulated medium and every wrapper leave the same flash behind as the plain medium, and the
-/// engine counts the same operations.
+/// The bulk copy of the simulated medium and every wrapper leave the same contents on flash as the plain medium, and
+/// the engine counts the same operations.
 #[test]
 fn copies_and_wrappers_change_nothing() {
     let mut designs = vec![
@@ -560,7 +562,8 @@ fn count(log: &[Recorded]) -> u64 {
     log.len() as u64
 }
 
-/// The bulk copy stops at the same page, with the same copies made, as reading and programming one by one.
+/// If a page is unreadable, the bulk copy stops at the same page, with the same copies made, as reading and programming
+/// page by page.
 #[test]
 fn a_copy_run_with_an_unreadable_page_stops_alike() {
     use wearwell::nand::Fragile;
@@ -593,8 +596,8 @@ fn a_copy_run_with_an_unreadable_page_stops_alike() {
     }
 }
 
-/// Whatever is programmed anew, changed from whichever version, copied, given up or erased: every page that still has
-/// bytes reads as it was programmed, in whole and word by word.
+/// Metadata pages may be programmed, changed from any version, copied, given up or erased in any order: each that still
+/// has bytes reads as it was programmed, as a whole and word by word.
 #[test]
 fn versions_of_metadata_pages_read_as_they_were_programmed() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
@@ -668,7 +671,7 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
     }
 }
 
-/// A page of content `id`: 192 of each 512 bytes are random, so that pages compress to about the same size.
+/// Returns a page of content `id`: 192 of each 512 bytes are random, so that all pages compress to about the same size.
 fn page_of(id: u64, page_bytes: usize) -> Vec<u8> {
     let mut page = vec![0; page_bytes];
     for (word, at) in page.chunks_exact_mut(8).zip(0u64..).filter(|&(_, at)| at % 64 < 24) {
@@ -677,18 +680,19 @@ fn page_of(id: u64, page_bytes: usize) -> Vec<u8> {
     page
 }
 
-/// The next version of a page: 192 of each 512 bytes are another byte than in any version that may be stored still, so that
-/// all differences have the same size.
+/// Returns the next version of a page: 192 of each 512 bytes differ from every version that may still be stored, so
+/// that all deltas have the same size.
 fn next_version(old: Option<&[u8]>, page_bytes: usize) -> Vec<u8> {
     let version = old.map_or(1, |old| old[0] % 255 + 1);
     (0..page_bytes).map(|at| if at % 512 < 192 { version } else { 0 }).collect()
 }
 
-/// The two sides of an equivalence: a medium with bytes, and one with what a trace would say of them.
+/// Two devices that get the same requests: one whose medium keeps bytes, and one that gets descriptors, as from a
+/// trace.
 struct Twins {
     live: Device<SimNand>,
     replay: Device<SimNand>,
-    /// What the live device was given last, by logical page.
+    /// Bytes last written to the live device, by logical page.
     contents: Vec<Option<Vec<u8>>>,
 }
 
@@ -705,7 +709,7 @@ impl Twins {
         self.live.ftl().store().geometry().page_bytes as u64
     }
 
-    /// Writes content `id`, or the next version of what is there.
+    /// Writes content `id` to a page, or if that is `None` the next version of its content.
     fn write(&mut self, lpn: usize, id: Option<u64>) {
         let (page_bytes, old) = (self.page_bytes(), self.contents[lpn].take());
         let page = match id {
@@ -728,8 +732,8 @@ impl Twins {
         request(&mut self.replay).expect("there is room");
     }
 
-    /// As [`Self::both`], for a remap; whether it was executed. Both devices refuse an atomic command without room for its
-    /// entries, or none does.
+    /// Executes a remap on both devices and returns whether it was executed. An atomic command without room for its
+    /// entries must be refused by both devices.
     fn both_remap(&mut self, request: impl Fn(&mut Device<SimNand>) -> wearwell::Result<()>) -> bool {
         let [live, replay] = [request(&mut self.live), request(&mut self.replay)];
         assert_eq!(live, replay, "bytes and descriptors");
@@ -750,7 +754,7 @@ impl Twins {
         }
     }
 
-    /// One of ten is a trim, one a read, one in thirty a flush; `remaps` of a hundred are remaps.
+    /// Executes a random operation: 10 % trims, 10 % reads, 3 % flushes, `remaps` % remaps, otherwise a write.
     fn operate(&mut self, random: &mut Random, remaps: u64, id: Option<u64>) {
         let page_bytes = self.page_bytes();
         let lpn = random.below(self.contents.len() as u64) as usize;
@@ -761,7 +765,7 @@ impl Twins {
                 self.contents[lpn] = None;
             }
             10..20 => {
-                // Nobody reads bytes where there are none.
+                // The replay device has no bytes to read.
                 let mut page = vec![0; page_bytes as usize];
                 self.live.read(offset, page_bytes, &mut page).expect("a healthy medium reads");
                 self.replay.read(offset, page_bytes, &mut []).expect("a healthy medium reads");
@@ -777,10 +781,10 @@ impl Twins {
     }
 }
 
-/// Bytes and descriptors run the same code: the same requests give the same counters, on every design. Requests are
-/// whole pages, as a descriptor stands for one. Three things a trace cannot say of contents are kept out: how two pages
-/// compress together if they are equal, how far a page is from a version before the last, and, of a page that is
-/// remapped by writing it, any size.
+/// The same requests with bytes and with descriptors give the same counters, on every design. Requests are whole pages,
+/// because a descriptor stands for one page. Three properties of contents that a trace does not contain are avoided:
+/// how two equal pages compress together, how a page differs from a version before the last, and the sizes of a page
+/// that is remapped by writing it.
 #[test]
 fn bytes_and_descriptors_give_the_same_counters() {
     for (number, design) in (0u64..).zip(designs()) {
@@ -794,7 +798,7 @@ fn bytes_and_descriptors_give_the_same_counters() {
                 let mut twins = Twins::new(&world, &design.parts, buffer);
                 let mut random = Random::new(number);
                 for k in 0..2000 {
-                    // Equal contents never wait for one chunk, or do not occur at all.
+                    // Flushed so often that equal contents are never buffered for the same chunk.
                     if k % 16 == 0 && content.chunks.is_some() {
                         twins.both(Device::flush);
                     }

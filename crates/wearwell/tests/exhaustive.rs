@@ -1,12 +1,12 @@
-//! Every sequence of some operations, on devices so small and so full that garbage collection never rests: five operations, or
-//! six with `just soak`.
+//! Tests all sequences of some operations on devices that are so small and full that garbage collection always runs: five
+//! operations, or six with `just soak`.
 //!
-//! Two logical pages, contents A and B, reads and trims; with a write buffer of one page also flushes. The sequences
-//! are a tree: a node is a copy of the device, and every node is audited and compared with a plain array. Without a
-//! buffer a flush does nothing, so it is left out there.
+//! There are two logical pages, contents A and B, reads and trims, and with a write buffer of one page also flushes.
+//! (Without a buffer a flush does nothing.) The sequences form a tree. Each node is a copy of the device; it is audited
+//! and compared with a plain array.
 //!
-//! Copying and auditing the fingerprint store costs thirty times a page-map node, so of the recycling designs two are
-//! explored to the full depth without a buffer. All others, and all of them with a buffer, are explored one operation less.
+//! A node with a fingerprint store takes thirty times the time of a page-map node. So only two of the recycling designs
+//! are explored to the full depth without a buffer; all others, and all with a buffer, to one operation less.
 
 use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes};
 use wearwell::design::Parts;
@@ -17,19 +17,19 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
-/// Operations of a sequence.
+/// Returns the number of operations of a sequence.
 fn full_depth() -> u32 {
     if common::is_soak() { 6 } else { 5 }
 }
 
-/// The recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
+/// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
 const DEEP_RECYCLING: [&str; 2] = ["recyclable prob rc-gc", "recyclable prob+fl greedy"];
 const LOGICAL: u32 = 2;
 const CONTENTS: [[u8; SECTOR]; 3] = [[0; SECTOR], [0xaa; SECTOR], [0xbb; SECTOR]];
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// Page and content.
+    /// Write of a content to a page: number of the page, number of the content.
     Write(usize, usize),
     Read(usize),
     Trim(usize),
@@ -45,8 +45,8 @@ fn alphabet(buffered: bool) -> Vec<Op> {
     ops
 }
 
-/// Four blocks of two pages, or as many as the design needs for metadata and open blocks of other kinds. With head and tail
-/// pages, blocks of four pages have two for data.
+/// Returns the smallest geometry that the design accepts: at least four blocks of two pages, or as many as the design
+/// needs for metadata and open blocks; or blocks of four pages, of which head and tail pages take two.
 fn geometry(parts: &Parts) -> Geometry {
     let layouts = [2, 4]
         .into_iter()
@@ -60,12 +60,13 @@ fn geometry(parts: &Parts) -> Geometry {
 #[derive(Clone)]
 struct Node {
     device: Device<SimNand>,
-    /// Content of each page.
+    /// Expected content of each page.
     expected: [usize; LOGICAL as usize],
 }
 
 impl Node {
-    /// Both pages written several times: no block is free beyond the reserve.
+    /// Creates the root of the tree: both pages have been written several times, and no block is free in addition to
+    /// the reserve.
     fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
         let geometry = geometry(&design.parts);
         let nand = SimNand::new(geometry.clone(), Retain::ALL).with_nvram(nvram_bytes(&geometry));
@@ -98,11 +99,12 @@ impl Node {
         done.unwrap_or_else(|error| panic!("{op:?}: {error}"));
     }
 
-    /// All sequences of `depth` more operations; returns the nodes visited.
+    /// Visits all sequences of `depth` more operations; returns the number of nodes visited.
     fn explore(&self, ops: &[Op], depth: u32, scene: &mut Scene<'_>) -> u64 {
         let mut visited = 0;
         for (digit, &op) in (1..).zip(ops) {
-            // The path from the root as a decimal number: one digit per operation, its place in the alphabet.
+            // The path from the root as a decimal number: one digit per operation, its position among the possible
+            // operations.
             scene.operation = scene.operation * 10 + digit;
             let mut next = self.clone();
             next.perform(op);
@@ -111,7 +113,7 @@ impl Node {
             if depth > 1 {
                 visited += next.explore(ops, depth - 1, scene);
             } else {
-                // The reads of the comparison would change access counts, so they are done at the leaves only.
+                // Only leaves are compared by reads, because reads change access counts.
                 (0..LOGICAL as usize).for_each(|lpn| compare(&mut next.device, &next.expected, lpn));
             }
             scene.operation /= 10;

@@ -1,5 +1,5 @@
-//! Programs and erases fail, blocks wear out: no data is lost, every bad block is counted, and the end of a device's
-//! life is a typed error on a device that still reads.
+//! Programs and erases fail, and blocks wear out: no data is lost, every bad block is counted, and a device at the end
+//! of its life returns a typed error and still reads.
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, Scene, World, affordable_failures, audit, designs,
@@ -14,10 +14,10 @@ use wearwell::{Device, Error};
 use crate::common;
 
 const CONTENTS: u16 = 9;
-/// More than any world has pages, so that neither recycling nor deduplication can serve all writes: a device whose writes cost
-/// no program never wears out.
+/// Number of contents: greater than the number of pages of any world, so that recycling and deduplication cannot serve
+/// all writes. A device whose writes need no program would never wear out.
 const MANY_CONTENTS: u64 = 2000;
-/// Erases that a block of a worn-out device survived.
+/// Number of erases that each block survives.
 const CYCLES: u32 = 20;
 
 fn mix(oracle: &Oracle, seed: u64) -> Mix {
@@ -29,7 +29,8 @@ fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool
     (0..device.ftl().store().blocks().len()).filter(|&block| what(device, BlockId(block))).count() as u32
 }
 
-/// Works on a device whose programs and erases fail; the failures that struck, and those that were planned.
+/// Runs operations on a device whose programs and erases fail; returns the number of failures that occurred, and of
+/// those planned.
 fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
     let max_failures = affordable_failures(world, &design.parts);
     let plan = FaultPlan { program: 0.005, erase: 0.02, max_failures };
@@ -64,8 +65,8 @@ fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     assert!(failures > 300 && failures * 10 >= planned * 7, "only {failures} of {planned} failures struck");
 }
 
-/// Two programs in a row fail where one free block was left: the write had no room, although there was garbage, and in the
-/// first case nothing had ever again, because collection had no open block and the host's was not asked.
+/// Two consecutive programs fail when one free block is left. The write once had no room then, although there was
+/// garbage; in the first case the device stayed full, because collection had no open block and did not use the host's.
 #[test]
 fn failures_in_a_row_leave_room_for_what_comes() {
     for (design, world, seed) in [("u-ftl 40 entries", "slc", 23), ("nvram page-map", "odd", 142)] {
@@ -77,7 +78,8 @@ fn failures_in_a_row_leave_room_for_what_comes() {
     }
 }
 
-/// Each failure makes one block bad: at once after an erase, when GC has emptied it after a program.
+/// Asserts that each failure makes one block bad: a failed erase at once, a failed program when GC has emptied the
+/// block.
 fn assert_every_failure_is_accounted_for(device: &Device<Faulty<SimNand>>) {
     let blocks = |d: &Device<_>, b| d.ftl().store().blocks().state(b);
     let retired = count(device, |d, b| blocks(d, b) == BlockState::Retired);
@@ -93,7 +95,7 @@ fn factory_bad_blocks_are_never_touched() {
     for design in designs() {
         for world in design.worlds().iter().map(|world| world.with_more_blocks(3)) {
             let pools = world.geometry.pools();
-            // The first block of pool 0, the last of the last pool: the strict medium panics if one is used.
+            // The first block of pool 0 and the last block of the last pool; the medium panics if one of them is used.
             let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];
             let nand = full_medium(&world).with_factory_bad(bad);
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
@@ -110,12 +112,13 @@ fn factory_bad_blocks_are_never_touched() {
     }
 }
 
-/// Whether all logical pages fit into the buffer of one chunk, where they replace each other without a program for ever.
+/// Whether all logical pages fit into the buffer of one chunk, where they replace each other for ever without a
+/// program.
 fn gathers_everything(device: &Device<SimNand>, design: &DesignUnderTest) -> bool {
     design.parts.content.chunks.is_some() && device.ftl().logical_pages() <= CHUNK_MEMBERS as u32
 }
 
-/// Writes single pages until the device says that it is full.
+/// Writes single pages until the device is full; returns the error and the number of writes.
 fn wear_out(device: &mut Device<SimNand>, oracle: &mut Oracle, random: &mut Random) -> (Error, u64) {
     let page = oracle.page_sectors();
     for writes in 0..400_000 {
@@ -165,7 +168,8 @@ fn a_worn_out_device_is_full_and_still_reads() {
     }
 }
 
-/// Blocks of different strength, half of which fail by a program: the engine moves what a failed block holds and lives on.
+/// Blocks have different endurance, and half of them fail by a program: the engine moves the data of a failed block and
+/// continues.
 #[test]
 fn a_device_of_unequal_blocks_dies_block_by_block_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {

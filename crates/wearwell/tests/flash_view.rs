@@ -1,4 +1,4 @@
-//! The view of the flash says what the engine counts, of every design on every world.
+//! The snapshot of the flash agrees with the counts of the engine, for every design on every world.
 
 use common::{BUFFERS, Mix, Oracle, Random, Switching, audit, designs, device, full_medium};
 use wearwell::Device;
@@ -12,7 +12,7 @@ use crate::common;
 const OPERATIONS: u64 = 1_500;
 const LOOK_EVERY: u64 = 50;
 
-/// The view against what the engine says of itself, piece by piece.
+/// Compares the snapshot with the state of the engine, part by part.
 fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
     let stats = device.ftl().stats().clone();
     let view = device.flash_view().expect("a healthy medium reads");
@@ -35,7 +35,7 @@ fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
     view
 }
 
-/// Each mapped logical page has a valid page, and each valid page of data one that maps to it.
+/// Asserts that each mapped logical page has a valid flash page, and that each valid data page has a logical page.
 fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
     let mut counted = vec![0; view.pages.len()];
     for (lpn, (place, form)) in view.places.iter().zip(&view.forms).enumerate() {

@@ -1,5 +1,5 @@
-//! Logarithmic Gecko says what a bitmap in RAM would say, at the price that its paper states, and after a power cut it
-//! says what it was told before the last flush.
+//! Tests of Logarithmic Gecko: it answers as a bitmap in RAM would, at the costs that its paper states, and after a
+//! power cut it contains what was reported before the last flush.
 
 use crate::common;
 
@@ -29,8 +29,8 @@ fn combinations() -> impl Iterator<Item = GeckoOptions> {
     with_parts.flat_map(|(ratio, parts)| MODES.map(|mode| options_of(ratio, parts, mode)))
 }
 
-/// 10 M updates over 24 combinations; every answer is compared, before, between and after the steps of merges; space
-/// and cost stay within what the paper promises.
+/// 10 M updates over 24 combinations of options. Every answer is compared, before, between and after the steps of
+/// merges; space and cost stay within the paper's bounds.
 #[test]
 fn every_answer_is_that_of_a_bitmap_in_ram_within_the_bounds_of_space_and_cost() {
     const UPDATES: u64 = 10_000_000 / 24 + 1;
@@ -65,7 +65,8 @@ fn small_pages_and_odd_blocks_change_nothing() {
     }
 }
 
-/// Trims report many pages before there is room for a flush.
+/// A burst of reports, as by trims, that exceeds the buffer before there is room for a flush becomes a run of several
+/// pages.
 #[test]
 fn a_burst_of_reports_becomes_a_run_of_several_pages() {
     for mode in MODES {
@@ -101,8 +102,8 @@ fn what_is_known_does_not_depend_on_size_ratio_partitioning_or_merging() {
     }
 }
 
-/// With a size ratio of 2 and no two entries with one key the runs are the digits of the number of flushes, and every
-/// page written and read can be counted on paper.
+/// If the size ratio is 2 and no two entries have the same key, the runs are the binary digits of the number of
+/// flushes, and every page written and read can be computed.
 #[test]
 fn without_collisions_the_runs_are_a_binary_counter() {
     for mode in MODES {
@@ -119,7 +120,7 @@ fn without_collisions_the_runs_are_a_binary_counter() {
             let merged: u64 = match mode {
                 // The flush, then a merge of two equal runs per carry.
                 MergeMode::Pairwise => (1..=carries).map(|level| 1 << level).sum(),
-                // Everything at once: the flush is not read back, nor is a result on its way.
+                // All runs merge at once: neither the flush nor an intermediate result is read back.
                 MergeMode::MultiWay => (1 << carries) - 1,
             };
             assert_eq!(rig.programs() - programs, 1 + merged, "{mode:?}: pages written by flush {flush}");
@@ -133,7 +134,7 @@ fn without_collisions_the_runs_are_a_binary_counter() {
     }
 }
 
-/// Appendix A: foreseeing the merges saves a factor of about T.
+/// Appendix A: foreseeing merges reduces the writes by a factor of about T.
 #[test]
 fn merging_at_once_writes_about_half_of_what_merging_in_pairs_writes() {
     let written = MODES.map(|mode| {
@@ -199,7 +200,7 @@ fn pages_of_the_structure_may_be_moved_at_any_time() {
     }
 }
 
-/// A flush that finds no room is an error, changes nothing that is known, and goes on when there is room.
+/// A flush without room returns an error, changes no answers, and continues when there is room.
 #[test]
 fn a_full_device_is_an_error_that_can_be_tried_again() {
     let geometry = geometry(6, 4, 512);
@@ -250,7 +251,7 @@ fn memory_and_space_at_two_tebibytes_are_those_of_the_closed_forms() {
     assert_eq!((gecko.largest_run_pages(), gecko.levels()), (41_446, 16));
     let bytes: Vec<u64> = gecko.ram_bytes().into_iter().map(|(_, bytes)| bytes).collect();
     assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.metadata_pages()]);
-    // The largest run, one of 2^(i+1) - 1 at each level below, and an output.
+    // The largest run, a run of 2^(i+1) - 1 pages at each smaller level, and an output.
     assert_eq!(gecko.metadata_pages(), 2 * 41_446 + (0..15).map(|i| (2u64 << i) - 1).sum::<u64>());
     assert_eq!(gecko.pages_per_settle(), 1);
 }

@@ -1,8 +1,8 @@
-//! Exact flash operations of every design on one small workload.
+//! Expected counts of flash operations of every design on one small workload.
 //!
-//! A change of a number is a change of behaviour: it belongs in the commit message that makes it, with its reason. The
-//! failing test prints the whole table as it is now. A demand-paged design exports a few pages less of the same world,
-//! so its operations fall on other addresses than those of the designs with a flat map.
+//! If a number changes, the behaviour has changed: the commit message has to state it, with its reason. The failing
+//! test prints the whole table as it is now. On the same world a demand-paged design exports a few pages less, so its
+//! operations have other addresses than those of designs with a flat map.
 
 use common::{BUFFERS, DesignUnderTest, Mix, Oracle, Random, designs, device, full_medium, worlds};
 use wearwell::operation::Cause;
@@ -20,7 +20,8 @@ const COLUMNS: [Cause; 8] = [
     Cause::Validity,
 ];
 
-/// Head and tail pages that designs which have them programmed; they are no column of their own, as others have none.
+/// Number of head and tail pages programmed by the designs that have them. Not a column of the table, because other
+/// designs have none.
 const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("page-map heads and tails", 834),
     ("remap segments heads and tails", 1314),
@@ -30,7 +31,7 @@ const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("remap flash log atomic heads and tails dual-pool", 920),
 ];
 
-/// Programs, then reads, by [`COLUMNS`]; erases for GC, wear.
+/// Name of the design; programs, then reads, by [`COLUMNS`]; erases for GC and for wear leveling.
 type Row = (&'static str, [u64; 8], [u64; 8], [u64; 2]);
 
 #[rustfmt::skip]
@@ -136,7 +137,8 @@ const EXPECTED: &[Row] = &[
     ("mixture nvram cached recycle+share+delta+compress", [123, 0, 0, 2209, 578, 0, 0, 0], [2525, 0, 0, 9088, 5158, 0, 0, 0], [147, 0]),
 ];
 
-/// Five thousand operations on the world `slc`, no buffer. Also returns the head and tail pages programmed.
+/// Executes five thousand operations on the world `slc` without a buffer; returns the counts, and the number of head
+/// and tail pages programmed.
 fn row_of(design: &DesignUnderTest) -> (Row, u64) {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let mut device = device(&world, &design.parts, BUFFERS[0], full_medium(&world));

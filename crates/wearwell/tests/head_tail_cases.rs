@@ -1,4 +1,5 @@
-//! Head and tail pages (Remap-SSD, section 4.5): recovery by them finds what the OOB of every page would tell.
+//! Tests of head and tail pages (Remap-SSD, section 4.5): a recovery from them finds the same state as one from the OOB
+//! of every page.
 
 use common::drive::{Build, Drive, LOGICAL, PAGE_BYTES, durable};
 use common::flat_geometry;
@@ -16,13 +17,13 @@ use wearwell::{Device, DeviceOptions, Ftl};
 
 use crate::common;
 
-/// Blocks of eight pages: a head, six of data, a tail.
+/// Returns a device with blocks of eight pages: a head, six of data, a tail.
 fn build(reverse_map: ReverseMapPart) -> Build {
     let geometry = flat_geometry([1, 14, 8, PAGE_BYTES as u32]);
     Build { geometry, survey: BlockSurvey::HeadTail, ..Build::with(reverse_map) }
 }
 
-/// All that a recovery decides: map, block states, valid counts, sequence number.
+/// Returns the state that a recovery determines: map, block states, valid counts, sequence number.
 fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
     let ftl = device.ftl();
     let AnyMapping::Flat(map) = ftl.mapping() else { panic!("the map is flat") };
@@ -33,7 +34,7 @@ fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
     (places, (0..blocks.len()).map(BlockId).map(of_block).collect(), ftl.store().sequence())
 }
 
-/// Writes, remaps, trims and what collection they cause.
+/// Executes step `k` of a sequence of writes, remaps and trims, with the collections they cause.
 fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
     let lpn = k * 7 % LOGICAL;
     match k % 6 {
@@ -43,8 +44,8 @@ fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
     }
 }
 
-/// Cuts every program, erase and store of the steps that `is_cut` wants, of which it is told how many of these they have, and
-/// recovers both ways. Returns the number of cuts.
+/// Cuts power at every program, erase and store of the steps that `is_cut` selects, given the number of these in the
+/// step, and recovers by both methods. Returns the number of cuts.
 fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> bool) -> u32 {
     let mut cuts = 0;
     for outcome in CutOutcome::ALL {
@@ -79,7 +80,8 @@ fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> boo
     cuts
 }
 
-/// Naive: a block without a tail is forgotten, or a torn page in the middle shifts the list.
+/// Both methods recover the same device at every cut. Naive implementation: a block without a tail is forgotten, or a
+/// torn page in the middle shifts the list.
 #[test]
 fn both_ways_recover_the_same_device_at_every_cut() {
     for part in durable() {
@@ -88,7 +90,8 @@ fn both_ways_recover_the_same_device_at_every_cut() {
     }
 }
 
-/// Naive: a tail is taken for complete when its first page is there.
+/// A tail of several pages counts only if it is complete. Naive implementation: it is used as soon as its first page
+/// exists.
 #[test]
 fn a_tail_of_several_pages_counts_when_it_is_complete() {
     let geometry = flat_geometry([1, 8, 96, PAGE_BYTES as u32]);
@@ -99,8 +102,9 @@ fn a_tail_of_several_pages_counts_when_it_is_complete() {
     assert!(cuts > 200, "{cuts} cuts");
 }
 
-/// Naive: the tail of a block is taken as it is found. Here it is the one of the block's life before, as a controller leaves
-/// it that writes the list of the wrong life; only the number of the head that it carries tells.
+/// The tail of an earlier use of a block is ignored. Naive implementation: any tail in the block is used. Here it is
+/// that of the block's previous use, as a faulty controller might write it; only the sequence number of the head in it
+/// shows this.
 #[test]
 fn a_tail_of_an_earlier_life_is_not_taken() {
     let mut drive = build(durable()[0]).drive();
@@ -136,21 +140,22 @@ fn a_tail_of_an_earlier_life_is_not_taken() {
     assert!(forged > 10, "{forged} tails were forged");
 }
 
-/// Naive: heads and tails are free. They are programs of their block, each counted once.
+/// Head and tail pages are programs of their block, each counted once. Naive implementation: they are free.
 #[test]
 fn heads_and_tails_are_counted_programs_of_their_blocks() {
     let mut drive = build(durable()[0]).drive();
     for k in 0..18 {
         drive.write(k, 1);
     }
-    // Three blocks of six pages are full; the tail of the third waits for the next block.
+    // Three blocks of six data pages are full; the tail of the third is written with the next block.
     assert_eq!(drive.programs(Cause::BlockMetadata), 3 + 2);
     drive.write(18, 1);
     assert_eq!(drive.programs(Cause::BlockMetadata), 4 + 3);
     assert_eq!(drive.programs(Cause::Host), 19);
 }
 
-/// A device of the paper's superblocks (16 blocks of 1,024 pages of 4 KiB), full, and what its recovery reads.
+/// Fills a device with the paper's superblocks (16 blocks of 1,024 pages of 4 KiB), and returns what its recovery
+/// reads.
 fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
     let geometry = Geometry {
         channels: 16,
@@ -177,17 +182,17 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
     (report.steps, in_use)
 }
 
-/// RM-45 in small: a head per superblock and 48 tail pages per full one.
+/// Paper figure RM-45 on a smaller device: a recovery reads a head per superblock, and 48 tail pages per full one.
 #[test]
 fn a_recovery_reads_a_head_per_superblock_and_48_tail_pages_per_full_one() {
     let (steps, in_use) = recovery_of_full(8);
     assert_eq!((steps.blocks.page_reads, steps.blocks.spare_reads), (8, 0));
-    // All but the open block have a tail; of that one the place is looked at.
+    // All blocks in use except the open one have a tail; in the open one the first tail page is read, too.
     assert_eq!(steps.tails.page_reads, (in_use - 1) * 48 + 1);
     assert!(steps.open_blocks.spare_reads <= 16384 && steps.open_blocks.page_reads == 0);
 }
 
-/// RM-45 as it stands: 36 GiB. `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
+/// Paper figure RM-45 at full size, 36 GiB: `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes half a gigabyte"]
 fn the_recovery_of_36_gib() {

@@ -1,12 +1,13 @@
-//! No module of the core knows one above it.
+//! Checks the layers of the crate: no module uses a module of a higher layer.
 //!
-//! The order below is the order in which the core can be read. Modules of one line may know each other; the engine is one such
-//! line, because its stages, its collector and its recovery are steps of one object.
+//! The layers are in the order in which the crate can be read. Modules of the same layer may use each other. The engine
+//! is one such layer, because content mechanisms, garbage collection and recovery are steps of one object.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// From the bottom up. A name is a file or a folder of `src`; of two that fit, the longer counts.
+/// Layers from the lowest to the highest. A name is a file or a folder of `src`; if two names fit, the longer one
+/// counts.
 const LAYERS: [&[&str]; 10] = [
     &["divide", "address", "data"],
     &["tables", "operation"],
@@ -20,7 +21,7 @@ const LAYERS: [&[&str]; 10] = [
     &["flash_view", "page_state"],
 ];
 
-/// A module's place in [`LAYERS`], by its path below `src`, such as `sharing/reverse_map/ideal`.
+/// Returns the layer of a module, given by its path in `src`, such as `sharing/reverse_map/ideal`.
 fn layer(module: &str) -> Option<usize> {
     let names =
         LAYERS.iter().enumerate().flat_map(|(level, names)| names.iter().map(move |name| (level, name)));
@@ -47,7 +48,7 @@ fn sources() -> BTreeMap<String, String> {
     found
 }
 
-/// The modules that a source names with a path from the crate's root, its tests and comments left out.
+/// Returns the modules that a source names by paths from the crate's root; its tests and comments are not searched.
 fn named_modules(text: &str) -> Vec<String> {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -70,7 +71,7 @@ fn no_module_knows_one_above_it() {
     for (module, text) in &sources {
         let own = layer(module).unwrap_or_else(|| panic!("{module} has no place in the layers"));
         for named in named_modules(text) {
-            // What the root of the crate gives again, such as `crate::Ftl`, has no place of its own.
+            // Items re-exported by the root of the crate, such as `crate::Ftl`, have no layer.
             let Some(other) = layer(&named) else { continue };
             assert!(other <= own, "src/{module}.rs (layer {own}) names crate::{named} (layer {other})");
             arrows += usize::from(other < own);

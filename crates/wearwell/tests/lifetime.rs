@@ -1,6 +1,6 @@
-//! The lifetime manager: energies, predictions, algorithm 1, the token bucket, and the machine over the epochs.
+//! Tests of lifetime management: energies, predictions, algorithm 1, the token bucket, and the manager over epochs.
 //!
-//! Figures of the paper ("integrated lifetime management", IL) are named by their place in it.
+//! Figures of the paper ("integrated lifetime management", IL) are cited by their place in it.
 
 #![expect(clippy::float_cmp, reason = "sums and quotients of small integers and binary fractions are exact")]
 
@@ -15,16 +15,16 @@ use wearwell::lifetime::{
 const MIB: f64 = 1_048_576.0;
 const EPOCH_NS: u64 = 300_000_000_000;
 
-/// The figure as a paper would print it.
+/// Asserts that `value` equals `printed` when rounded to as many decimals.
 #[track_caller]
 fn assert_prints(value: f64, printed: &str) {
     let decimals = printed.split('.').nth(1).map_or(0, str::len);
     assert_eq!(format!("{value:.decimals$}"), printed);
 }
 
-// Energy (section IV, figure 2).
+// Energy (paper, section IV and figure 2).
 
-/// Section IV: 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.
+/// Energies of compression, hash and program (paper, section IV): 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.
 #[test]
 fn energies_follow_from_power_and_time() {
     let model = EnergyModel::STATED;
@@ -38,7 +38,7 @@ fn energies_follow_from_power_and_time() {
     assert_eq!(EnergyModel::FITTED.program, model.program);
 }
 
-/// Figure 2a: below a ratio of 0.25 compression of four pages saves nothing.
+/// Figure 2a of the paper: compression of four pages saves nothing if it removes less than 0.25 of their bytes.
 #[test]
 fn a_chunk_saves_whole_pages() {
     let steps = [
@@ -60,8 +60,8 @@ fn a_chunk_saves_whole_pages() {
     assert_eq!([1, 4096, 4097, 16_384].map(|bytes| chunk_pages(bytes, 4096)), [1, 1, 2, 4]);
 }
 
-/// Figure 2a: the smallest ratio at which compression saves energy. The paper's text says 0.5; its own figures for time
-/// and power say 0.25, and twice the energy of compression says 0.5.
+/// Figure 2a of the paper: the smallest ratio at which compression saves energy. The paper's text says 0.5. Its own
+/// times and powers give 0.25; with twice the energy of compression they give 0.5.
 #[test]
 fn compression_saves_energy_from_a_quarter_as_stated_and_from_a_half_as_fitted() {
     let energy = |removed, model: EnergyModel| {
@@ -75,7 +75,8 @@ fn compression_saves_energy_from_a_quarter_as_stated_and_from_a_half_as_fitted()
     assert_prints(energy(0.5, EnergyModel::FITTED), "0.764");
 }
 
-/// Figure 2b: deduplication saves writes and energy in proportion, from a ratio of 1.45 % on.
+/// Figure 2b of the paper: deduplication saves writes and energy in proportion to the share of duplicates; energy from
+/// a share of 1.45 % on.
 #[test]
 fn deduplication_is_linear() {
     let overhead = EnergyModel::STATED.dedup_overhead();
@@ -89,9 +90,9 @@ fn deduplication_is_linear() {
     assert!(estimate(0.0144).energy_ratio > 1.0 && estimate(0.0145).energy_ratio < 1.0);
 }
 
-// Epochs (section III-B1).
+// Epochs (paper, section III-B1).
 
-/// 64 GiB and 3000 cycles for five years: capacity of an epoch of a new device.
+/// Capacity of an epoch of a new device: 64 GiB and 3000 cycles for five years.
 #[test]
 fn epoch_capacity_of_a_new_device() {
     let options = LifetimeOptions::of(Configuration::Integrated, &EnergyModel::STATED);
@@ -106,7 +107,8 @@ fn epoch_capacity_of_a_new_device() {
     assert_prints(capacity / 300.0 / 1e6, "1.307");
 }
 
-/// Table I: the flash write rates behind the baseline lifetimes of 6.8, 3.8 and 3.04 years. (77, 138 and 173 GiB a day.)
+/// Table I of the paper: the flash write rates implied by the baseline lifetimes of 6.8, 3.8 and 3.04 years (77, 138
+/// and 173 GiB a day).
 #[test]
 fn lifetimes_of_the_paper_imply_write_rates() {
     let left = remaining_bytes(131_072, 3000, 0, 128 * 4096) as f64;
@@ -143,7 +145,7 @@ fn the_newest_epoch_counts_ten_times_the_oldest() {
     assert_eq!(history.average(), Some(10.0));
 }
 
-/// Two hosts alike but for the schemes and the throttling have the same demand.
+/// Two hosts that differ only in schemes and throttling have the same demand.
 #[test]
 fn demand_is_that_of_an_ssd_without_schemes_and_without_throttling() {
     let plain = Activity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, held_ns: 0 };
@@ -157,10 +159,10 @@ fn demand_is_that_of_an_ssd_without_schemes_and_without_throttling() {
     assert_eq!(all_duplicates.demand_bytes(EPOCH_NS, EPOCH_NS), 1000.0);
 }
 
-// Algorithm 1.
+// Algorithm 1 of the paper.
 
-/// The listing, statement by statement, for the two schemes that it names; written down without a look at the
-/// implementation. Returns dedup, compression, throttling.
+/// The paper's listing of algorithm 1, statement by statement, for the two schemes that it names; independent of the
+/// implementation. Returns whether deduplication, compression and throttling are enabled.
 fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (bool, bool, bool) {
     let (d_dedup, e_dedup) = dedup;
     let (d_comp, e_comp) = comp;
@@ -175,7 +177,7 @@ fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (
         is_compr_enabled = true;
     }
     if w < capacity {
-        // Finished.
+        // The first stage suffices.
     } else {
         if !is_compr_enabled && (1.0 - d_comp) > (e_comp - 1.0) {
             w *= d_comp;
@@ -192,7 +194,7 @@ fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (
     (is_dedup_enabled, is_compr_enabled, is_throttling_enabled)
 }
 
-/// Every region that the conditions of the listing cut out, borders included. Ratios are binary fractions, so that
+/// Tests every region that the conditions of the listing define, borders included. Ratios are binary fractions, so that
 /// products are exact and borders are hit.
 #[test]
 fn decision_table() {
@@ -224,7 +226,7 @@ fn decision_table() {
     assert_eq!(seen.len(), 8, "every combination of switches occurs: {seen:?}");
 }
 
-/// All 2^k outcomes of the conditions for one and for three schemes: the algorithm is not written for two.
+/// The algorithm works for any number of schemes: all 2^k outcomes of the conditions for one and for three schemes.
 #[test]
 fn any_number_of_schemes() {
     let throttled = |demand: f64, schemes: &[SchemeEstimate]| {
@@ -256,7 +258,8 @@ fn any_number_of_schemes() {
     }
 }
 
-/// The three traces of table I by the ratios that its lifetimes imply, against a new device of 64 GiB.
+/// Decisions for the three traces of the paper's table I, with the ratios that its lifetimes imply, on a new device of
+/// 64 GiB.
 #[test]
 fn decisions_for_the_traces_of_table_one() {
     let capacity = 392.2e6;
@@ -268,16 +271,17 @@ fn decisions_for_the_traces_of_table_one() {
         ]
     };
     for model in [EnergyModel::STATED, EnergyModel::FITTED] {
-        // WKSN: both help and five years are no question.
+        // Trace WKSN: both schemes save, and five years are reached easily.
         let wksn = decide(&schemes(0.819, 0.325, model), demand(6.8), capacity);
         assert_eq!((wksn.enabled, wksn.throttle_bytes_per_epoch), (SchemeSet::first(2), None));
-        // DVMT: compression helps, with the fit only because writes are short; throttled.
+        // Trace DVMT: compression helps, with the fitted energy only because writes are short; throttled.
         let dvmt = decide(&schemes(0.99, 0.833, model), demand(3.04), capacity);
         assert!(dvmt.enabled.contains(1) && dvmt.throttle_bytes_per_epoch.is_some());
         let lightly_used = decide(&schemes(0.99, 0.833, model), demand(10.0), capacity);
         assert_eq!(lightly_used.enabled.contains(1), model == EnergyModel::STATED);
     }
-    // Media: with the fit compression is not worth its energy (D = 0.987); deduplication hardly matters.
+    // Trace Media: with the fitted energy, compression is not worth its energy (D = 0.987); deduplication hardly
+    // matters.
     let media = decide(&schemes(0.997, 0.987, EnergyModel::FITTED), demand(3.8), capacity);
     assert!(!media.enabled.contains(1) && media.throttle_bytes_per_epoch.is_some());
 }
@@ -288,7 +292,7 @@ fn schemes() -> impl Strategy<Value = Vec<SchemeEstimate>> {
 }
 
 proptest! {
-    /// More capacity never enables more, and never throttles what was not.
+    /// More capacity never enables more schemes, and never starts throttling.
     #[test]
     fn decisions_are_monotone_in_the_capacity(
         schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64, more in 1.0..3.0_f64,
@@ -306,7 +310,7 @@ proptest! {
         prop_assert_eq!(decide(&schemes, demand, f64::INFINITY).throttle_bytes_per_epoch, None);
     }
 
-    /// Also with an energy ratio that no real scheme has.
+    /// A scheme that saves no writes is never enabled, even with an energy ratio that no real scheme has.
     #[test]
     fn a_scheme_that_saves_no_writes_is_never_enabled(
         others in schemes(), energy in 0.0..2.0_f64, ratio in 1.0..2.0_f64, share in 0.001..3.0_f64,
@@ -318,7 +322,8 @@ proptest! {
         prop_assert_eq!(decision, decide(&others, 1e9, 1e9 * share), "and changes nothing for the others");
     }
 
-    /// After the decision either the writes fit, or they are throttled to the capacity with all that is worth it on.
+    /// After the decision either the writes fit the capacity, or they are throttled to it, with all schemes enabled
+    /// that are worth their energy.
     #[test]
     fn a_decision_meets_the_capacity(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
         let capacity = demand * share;
@@ -329,14 +334,14 @@ proptest! {
     }
 }
 
-// Shadow sampling.
+// Shadow sampling of schemes that do not run.
 
 #[test]
 fn one_group_in_sixty_four_is_sampled_as_a_whole() {
     let sampler = Sampler::default();
     let taken: Vec<u64> = (0..1 << 20).filter(|&n| sampler.takes_write(n)).collect();
     let share = taken.len() as f64 / (1 << 20) as f64 * 64.0;
-    // 4096 groups are expected, so that the standard deviation is 1.6 %.
+    // 4096 groups are expected, so the standard deviation is 1.6 %.
     assert!((share - 1.0).abs() < 0.06, "{share} of what was asked for");
     assert!(taken.chunks(4).all(|group| group[0] % 4 == 0 && group[3] == group[0] + 3));
     let steps: std::collections::BTreeSet<u64> = taken.windows(5).map(|w| w[4] - w[0]).collect();
@@ -354,7 +359,7 @@ fn contents_are_sampled_all_or_none() {
     );
 }
 
-/// What a scheme saw that works on all that it is offered, and programs nothing itself.
+/// Returns the observation of a scheme that processes all offered bytes and programs nothing itself.
 fn seen(offered_bytes: u64, kept_bytes: u64) -> Observed {
     Observed { offered_bytes, kept_bytes, ..Observed::default() }
 }
@@ -371,8 +376,8 @@ fn a_ratio_weighs_epochs_by_what_they_saw() {
     assert!((ratio.write_ratio().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
 }
 
-/// Of 100 pages 40 are duplicates, and all duplicates compress to half, the others not at all. Each scheme alone looks
-/// useful; together compression adds nothing.
+/// Of 100 pages 40 are duplicates. All duplicates compress to half, the others not at all. Each scheme alone looks
+/// useful, but after deduplication compression saves nothing.
 #[test]
 fn conditional_ratios_do_not_save_a_page_twice() {
     let ratio = |offered, kept| {
@@ -386,7 +391,7 @@ fn conditional_ratios_do_not_save_a_page_twice() {
     assert!((dedup * alone - 0.48).abs() < 1e-12, "a product of ratios measured alone says 48");
 }
 
-// Token bucket.
+// Token bucket of throttling.
 
 #[test]
 fn bytes_are_earned_evenly_and_paid_afterwards() {
@@ -399,7 +404,7 @@ fn bytes_are_earned_evenly_and_paid_afterwards() {
     assert_eq!(throttle.delay_ns(0, 5000), 5 * EPOCH_NS, "a debt of several epochs");
 }
 
-/// Per-page delay of the requirement for a host that always writes: epoch x page / capacity, service time included.
+/// A host that always has a write ready is delayed by epoch x page / capacity per page, service time included.
 #[test]
 fn a_greedy_host_is_paced_to_the_capacity() {
     let throttle = Throttle::new(95_760 * 4096, EPOCH_NS, 0, 0);
@@ -433,7 +438,7 @@ fn the_ends_of_the_number_range_do_not_overflow() {
     assert_eq!(rich.renewed(1, u64::MAX, 5).delay_ns(u64::MAX, 5), 0);
 }
 
-/// A host that writes `bytes` after each `gap_ns`, waiting whenever it is told to.
+/// A host write of `bytes`, issued `gap_ns` after the previous one, or later if it is throttled.
 #[derive(Clone, Debug)]
 struct HostWrite {
     gap_ns: u64,
@@ -446,7 +451,7 @@ fn writes(most_bytes: u64) -> impl Strategy<Value = Vec<HostWrite>> {
 }
 
 proptest! {
-    /// Whatever the host does, no epoch and no row of epochs exceeds its budgets by more than one write.
+    /// Whatever the host writes, no epoch and no sequence of epochs exceeds its budget by more than one write.
     #[test]
     fn epochs_stay_within_their_budget_and_one_write(
         writes in writes(5000), budgets in prop::collection::vec(1000..40_000_u64, 64),
@@ -459,7 +464,7 @@ proptest! {
             loop {
                 let current = (now_ns / EPOCH_NS) as usize;
                 if current > epoch {
-                    // Every epoch that passed had its budget; those passed over had the one before.
+                    // Every epoch has its budget; skipped epochs have the budget of the epoch before.
                     allowed += budgets[epoch % 64] * (current - epoch - 1) as u64 + budgets[current % 64];
                     epoch = current;
                     used = 0;
@@ -477,7 +482,7 @@ proptest! {
         }
     }
 
-    /// A wait is exactly as long as needed.
+    /// The delay of a write is exactly as long as needed.
     #[test]
     fn delays_are_exact(
         budget in 1..1_000_000_000_u64, now in 0..2 * EPOCH_NS, bytes in 0..4_000_000_000_u64,
@@ -490,9 +495,9 @@ proptest! {
     }
 }
 
-// The state machine.
+// The manager over epochs.
 
-/// A device of 1000 blocks of 4096 bytes with as many cycles as give the paper's epochs 1 MiB each.
+/// Returns counters of a device whose remaining bytes give each of the paper's epochs a capacity of 1 MiB.
 fn device(activity: Activity, schemes: Vec<Observed>) -> Counters {
     let budget_bytes = 525_600 << 20;
     Counters { activity, remaining_bytes: budget_bytes - activity.flash_bytes, schemes }
@@ -533,7 +538,7 @@ fn without_history_nothing_runs_and_nothing_is_throttled() {
     }
 }
 
-/// What has never been observed, because no sample came, stays off.
+/// A scheme that was never observed, because no page was sampled, does not run.
 #[test]
 fn a_scheme_without_observations_stays_off() {
     let mut lifetime = manager(Configuration::Integrated);
@@ -550,7 +555,7 @@ fn single_schemes_run_always_and_never_throttle() {
         let mut lifetime = manager(configuration);
         let schemes = lifetime.options().schemes.len();
         for epoch in 0..12 {
-            // Ten times what the device can take, and nothing saved.
+            // Ten times the capacity of the device, with no saving by the schemes.
             let bytes = epoch * (10 << 20);
             let useless = seen(bytes, bytes);
             let decision =
@@ -577,7 +582,8 @@ fn throttling_ends_when_the_demand_falls_and_returns_with_it() {
     assert!(!throttled[39]);
 }
 
-/// A host that is throttled to the capacity looks modest. If the manager believed it, it would let go every other epoch.
+/// A throttled host writes little. If the manager took that for low demand, it would stop throttling in every second
+/// epoch.
 #[test]
 fn a_throttled_host_stays_throttled() {
     let mut lifetime = manager(Configuration::Throttling);
@@ -615,7 +621,7 @@ fn a_throttled_host_stays_throttled() {
     assert!((demand_bytes / (150.0 * 65_536.0) - 1.0).abs() < 0.01, "{demand_bytes} bytes of demand");
 }
 
-/// A scheme that saves nothing goes off after the first epoch, and comes back when its sample says so.
+/// A scheme that saves nothing is off after the first epoch, and on again when its samples show savings.
 #[test]
 fn schemes_follow_what_is_observed() {
     let mut lifetime = manager(Configuration::Integrated);

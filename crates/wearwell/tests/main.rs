@@ -1,5 +1,5 @@
-//! Tests of the core, in one program: the engine is compiled and optimised for all of them once. Each file is
-//! a module; `cargo test -p wearwell FILE::` runs one.
+//! Tests of the crate in one program, so that the engine is compiled and optimised once for all of them. Each file is a
+//! module; `cargo test -p wearwell FILE::` runs the tests of one file.
 
 mod backward_cases;
 mod chunk_cases;
@@ -35,7 +35,7 @@ mod timing;
 mod validity_stores;
 mod wear;
 
-/// A file that is not named above would not be compiled, and its tests would not run.
+/// A test file that is not declared above would not be compiled, and its tests would not run.
 #[test]
 fn every_file_of_tests_is_part_of_the_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

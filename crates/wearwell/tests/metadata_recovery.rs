@@ -1,6 +1,6 @@
-//! What the recoveries of the metadata designs read, counted: the battery of DFTL saves the page validity bitmap, so that
-//! nobody reads the spare areas of data (GeckoFTL, SIGMOD 2016, sections 2 and 5.3, Figure 13), and the log of IB-FTL is
-//! read once.
+//! Tests of the reads in recoveries of the designs with metadata on flash. The battery of DFTL saves the bitmap of page
+//! validity, so that no spare areas of data pages are read (GeckoFTL, SIGMOD 2016, sections 2 and 5.3, Figure 13); and
+//! the log of IB-FTL is read once.
 
 use common::{Random, flat_geometry};
 use wearwell::Ftl;
@@ -19,10 +19,10 @@ const BLOCK_PAGES: u32 = 64;
 const PAGE_BYTES: u32 = 2048;
 const LOGICAL: u32 = BLOCKS * BLOCK_PAGES / 10 * 7;
 const CACHE: u32 = 64;
-/// Pages that hold one bit for every page of the device.
+/// Number of pages that hold one bit for every page of the device.
 const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
 
-/// A device in use: every page written, then as many random overwrites as it has pages.
+/// Returns a device after use: every page written, then as many random overwrites as the device has pages.
 fn used(parts: &Parts) -> Ftl<SimNand> {
     let nand = SimNand::new(flat_geometry([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), Retain::ALL);
     let mut ftl = Ftl::new(nand, LOGICAL, parts).expect("the device is large enough");
@@ -51,7 +51,7 @@ fn of_dftl() -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries: CACHE })
 }
 
-/// Seconds, one operation after the other, at the paper's times.
+/// Returns the duration of a recovery in seconds, with one operation after the other at the paper's times.
 fn seconds(report: &RecoveryReport) -> f64 {
     let steps = report.steps.by_name();
     let sum = |of: fn(&StepCost) -> u64| steps.iter().map(|(_, cost)| of(cost)).sum::<u64>() as f64;
@@ -60,8 +60,8 @@ fn seconds(report: &RecoveryReport) -> f64 {
         + sum(|cost| cost.programs) * 1e-3
 }
 
-/// Found by an outside audit: the recovery of DFTL read the spare area of every page of the device, because its battery
-/// saved map entries only.
+/// The battery of DFTL saves the bitmap of page validity. When it saved map entries only, recovery read the spare area
+/// of every page of the device.
 #[test]
 fn the_battery_of_dftl_saves_the_bitmap() {
     let mut ftl = used(&of_dftl());
@@ -71,7 +71,7 @@ fn the_battery_of_dftl_saves_the_bitmap() {
     assert_eq!(steps.counts.page_reads, BITMAP_PAGES, "the bitmap is read once");
     let device_pages = u64::from(BLOCKS * BLOCK_PAGES);
     let spare_reads: u64 = steps.by_name().iter().map(|(_, cost)| cost.spare_reads).sum();
-    // One per block and per page of metadata, and the halving of open blocks.
+    // One per block and per metadata page, and those of the binary search in open blocks.
     assert!(spare_reads < device_pages / 10, "{spare_reads} spare areas of {device_pages} pages");
     let by_recovery = report.reads - report.battery_reads;
     assert_eq!(by_recovery, spare_reads + BITMAP_PAGES, "nothing else is read");
@@ -92,7 +92,8 @@ fn dftl_works_after_each_of_many_recoveries() {
     }
 }
 
-/// Figure 13: DFTL reads back what its battery wrote, LazyFTL rebuilds the bitmap from the table and synchronises.
+/// Figure 13 of GeckoFTL: DFTL reads back what its battery wrote; LazyFTL rebuilds the bitmap from the map and
+/// synchronises.
 #[test]
 fn dftl_recovers_faster_than_lazyftl() {
     let of_dftl = seconds(&recover(&mut used(&of_dftl())));
@@ -100,7 +101,7 @@ fn dftl_recovers_faster_than_lazyftl() {
     assert!(of_dftl < of_lazy, "DFTL {of_dftl} s, LazyFTL {of_lazy} s");
 }
 
-/// Found by an outside audit: the log was read when its chains were restored, and again for the valid counts.
+/// The log of IB-FTL is read once. It was once read when its chains were restored, and again for the valid counts.
 #[test]
 fn ibftl_reads_its_log_once() {
     let options = UFtlOptions { cache_entries: CACHE, cached_nodes: 4 };
@@ -110,7 +111,7 @@ fn ibftl_reads_its_log_once() {
     let log_pages = u64::from(log.pages_held());
     assert!(log_pages > 20, "{log_pages} pages of the log");
     assert_eq!(report.steps.counts.page_reads, 0, "the counts follow from what was read before");
-    // The synchronisation that follows may write pages of the log.
+    // The following synchronisation may write pages of the log.
     let written = report.steps.synchronisation.programs;
     assert!(report.steps.validity.page_reads <= log_pages + written, "{:?} of {log_pages}", report.steps);
 }

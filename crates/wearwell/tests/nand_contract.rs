@@ -1,5 +1,5 @@
-//! The medium refuses what real flash refuses: misuse panics with a sentence, and what correct code can meet is an
-//! error value.
+//! The simulated medium refuses what real flash refuses: misuse panics with a sentence, and failures that correct code
+//! can meet are error values.
 
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::data::{Content, Descriptor, Fingerprint};
@@ -10,7 +10,7 @@ use wearwell::nand::{
 
 const FIRST: BlockId = BlockId(0);
 
-/// Four blocks of four pages.
+/// Returns a medium of four blocks of four pages.
 fn medium() -> SimNand {
     let geometry = Geometry {
         channels: 1,
@@ -336,7 +336,8 @@ fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
     assert!(!nand.keeps_bytes());
 }
 
-/// Numbers of a geometry may come from a damaged file: none of them is multiplied before it was compared.
+/// A geometry may be read from a damaged file: any numbers are accepted or refused, and none is multiplied before it
+/// was checked.
 #[test]
 fn a_geometry_of_any_numbers_is_accepted_or_refused() {
     use wearwell::nand::{GeometryError, PLANES_MAX};

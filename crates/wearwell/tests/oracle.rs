@@ -1,9 +1,11 @@
-//! Every design equals a plain map, on every world, with and without a write buffer, whatever the host does.
+//! Every design behaves like a plain array, on every world, with and without a write buffer, under random host
+//! operations.
 //!
-//! Per design more than a million operations, spread over the worlds: writes of whole pages and of sectors, reads, trims,
-//! flushes, and switches of victim policy and fingerprint store, and on mixtures of content schemes. `just soak` runs all of
-//! them, `cargo test` a fourth on most worlds (on the others collection would hardly begin). The bytes of every read are compared, and the audit runs after every operation; on the two
-//! worlds of several hundred pages, after every operation for the first thousands of each run, then after every 16th.
+//! More than a million operations per design, distributed over the worlds: writes of whole pages and of sectors, reads,
+//! trims, flushes, changes of victim policy and fingerprint store, and for mixtures switches of content schemes.
+//! `just soak` runs all of them, `cargo test` a quarter on most worlds (on the others garbage collection would hardly begin).
+//! The bytes of every read are compared, and the audit runs after every operation. On the two worlds of several hundred
+//! pages it runs after every operation for the first thousands of each run, then after every 16th.
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, Switching, World, audit, designs, device,
@@ -14,14 +16,14 @@ use wearwell::write_buffer::BufferOptions;
 
 use crate::common;
 
-/// Content ids in use: few, so that the same content dies and comes back all the time.
+/// Number of distinct contents: few, so that contents often die and are written again.
 const CONTENTS: u16 = 9;
-/// Worlds of so many pages are audited after every operation.
+/// Worlds with at most this many pages are audited after every operation.
 const TINY_PAGES: u64 = 160;
-/// On the others, operations of a run that are audited one by one, before it is every 16th.
+/// On larger worlds, number of operations of a run that are audited one by one; after that, every 16th is.
 const AUDITED: u64 = 6_000;
 
-/// What is rare on a small world, and is asked of several runs together.
+/// Counts of events that are rare on a small world, so that they are only required over several runs together.
 #[derive(Default)]
 struct Rare {
     /// Pages of deltas that garbage collection packed anew.
@@ -56,8 +58,8 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
         assert!(statistics.chunks > operations / 1000, "compression has to be at work");
     }
     if device.ftl().recycle().is_some() {
-        // A mixture binds, packs or encodes most writes before recycling is asked about one; and where pages are shared,
-        // few contents that come back are dead.
+        // In a mixture most writes are bound, packed or encoded before recycling is tried. And if pages are shared, few
+        // contents that are written again are dead.
         let taken = stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
         let own = stats.host_page_writes - taken;
         let shares = design.parts.content.sharing.is_some();
@@ -67,7 +69,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     Rare { compacted_pages, recycled_writes: stats.recycled_writes }
 }
 
-/// Every design on one world, split evenly over the buffers.
+/// Runs every design on one world, with the operations split evenly over the buffers.
 fn every_design_on(name: &str, operations: u64) {
     let world = common::worlds().into_iter().find(|world| world.name == name).expect("a known world");
     let operations = operations / BUFFERS.len() as u64;
@@ -81,7 +83,7 @@ fn every_design_on(name: &str, operations: u64) {
         let recycles = design.parts.content.recycle.is_some();
         assert!(recycled_writes > 0 || !recycles, "{}: recycling has to be at work", design.name);
     }
-    // Without spare space there is none for old versions.
+    // Without spare space there is no room for old versions.
     assert!(
         compacted_pages > 0 || common::family().is_some() || name == "one_block_spare",
         "delta pages have to be written and collected"

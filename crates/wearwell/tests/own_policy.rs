@@ -1,4 +1,4 @@
-//! Victim policies from outside the engine.
+//! Tests of user-supplied victim policies.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ use wearwell::{Error, Ftl};
 
 use crate::common;
 
-/// A policy from a function.
+/// A victim policy defined by a function.
 struct By<F>(F);
 
 impl<F: FnMut(&Candidates<'_>) -> Result<Option<BlockId>, String> + Send> ChooseVictim for By<F> {
@@ -26,7 +26,8 @@ impl<F: FnMut(&Candidates<'_>) -> Result<Option<BlockId>, String> + Send> Choose
     }
 }
 
-/// Kawaguchi, Nishioka, Motoda: (1 - u) / 2u times the age, written against the view.
+/// Cost-benefit policy (Kawaguchi, Nishioka, Motoda): `(1 - u) / 2u * age`, computed from what a user-supplied policy
+/// sees.
 fn cost_benefit(candidates: &Candidates<'_>) -> Option<BlockId> {
     let pages = f64::from(candidates.block_pages());
     let scored = candidates.iter().map(|candidate| {
@@ -57,7 +58,7 @@ fn content() -> Content<'static> {
     Content::Descriptor(Descriptor::of(Fingerprint::ZERO_PAGE))
 }
 
-/// What 20,000 writes, four of five of them to a fifth of the pages, did to the flash.
+/// Executes 20,000 writes, four in five of them to a fifth of the pages; returns the flash operations.
 fn operations(mut ftl: Ftl<SimNand>) -> Vec<FlashOp> {
     ftl.store_mut().ops.listen(true);
     let mut random = Random::new(3);
@@ -134,7 +135,7 @@ fn a_choice_that_cannot_be_is_refused_and_changes_nothing() {
     assert_eq!(write(&mut ftl), Err(Error::Policy { name: "By".into(), why: "no idea".into() }));
     assert_eq!((ftl.stats().total_erases(), ftl.stats().total_programs()), (erases, programs));
     ftl.check().unwrap();
-    // A policy without an opinion is greedy's.
+    // If a policy returns `None`, greedy chooses the victim.
     ftl.choose_victims_by(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Ok(None)))));
     (0..1_000).for_each(|_| write(&mut ftl).unwrap());
     assert!(ftl.stats().total_erases() > erases);

@@ -1,25 +1,25 @@
-//! Power is lost after every program and erase of a scenario, and nothing that was promised is lost with it.
+//! Power is cut at every program and erase of a scenario, and no data is lost that the design promises to keep.
 //!
-//! A scenario of 300 operations (duplicate contents, partial writes, trims, flushes, garbage collection at work) runs
-//! on a device that is nearly full. For each of its programs and erases, and for each state that the interrupted
-//! operation may leave, a copy of the device loses power there, gets it back and recovers. Then every page must hold
-//! its last durable version or one issued later, never a mix of two versions and never another page's data, and
-//! fifty more operations must agree with a plain map.
+//! A scenario of 300 operations (duplicate contents, partial writes, trims, flushes, with garbage collection running)
+//! runs on a nearly full device. For each of its programs and erases, and for each state in which the interrupted
+//! operation may leave the flash, a copy of the device loses power there and recovers. Then every page must hold its
+//! last durable version or one issued later, never a mix of two versions and never another page's data. After that,
+//! fifty more operations must agree with a plain array.
 //!
-//! What each design promises rests on its hardware:
-//! - page-map: nothing but flash. The map comes from the OOB; trims are not durable, so a page that was trimmed since
+//! What a design promises depends on its hardware:
+//! - page-map: flash alone. The map is rebuilt from the OOB. Trims are not durable, so a page that was trimmed since
 //!   its last durable write (or whose last durable state is a trim) may read as any earlier version.
 //! - recyclable: a battery keeps map, history and access counts in RAM; recovery brings them in line with the flash.
 //! - dftl: a battery writes the dirty map entries when power fails, here at the beginning of [`Device::recover`]. A cut
-//!   among the battery's own writes is outside its promise, so second cuts come after them.
+//!   during these writes is excluded by the promise, so second cuts come after them.
+//! - nvram: flash and NVRAM, which holds a copy of the map. Data buffered in RAM needs a flush.
 //!
-//! - nvram: nothing but flash and NVRAM, where a copy of the map lies; what waits for company in RAM needs a flush.
+//! A device with enough room keeps the same promise while its programs and erases fail; there one operation in seven is
+//! cut.
 //!
-//! A device with room for it keeps the same promise while its programs and erases fail; there one operation in seven is cut.
+//! By default one cut in four is made, different ones in each scenario; `just soak` makes all.
 //!
-//! By default one cut in four is made, others in each scenario; `just soak` makes all.
-//!
-//! Without a write buffer a write is on flash when it is acknowledged, and the tests hold the designs to that.
+//! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, Switching, World, affordable_failures,
@@ -40,18 +40,18 @@ const AFTERWARDS: u64 = 50;
 
 type Fragile = Device<PowerCut<Faulty<SimNand>>>;
 
-/// Every version of a page since the device was new, and from which on one must be there after a cut.
+/// All versions of a page since the device was new, and the oldest of them that a page may hold after a cut.
 #[derive(Clone)]
 struct Versions {
     issued: Vec<Box<[u16]>>,
-    /// Versions that were made by a trim.
+    /// For each version, whether a trim made it.
     trims: Vec<bool>,
     durable: usize,
 }
 
 impl Versions {
     fn new(page_sectors: u64) -> Self {
-        // A page that was never written is no trim: nothing older can return.
+        // A page that was never written is not a trimmed page: no older version can reappear.
         Self { issued: vec![vec![0; page_sectors as usize].into()], trims: vec![false], durable: 0 }
     }
 
@@ -66,7 +66,7 @@ impl Versions {
     }
 }
 
-/// What the host knows: the plain map and the versions behind it.
+/// The host's view: expected contents, and all versions of each page.
 struct Witness {
     oracle: Oracle,
     pages: Vec<Versions>,
@@ -86,7 +86,7 @@ impl Witness {
         }
     }
 
-    /// The host issues an operation: from now on its versions may be found on flash.
+    /// Records an operation that the host issues: from now on its versions may be found on flash.
     fn issue(&mut self, op: Op) {
         match op {
             Op::Write { first, sectors, id } => {
@@ -104,7 +104,7 @@ impl Witness {
                     (source..source + pages).for_each(|lpn| self.record_tombstone(lpn));
                 }
                 for lpn in target..target + pages {
-                    // What came from nowhere is nowhere: a trim.
+                    // A target whose source holds nothing is deallocated, as by a trim.
                     let trim = self.oracle.page(lpn).iter().all(|&id| id == 0);
                     self.append(lpn * page, page, trim);
                 }
@@ -113,7 +113,7 @@ impl Witness {
         }
     }
 
-    /// The page holds nothing, at least for a moment.
+    /// Records a version in which the page holds nothing, as it does at least for a moment.
     fn record_tombstone(&mut self, lpn: u64) {
         let versions = &mut self.pages[lpn as usize];
         versions.issued.push(vec![0; self.oracle.page_sectors() as usize].into());
@@ -133,14 +133,14 @@ impl Witness {
         }
     }
 
-    /// The device acknowledged an operation.
+    /// Records that the device acknowledged an operation.
     fn acknowledge(&mut self, op: Op) {
         if self.acknowledged_is_durable || matches!(op, Op::Flush) {
             self.pages.iter_mut().for_each(Versions::make_durable);
         }
     }
 
-    /// Compares every page of a recovered device with what it may hold; returns what it does hold.
+    /// Asserts that every page of a recovered device holds a permitted version; returns the contents.
     fn judge(&self, device: &mut Fragile) -> Vec<u16> {
         let page_bytes = self.oracle.page_sectors() as usize * SECTOR;
         let mut found = Vec::new();
@@ -167,16 +167,16 @@ impl Witness {
     }
 }
 
-/// What a run of cuts did.
+/// Counts over many power cuts.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     cuts: u64,
     second_cuts: u64,
     pages: u64,
-    /// Blocks that the uncut scenarios collected.
+    /// Victims collected in scenarios without a cut.
     victims: u64,
     scenarios: u64,
-    /// Recovered devices whose failing programs had used up the room before the end.
+    /// Recovered devices that became full because failed programs used up the room.
     full: u64,
 }
 
@@ -186,14 +186,14 @@ struct Scenario<'a> {
     buffer: BufferOptions,
     outcome: CutOutcome,
     seed: u64,
-    /// Programs and erases fail as well, on a device that has room for it; of its operations one in so many is cut.
+    /// If set, programs and erases fail, too, on a device with enough room, and one operation in this many is cut.
     failing: Option<u64>,
     tally: Tally,
 }
 
 impl Scenario<'_> {
-    /// Runs the scenario uncut; before each operation that touches the flash, copies of the device are cut at each of
-    /// its programs and erases.
+    /// Runs the scenario without a cut. Before each operation that accesses the flash, copies of the device are cut at
+    /// each of its programs and erases.
     fn explore(&mut self) -> Tally {
         let mut device = self.device();
         let mut witness = Witness::new(&device, self.design, self.buffer);
@@ -208,7 +208,7 @@ impl Scenario<'_> {
             let mut before = device.clone();
             device.ftl_mut().store_mut().nand_mut().restore(None);
             match perform(&mut device, &mut witness.oracle, op) {
-                // Refused: whatever it did before, the host sees nothing of it at any cut.
+                // A refused command has no visible effect, at any cut.
                 Err(Error::NotAtomic { .. }) => {}
                 outcome => {
                     outcome.expect("the scenario fits the device");
@@ -248,7 +248,7 @@ impl Scenario<'_> {
         }
     }
 
-    /// Every page written, a part of them again, so that the pools are low when the scenario begins.
+    /// Writes every page, and some of them again, so that pools have few free blocks when the scenario begins.
     fn precondition(&self, device: &mut Fragile, witness: &mut Witness) {
         let page = witness.oracle.page_sectors();
         let pages = witness.pages.len() as u64;
@@ -285,7 +285,7 @@ impl Scenario<'_> {
         witness.judge(device)
     }
 
-    /// Power is lost again at each program and erase of the recovery, and recovery starts again: same contents.
+    /// Cuts power again at each program and erase of the recovery, and recovers again; the contents must be the same.
     fn cut_recovery(&mut self, lost: &Fragile, witness: &Witness) {
         let mut once = lost.clone();
         recover(&mut once, None).expect("power stays on");
@@ -301,8 +301,8 @@ impl Scenario<'_> {
         }
     }
 
-    /// Operations that a battery pays for: they come first and cannot be cut. Behind them the scan may erase an
-    /// unreadable block; of that, the last operation of a recovery that erased something is cut.
+    /// Returns the number of operations executed on battery power, which come first and cannot be cut. After them the
+    /// scan may erase an unreadable block; if a recovery erased something, its last operation is cut.
     fn battery_writes(&self, lost: &Fragile) -> u64 {
         if self.design.parts.persistence != Persistence::BatteryFlush {
             return 0;
@@ -314,7 +314,7 @@ impl Scenario<'_> {
         operations - u64::from(report.erases > 0 && operations > report.battery_programs)
     }
 
-    /// The recovered device is as good as any other.
+    /// Continues on the recovered device, which must work as usual.
     fn go_on(&mut self, mut device: Fragile, found: &[u16], cut_at: u64) {
         let mut oracle = Oracle::of(&device, self.design.contents(CONTENTS) as usize);
         for (sector, &id) in (0u64..).zip(found) {
@@ -325,7 +325,7 @@ impl Scenario<'_> {
         for _ in 0..AFTERWARDS {
             let op = mix.draw();
             match oracle.apply(&mut device, op) {
-                // Known: programs that fail in a row may take the only block that collection needs.
+                // A known limit: consecutive failed programs may use up the only block that collection needs.
                 Err(Error::Full { .. }) if self.failing.is_some() => {
                     self.tally.full += 1;
                     audit(&mut device);
@@ -339,8 +339,8 @@ impl Scenario<'_> {
     }
 }
 
-/// A full device reads: everything but what the refused operation may have changed in part is as it was. A relocation may have
-/// moved its first pages, which are holes then.
+/// Asserts that a full device reads: everything is unchanged except what the refused operation may have changed in
+/// part. A relocation may have moved its first pages, which are then holes.
 fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
     let page = oracle.page_sectors();
     let mut changed: Vec<(u64, u64)> = match refused {
@@ -367,7 +367,7 @@ fn recover(device: &mut Fragile, cut_at: Option<u64>) -> Result<()> {
     device.recover().map(|_| ())
 }
 
-/// Does an operation without noting it; reads are not compared here.
+/// Executes an operation without recording it; reads are not compared here.
 fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
     let bytes = |sectors: u64| sectors * SECTOR_BYTES;
     match op {
@@ -397,7 +397,8 @@ fn cuts_of(designs: &[DesignUnderTest], worlds: &[World], failing: Option<u64>) 
             if !design.has_room(world) {
                 continue;
             }
-            // Each pair of design and world meets one of the buffers; over the worlds a design meets all.
+            // Each pair of design and world is tested with one of the buffers; over all worlds a design is tested with
+            // all of them.
             let buffer = BUFFERS[(number as usize + k) % BUFFERS.len()];
             for outcome in CutOutcome::ALL {
                 let seed = 100 * number + k as u64;
@@ -422,7 +423,8 @@ fn every_cut_of(family: &str, worlds: &[World]) {
     assert!(victims > 10 * scenarios, "garbage collection has to be at work");
 }
 
-/// Failures take the blocks, and with them the order of things, that a recovery would find on a healthy device.
+/// Failed programs and erases change which blocks are used, and in what order, compared with a healthy device; recovery
+/// must cope.
 #[test]
 fn failing_devices_keep_their_promise_at_cuts() {
     let tally = cuts_of(&designs(), &worlds(), Some(7));

@@ -1,4 +1,5 @@
-//! The edge cases of recycling, one test each, through the engine: what a dead page may become, and when.
+//! Tests of edge cases of recycling (reviving dead pages), one each, through the engine: what a dead page may become,
+//! and when.
 
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, Ppn};
@@ -21,7 +22,7 @@ fn parts(gc: GcOptions, policy: StorePolicy, capacity_entries: Option<u32>) -> P
     recyclable(gc, RecycleDesign { options, verify_on_hit: false })
 }
 
-/// One pool of twelve blocks of four pages; victims are collected on demand.
+/// Returns a device with one pool of twelve blocks of four pages, whose victims are collected on demand.
 fn drive(policy: VictimPolicy) -> Drive {
     let gc = GcOptions { policy, background_blocks: u32::MAX, ..GcOptions::default() };
     Drive::new(&parts(gc, StorePolicy::Probability, Some(30)))
@@ -38,7 +39,7 @@ impl Drive {
         Self { device }
     }
 
-    /// Writes content `id` to page `lpn`; `true` if a dead page was recycled for it.
+    /// Writes content `id` to page `lpn`; returns whether a dead page was revived for it.
     fn write(&mut self, lpn: u32, id: u64) -> bool {
         let before = self.device.ftl().stats().recycled_writes;
         self.device.write_page(Lpn(lpn), Descriptor::of(Fingerprint(id))).expect("there is room");
@@ -57,7 +58,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Collects one victim; the block, or `None` if nothing can be gained.
+    /// Collects one victim and returns its block; `None` if no page can be freed.
     fn collect(&mut self) -> Option<BlockId> {
         let wear = |device: &Device<SimNand>| {
             (0..12).map(|b| device.ftl().store().nand().erase_count(BlockId(b))).collect::<Vec<_>>()
@@ -79,7 +80,7 @@ impl Drive {
         self.device.ftl().stats().programs[cause as usize]
     }
 
-    /// Dead pages of a logical page, newest first.
+    /// Returns the dead pages of a logical page, newest first.
     fn versions(&self, lpn: u32) -> Vec<Ppn> {
         let AnyMapping::Flat(map) = self.device.ftl().mapping() else { panic!("the map is flat") };
         let valid = map.get(Lpn(lpn)).map(|unit| Ppn(unit.0));
@@ -94,7 +95,7 @@ impl Drive {
         self.device.ftl().store().owner(ppn)
     }
 
-    /// Fills the open block with pages that stay, so that it closes.
+    /// Fills the open block with pages that stay valid, so that it is closed.
     fn pad(&mut self, lpns: impl IntoIterator<Item = u32>) {
         for lpn in lpns {
             assert!(!self.write(lpn, 1000 + lpn as u64));
@@ -102,7 +103,7 @@ impl Drive {
     }
 }
 
-/// R21: the OOB of a recycled page names the writer; GC must move it for its owner.
+/// Requirement R21: the OOB of a recycled page names its writer, but GC must move the page for its current owner.
 #[test]
 fn gc_moves_a_recycled_page_for_its_owner() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -114,7 +115,8 @@ fn gc_moves_a_recycled_page_for_its_owner() {
     assert_eq!((drive.spare_owner(dead), drive.recycle().owner(dead, Lpn(0))), (Lpn(0), Lpn(1)));
     drive.trim(2);
     assert_eq!(drive.collect(), Some(BlockId(0)));
-    // Page 1's content died with its new copy or lives there: a further recycle finds it under page 1.
+    // The content of page 1 died with its new copy or is still there: another write of it finds the page among those of
+    // page 1.
     drive.write(1, 9);
     let moved = drive.newest_dead(1).expect("the recycled page died as a version of page 1");
     assert_eq!(drive.spare_owner(moved), Lpn(1), "the copy's OOB is right again");
@@ -122,7 +124,7 @@ fn gc_moves_a_recycled_page_for_its_owner() {
     assert!(drive.write(0, 7));
 }
 
-/// R22: an old version of the same page comes back.
+/// Requirement R22: a page is recycled for an older version of the same logical page.
 #[test]
 fn a_page_takes_back_its_own_older_version() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -137,7 +139,8 @@ fn a_page_takes_back_its_own_older_version() {
     assert_eq!(drive.programs(Cause::Host), 2);
 }
 
-/// R23: content that is valid somewhere is not in the store: it is programmed, and the old copy becomes a candidate.
+/// Requirement R23: content that is valid somewhere is not in the fingerprint store. It is programmed again, and the
+/// old copy becomes a candidate.
 #[test]
 fn content_equal_to_a_valid_page_is_no_hit() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -150,7 +153,8 @@ fn content_equal_to_a_valid_page_is_no_hit() {
     assert_eq!(drive.programs(Cause::Host), 3);
 }
 
-/// R24: of two dead pages with equal content the more probable one is the entry.
+/// Requirement R24: of two dead pages with equal content, the fingerprint store holds the one with the greater
+/// probability.
 #[test]
 fn of_equal_contents_the_more_probable_page_is_the_entry() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -168,7 +172,7 @@ fn of_equal_contents_the_more_probable_page_is_the_entry() {
     assert!(drive.recycle().is_dead(never_read));
 }
 
-/// R25: the access count of a recycled page goes on from where it was, and moves with GC.
+/// Requirement R25: a recycled page keeps its access count, and GC moves the count with the page.
 #[test]
 fn a_recycled_page_keeps_its_access_count() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -189,7 +193,8 @@ fn a_recycled_page_keeps_its_access_count() {
     assert_eq!(drive.recycle().accesses(copy), 7);
 }
 
-/// R26: once its block is erased a dead page is no hit, and a page revived in a victim's block is copied, not lost.
+/// Requirement R26: a dead page is no hit any more once its block is erased, and a page revived in a victim's block is
+/// copied, not lost.
 #[test]
 fn a_hit_and_an_erase_exclude_each_other() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -206,7 +211,8 @@ fn a_hit_and_an_erase_exclude_each_other() {
     assert!(drive.write(7, 10), "content 10 was copied, died and is still there");
 }
 
-/// R27: with every probability at most, every weight is about 0, and a victim is chosen and gains all the same.
+/// Requirement R27: if all recycle probabilities are at their maximum, all weights of blocks are about 0, but GC still
+/// chooses a victim and frees pages.
 #[test]
 fn gc_makes_progress_when_all_weights_are_about_zero() {
     let mut drive = drive(VictimPolicy::RecycleAware);
@@ -224,7 +230,8 @@ fn gc_makes_progress_when_all_weights_are_about_zero() {
     assert_eq!(drive.device.ftl().store().total_free_blocks(), free + 1);
 }
 
-/// Block 0 holds four pages that were read often, block 1 four pages that were never read.
+/// Returns a device whose block 0 holds four pages that were read often, and whose block 1 holds four pages that were
+/// never read.
 fn two_closed_blocks(urgent_blocks: u32) -> Drive {
     let policy = VictimPolicy::RecycleAware;
     let gc = GcOptions { policy, low_blocks: 11, urgent_blocks, ..GcOptions::default() };
@@ -239,7 +246,8 @@ fn two_closed_blocks(urgent_blocks: u32) -> Drive {
     drive
 }
 
-/// R27: a pool at the urgent threshold takes the emptiest block, whatever its dead pages are worth.
+/// Requirement R27: a pool at its urgent threshold collects the block with the fewest valid pages, whatever its dead
+/// pages are worth.
 #[test]
 fn an_urgent_pool_takes_the_emptiest_block() {
     for (urgent_blocks, expected) in [(0, BlockId(1)), (10, BlockId(0))] {
@@ -252,13 +260,13 @@ fn an_urgent_pool_takes_the_emptiest_block() {
     }
 }
 
-/// E3: among blocks of equal weight RC-GC takes the victim of greedy, also where all dead pages have the same probability
-/// above 0.
+/// Requirement E3: among blocks of equal weight RC-GC chooses the victim of greedy, even if all dead pages have the
+/// same probability greater than 0.
 #[test]
 fn equal_weights_take_the_greedy_victim() {
     let victims = |policy| {
         let mut drive = drive(policy);
-        // Every page is read as often as every other, and dies as the newest of its address.
+        // All pages are read equally often, and each dies as the newest version of its address.
         for lpn in 0..16 {
             drive.write(lpn, 10 + lpn as u64);
             drive.read(lpn, 3);
@@ -273,7 +281,8 @@ fn equal_weights_take_the_greedy_victim() {
     assert_eq!(victims(VictimPolicy::RecycleAware), greedy);
 }
 
-/// R34: beyond its age limit a dead page is not revived. Its content is programmed anew and can be revived again.
+/// Requirement R34: a dead page older than the age limit is not revived. Its content is programmed again, and can then
+/// be revived.
 #[test]
 fn an_aged_page_is_programmed_anew() {
     let refresh_age_programs = Some(6);
@@ -294,7 +303,7 @@ fn an_aged_page_is_programmed_anew() {
     assert_eq!(hits, drive.device.ftl().stats().recycled_writes);
 }
 
-/// R34: aged entries make room for young ones, whatever their probability.
+/// Requirement R34: aged entries of the fingerprint store are evicted before young ones, whatever their probability.
 #[test]
 fn aged_entries_leave_the_store() {
     let refresh_age_programs = Some(8);
@@ -322,12 +331,13 @@ fn aged_entries_leave_the_store() {
     assert_eq!(drive.recycle().statistics().expired, 2);
 }
 
-/// R28: pages that were never read all have probability 0; the version decides which stays, then recency.
+/// Requirement R28: pages that were never read all have probability 0, so their version decides which is evicted, then
+/// recency.
 #[test]
 fn among_never_read_pages_the_newer_version_stays() {
     let gc = GcOptions::default();
     let mut drive = Drive::new(&parts(gc, StorePolicy::Probability, Some(2)));
-    // Page 0 loses two versions, page 1 one: the oldest version of page 0 has the lowest version number.
+    // Two versions of page 0 die, and one of page 1: the oldest version of page 0 has the smallest version number.
     for (lpn, id) in [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)] {
         drive.write(lpn, id);
     }
@@ -340,7 +350,7 @@ fn among_never_read_pages_the_newer_version_stays() {
     assert_eq!(kept, [6, 4], "of equal versions the one that died first makes room");
 }
 
-/// R29: a trimmed page stays recyclable, for its own address and for others.
+/// Requirement R29: a trimmed page can be revived, for its own logical page and for others.
 #[test]
 fn a_trimmed_page_is_recycled_when_it_is_written_again() {
     let mut drive = drive(VictimPolicy::Greedy);

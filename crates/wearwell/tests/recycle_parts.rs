@@ -1,8 +1,8 @@
-//! Recyclable SSD's data structures against a naive model, and one named test per edge case.
+//! Tests of the data structures of Recyclable SSD against a naive model, and one named test per edge case.
 //!
-//! The model keeps plain vectors, recomputes every probability from the formulas, and sorts. It shares nothing with
-//! the product code but the rules: [`Pair`] drives both with the same operations and compares, after every operation,
-//! look-ups, ranks, the whole order of the store, histories, access counts and owners.
+//! The model keeps plain vectors, recomputes every probability from the formulas, and sorts. It shares only the rules
+//! with the product code. [`Pair`] executes the same operations on both. After every operation it compares look-ups,
+//! ranks, the whole order of the fingerprint store, histories, access counts and owners.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -20,7 +20,7 @@ enum State {
     Free,
     Valid(u32),
     Dead(u32),
-    /// Source of a GC copy: garbage that is no version of anything.
+    /// Source of a GC copy: garbage that is no version of a logical page.
     Stale,
 }
 
@@ -29,7 +29,7 @@ struct Entry {
     ppn: u32,
     content: u64,
     accesses: u8,
-    /// Access count and position that the entry was last ordered by.
+    /// Access count and position by which the entry was last ordered.
     class: (u8, usize),
     time: u64,
 }
@@ -43,15 +43,15 @@ struct Model {
     spare: Vec<u32>,
     accesses: Vec<u8>,
     mapping: Vec<Option<u32>>,
-    /// Dead pages per logical page, newest first.
+    /// Dead pages of each logical page, newest first.
     lists: Vec<Vec<u32>>,
     entries: Vec<Entry>,
-    /// Displaced pages with the content of an entry, most recently displaced first; unbounded stores only.
+    /// Displaced pages whose content equals that of an entry, the last displaced first; only in unbounded stores.
     twins: Vec<Entry>,
     clock: u64,
 }
 
-/// The paper's equations 1 to 4 with the default factors.
+/// Recycle probability by the paper's equations 1 to 4, with the default factors.
 fn probability(accesses: u8, position: usize) -> f64 {
     let initial = (1.1f64.powf(accesses as f64) - 1.0) / (1.1f64.powf(15.0) - 1.0);
     initial * 0.85f64.powf(position.min(15) as f64)
@@ -83,13 +83,13 @@ impl Model {
         if self.policy == LRU { (0, 0) } else { (entry.accesses, self.position(entry.ppn).min(15)) }
     }
 
-    /// Probability, version, recency.
+    /// Returns the sort key of an entry: probability, version, recency.
     fn key(&self, entry: &Entry) -> (f64, usize, u64) {
         let (accesses, position) = self.class(entry);
         (probability(accesses, position), 15 - position, entry.time)
     }
 
-    /// Probability and version whatever the policy.
+    /// Returns probability and version of a page, independent of the store policy.
     fn worth(&self, ppn: u32, accesses: u8) -> (f64, usize) {
         let position = self.position(ppn).min(15);
         (probability(accesses, position), 15 - position)
@@ -101,7 +101,7 @@ impl Model {
         sorted
     }
 
-    /// Page and rank of the entry with this content.
+    /// Returns page and rank of the entry with this content.
     fn find(&self, content: u64) -> Option<(u32, u64)> {
         let found = self.entries.iter().find(|entry| entry.content == content)?;
         let better = self.entries.iter().filter(|entry| self.key(entry) > self.key(found)).count();
@@ -113,7 +113,7 @@ impl Model {
         self.clock
     }
 
-    /// Entries of a list whose version changed are reordered, newest first.
+    /// Reorders the entries of a logical page whose version changed, newest first.
     fn reorder_list(&mut self, lpn: u32) {
         for ppn in self.lists[lpn as usize].clone() {
             let Some(i) = self.entries.iter().position(|entry| entry.ppn == ppn) else { continue };
@@ -172,7 +172,7 @@ impl Model {
         }
     }
 
-    /// Dead page `ppn` leaves list and store.
+    /// Removes dead page `ppn` from its history and from the store.
     fn take_out(&mut self, ppn: u32) {
         let State::Dead(owner) = self.states[ppn as usize] else { panic!("page {ppn} is not dead") };
         let entry = self.entries.iter().position(|entry| entry.ppn == ppn).map(|i| self.entries.remove(i));
@@ -194,7 +194,8 @@ impl Model {
         self.offer(ppn, self.accesses[ppn as usize]);
     }
 
-    /// Neighbours at the head of the store, or returned for loading.
+    /// Fast loading: moves the newest dead pages of neighbouring logical pages to the head of the store, and returns
+    /// those that must be loaded from flash.
     fn neighbours(&mut self, owner: u32) -> Vec<u32> {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return Vec::new() };
         let mut unknown = Vec::new();
@@ -241,7 +242,7 @@ impl Model {
     }
 }
 
-/// The product and the model, driven with the same operations by a minimal engine.
+/// The product and the model, which a minimal engine drives with the same operations.
 #[derive(Clone)]
 struct Pair {
     model: Model,
@@ -270,7 +271,7 @@ impl Pair {
         (0..self.model.states.len() as u32).filter(is_garbage).collect()
     }
 
-    /// Looks up in both; page and rank agree.
+    /// Looks up a content in product and model, and asserts that page and rank agree.
     fn find(&mut self, content: u64) -> Option<u32> {
         let expected = self.model.find(content);
         let before = self.recycle.statistics();
@@ -285,7 +286,8 @@ impl Pair {
         found.map(|ppn| ppn.0)
     }
 
-    /// A host write, as the contract orders it; the page that now holds it, or `None` if the device is full.
+    /// Executes a host write in the required order of calls. Returns the page that now holds the content, or `None` if
+    /// the device is full.
     fn write(&mut self, lpn: u32, content: u64) -> Option<u32> {
         let hit = self.find(content);
         let (ppn, owner) = match hit {
@@ -328,7 +330,7 @@ impl Pair {
         self.recycle.invalidated(Lpn(lpn), Ppn(ppn), successor, content);
     }
 
-    /// The valid page of a logical page.
+    /// Returns the valid flash page of a logical page.
     fn valid(&self, lpn: u32) -> Option<Ppn> {
         self.model.mapping[lpn as usize].map(Ppn)
     }
@@ -403,7 +405,8 @@ impl Pair {
         self.recycle.set_policy(policy, capacity);
     }
 
-    /// One random operation; small logical pages are written more often, so their histories are long.
+    /// Executes one random operation. Logical pages with small numbers are written more often, so their histories are
+    /// long.
     fn random(&mut self, rng: &mut Xoshiro256PlusPlus, contents: u64) {
         let logical = self.model.lists.len() as u32;
         let lpn = rng.random_range(0..logical).min(rng.random_range(0..logical));
@@ -506,7 +509,7 @@ fn unbounded_fast_loading_equals_the_model() {
     assert!(drive(24, 8, FAST, None, 200_000).hits > 10_000);
 }
 
-/// Two logical pages share 48 physical ones: positions beyond 15 occur, where versions no longer fall.
+/// Two logical pages on 48 flash pages: histories are longer than 15, where the version does not decrease any more.
 #[test]
 fn long_histories_equal_the_model() {
     let mut pair = Pair::new(48, 2, PROB, Some(30));
@@ -551,7 +554,7 @@ fn restart_loads_the_most_probable_pages() {
     }
 }
 
-/// Levels with thousands of entries: ranks and evictions over many chunks of the order.
+/// Stores with thousands of entries of equal probability: ranks and evictions span many chunks of the order.
 #[test]
 fn large_stores_rank_like_a_sorted_list() {
     for policy in [LRU, PROB, FAST] {
@@ -576,8 +579,8 @@ fn capacity_0_never_hits() {
     }
 }
 
-/// An unbounded store knows every dead page, so it hits exactly if some dead page has the content, and chooses the
-/// same page under every policy.
+/// An unbounded store contains every dead page. So it hits exactly if a dead page has the content, and chooses the same
+/// page under every policy.
 #[test]
 fn unbounded_stores_hit_alike_and_whenever_possible() {
     let mut pairs = [LRU, PROB].map(|policy| Pair::new(24, 8, policy, None));
@@ -599,7 +602,7 @@ fn unbounded_stores_hit_alike_and_whenever_possible() {
     assert!(pairs[0].hits > 10_000);
 }
 
-/// R22: an older version of the same logical page is written back.
+/// Requirement R22: an older version of the same logical page is written again, and its dead page is revived.
 #[test]
 fn r22_a_page_is_recycled_by_its_own_logical_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -611,7 +614,7 @@ fn r22_a_page_is_recycled_by_its_own_logical_page() {
     pair.check();
 }
 
-/// R23: content equal to a valid page is programmed; the old copy becomes the candidate.
+/// Requirement R23: content equal to a valid page is programmed again; the old copy becomes a candidate.
 #[test]
 fn r23_valid_content_is_not_a_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -624,7 +627,7 @@ fn r23_valid_content_is_not_a_hit() {
     pair.check();
 }
 
-/// R24: of two dead pages with equal content the more probable one is the entry.
+/// Requirement R24: of two dead pages with equal content, the store holds the one with the greater probability.
 #[test]
 fn r24_equal_content_keeps_the_more_probable_page() {
     for capacity in [Some(8), None] {
@@ -645,7 +648,7 @@ fn r24_equal_content_keeps_the_more_probable_page() {
     }
 }
 
-/// R24: a page that dies later and is more probable takes the place of the entry.
+/// Requirement R24: a page that dies later and has a greater probability replaces the entry with equal content.
 #[test]
 fn r24_a_more_probable_page_takes_over() {
     let mut pair = Pair::new(8, 3, PROB, Some(8));
@@ -658,7 +661,7 @@ fn r24_a_more_probable_page_takes_over() {
     assert_eq!(pair.entry_pages(), [read_once]);
 }
 
-/// R25: the access count of a recycled page goes on.
+/// Requirement R25: a recycled page keeps its access count.
 #[test]
 fn r25_access_counts_survive_a_recycle() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -679,7 +682,7 @@ impl Pair {
     }
 }
 
-/// R26: an erased page is in neither list nor store, and its counters start again.
+/// Requirement R26: an erased page is in neither history nor store, and its access count is 0 again.
 #[test]
 fn r26_an_erased_page_is_not_a_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -692,7 +695,7 @@ fn r26_an_erased_page_is_not_a_hit() {
     pair.check();
 }
 
-/// Erasing a block at once leaves the same state as erasing its pages.
+/// Erasing a block at once leaves the same state as erasing its pages one by one.
 #[test]
 fn a_block_is_erased_like_its_pages() {
     let mut pair = Pair::new(64, 20, PROB, Some(12));
@@ -716,7 +719,8 @@ fn a_block_is_erased_like_its_pages() {
     assert!(blocks_erased > 100, "{blocks_erased} blocks erased");
 }
 
-/// R28: never-read pages all have probability 0; version decides, then recency.
+/// Requirement R28: pages that were never read all have probability 0, so the version decides their order, then
+/// recency.
 #[test]
 fn r28_never_read_pages_go_by_version_then_recency() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -726,7 +730,7 @@ fn r28_never_read_pages_go_by_version_then_recency() {
     assert_eq!(pair.entry_pages(), [b[0], a[1], a[0]], "newest versions first, the later death before");
 }
 
-/// R29: a trimmed page stays in its list and can be recycled.
+/// Requirement R29: a trimmed page remains in its history, and can be revived.
 #[test]
 fn r29_a_trimmed_page_is_recycled() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -739,7 +743,8 @@ fn r29_a_trimmed_page_is_recycled() {
     pair.check();
 }
 
-/// R18: a copied page keeps its place in the history, and its source is never a candidate.
+/// Requirement R18: GC moves the access count with a page, which keeps its position in the history; the source of the
+/// copy is never a candidate.
 #[test]
 fn r18_a_copied_page_takes_its_count_along() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -756,7 +761,8 @@ fn r18_a_copied_page_takes_its_count_along() {
     pair.check();
 }
 
-/// R17: after a hit on a page of 2, the newest dead pages of 1 and 3 are at the head although never read.
+/// Requirement R17: after a hit on a page of logical page 2, the newest dead pages of 1 and 3 are at the head of the
+/// store, although never read.
 #[test]
 fn r17_fast_loading_puts_neighbours_first() {
     let mut pair = Pair::new(24, 6, FAST, Some(3));
@@ -776,7 +782,8 @@ fn r17_fast_loading_puts_neighbours_first() {
     pair.check();
 }
 
-/// R17: a window of 2 reaches two logical pages on each side; a fast-loaded page still decays.
+/// Requirement R17: with a window of 2, two logical pages on each side are loaded; the probability of a fast-loaded
+/// page still decays.
 #[test]
 fn r17_window_2_and_decay() {
     let mut pair = Pair::new(24, 6, FAST_2, Some(8));
@@ -790,7 +797,7 @@ fn r17_window_2_and_decay() {
     pair.check();
 }
 
-/// R13: when a page in the middle of a history leaves, the pages behind it gain a version.
+/// Requirement R13: when a page leaves the middle of a history, the versions of all older pages increase by one.
 #[test]
 fn r13_versions_rise_behind_a_recycled_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));

@@ -1,4 +1,4 @@
-//! One test per bug that was found, named after it.
+//! Regression tests: one per bug that was found, named after the bug.
 
 use common::{
     Op, Oracle, Random, World, audit, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
@@ -23,7 +23,7 @@ fn parts(design: &str) -> Parts {
     designs().into_iter().find(|d| d.name == design).expect("a known design").parts
 }
 
-/// Writes one random page.
+/// Writes one random page with a random content.
 fn write_page<N: Nand>(
     device: &mut Device<N>,
     oracle: &mut Oracle,
@@ -34,7 +34,7 @@ fn write_page<N: Nand>(
     oracle.apply(device, Op::Write { first: lpn * page, sectors: page, id: 1 + random.below(8) as u16 })
 }
 
-/// Closed blocks with their valid pages.
+/// Returns the closed blocks with their number of valid pages.
 fn closed<N: Nand>(store: &Store<N>) -> Vec<(BlockId, u32)> {
     let blocks = store.blocks();
     (0..blocks.len())
@@ -44,8 +44,8 @@ fn closed<N: Nand>(store: &Store<N>) -> Vec<(BlockId, u32)> {
         .collect()
 }
 
-/// The candidate stacks were trusted up to a limit that had been raised without filling them, so greedy took fuller
-/// blocks than it had to, and at worst reported a full device with garbage in it.
+/// Bug: the stacks of candidate blocks were trusted up to a limit that had been raised without filling them. So greedy
+/// chose blocks with more valid pages than necessary, and sometimes reported a full device although there was garbage.
 #[test]
 fn greedy_overlooked_blocks_after_its_limit_rose() {
     let world = world("slc");
@@ -54,7 +54,7 @@ fn greedy_overlooked_blocks_after_its_limit_rose() {
     let mut oracle = Oracle::of(&device, 9);
     let mut random = Random::new(3);
     for _ in 0..4000 {
-        // A burst of writes between single collections makes the least count go up and down.
+        // Bursts of writes of random length between single collections raise and lower the least valid count.
         for _ in 0..=random.below(30) {
             write_page(&mut device, &mut oracle, &mut random).expect("there is room");
         }
@@ -70,8 +70,8 @@ fn greedy_overlooked_blocks_after_its_limit_rose() {
     }
 }
 
-/// Cuts power at every flash operation of random page writes on a full device, one after the other: each recovery
-/// starts from what the last one left.
+/// Cuts power at many flash operations of random page writes on a full device, one after the other; each recovery
+/// starts from the state that the last one left.
 fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
     let world = world(world_name);
     let nand = PowerCut::new(full_medium(&world), None, outcome);
@@ -95,15 +95,16 @@ fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
     }
 }
 
-/// A random policy took a full victim when the cut had left no free block for its copies: the device was full for
-/// ever, with garbage in it.
+/// Bug: a random policy chose a victim without invalid pages when the cut had left no free block for its copies. From
+/// then on the device was full, although there was garbage.
 #[test]
 fn no_victim_fitted_after_a_cut_with_random_victims() {
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Before);
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Torn);
 }
 
-/// Without a free block a translation block was taken that had no open block to move to, though a data block fitted.
+/// Bug: without a free block a translation block was chosen that had no open block for its copies, although a data
+/// block would have fitted.
 #[test]
 fn translation_victim_was_taken_without_room_for_it() {
     for outcome in CutOutcome::ALL {
@@ -111,11 +112,12 @@ fn translation_victim_was_taken_without_room_for_it() {
     }
 }
 
-/// A page that left the write buffer while the flash refused it was dropped: the next flush succeeded without it.
+/// Bug: a page evicted from the write buffer was dropped when its write to flash failed, and the next flush succeeded
+/// without it.
 #[test]
 fn buffered_page_was_dropped_by_a_failed_eviction() {
     let world = world("tiny");
-    // Every block fails its second erase, so that the device is soon full.
+    // Every block fails at its second erase, so that the device is soon full.
     let nand = full_medium(&world).with_endurance(1);
     let buffer = BufferOptions { pages: 3, ..NO_BUFFER };
     let mut device = device(&world, &parts("page-map greedy"), buffer, nand);
@@ -133,8 +135,8 @@ fn buffered_page_was_dropped_by_a_failed_eviction() {
     }
 }
 
-/// Requests that a host goes on sending after a cut moved the open blocks' next pages, of which recovery took back
-/// only one: the first write afterwards was a program out of order.
+/// Bug: each request that a host sent after a power cut advanced an open block's next page, but recovery only took one
+/// such step back. The first write after recovery was then a program out of order.
 #[test]
 fn requests_after_a_cut_moved_the_next_page() {
     for design in ["recyclable prob greedy", "dftl 4 entries", "page-map greedy"] {
@@ -158,8 +160,8 @@ fn requests_after_a_cut_moved_the_next_page() {
     }
 }
 
-/// On a device at its largest size the host page of a request opened the free block that its translation page had
-/// been promised; the translation page took the reserve, and the next victim had no place to go.
+/// Bug: on a device of the largest possible size, the host page of a request opened the free block that was needed for
+/// its translation page. The translation page then used up the reserve, and the next victim had no room for its copies.
 #[test]
 fn host_page_took_the_block_of_the_translation_page() {
     let gc = GcOptions { low_blocks: 1, ..GcOptions::default() };
@@ -167,7 +169,7 @@ fn host_page_took_the_block_of_the_translation_page() {
     fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 1");
 }
 
-/// The search for a writable pool ended after one round, though settling the mapping in the last step of the round
+/// Bug: the search for a writable pool ended after one round, although writing the map in the last step of the round
 /// had turned translation pages into garbage.
 #[test]
 fn full_was_reported_with_garbage_from_settling() {
@@ -175,8 +177,8 @@ fn full_was_reported_with_garbage_from_settling() {
     fill_to_the_brim(&parts, &flat_geometry([2, 12, 8, 512]), "dftl of 9");
 }
 
-/// A full device with a demand-paged map refused reads whose map entry was not cached: a place in the cache could
-/// only be had by writing a translation page.
+/// Bug: a full device with a demand-paged map refused reads whose map entry was not cached, because making room in the
+/// cache required writing a translation page.
 #[test]
 fn full_device_with_a_demand_paged_map_refused_reads() {
     let world = world("large_pages");
@@ -188,8 +190,8 @@ fn full_device_with_a_demand_paged_map_refused_reads() {
     oracle.compare_all(&mut device).expect("a full device reads");
 }
 
-/// A block whose program had failed was to be retired once it was empty, but only RAM knew. After a power loss it was
-/// filled further, or erased and used again.
+/// Bug: a block whose program had failed was to be retired once it was empty, but only RAM contained this. After a
+/// power loss the block was filled further, or erased and used again.
 #[test]
 fn condemned_block_was_used_again_after_recovery() {
     let world = world("slc");
@@ -215,7 +217,7 @@ fn condemned_block_was_used_again_after_recovery() {
         let before = erases(&device);
         device.flush().expect("there is room");
         device.recover().expect("power stays on");
-        // The page whose program failed is nobody's, and was counted.
+        // The page whose program failed belongs to nothing, but it was counted.
         audit(&mut device);
         oracle.compare_all(&mut device).expect("a failed block still reads");
         for _ in 0..8000 {

@@ -1,5 +1,5 @@
-//! The host's remap primitive equals a plain map: copies and relocations among writes and trims, on every design, with
-//! and without a write buffer, and the cases that a definition has to decide by name.
+//! Tests of the host's remap command: it behaves as on a plain array, among writes and trims, on every design, with and
+//! without a write buffer. Named tests fix the cases that the definition must decide.
 
 use common::{BUFFERS, Oracle, Random, Scene, World, audit, designs, device, full_medium, worlds};
 use wearwell::address::RemapMode::{self, Copy, Relocate};
@@ -17,7 +17,7 @@ fn world(name: &str) -> World {
     worlds().into_iter().find(|world| world.name == name).expect("a known world")
 }
 
-/// A device and the content id of each of its pages, 0 where it holds nothing or zeros.
+/// A device, and the content id of each of its pages; 0 for a page that holds nothing or zeros.
 struct Pair {
     device: Device<SimNand>,
     oracle: Oracle,
@@ -34,7 +34,7 @@ impl Pair {
         Self { device, oracle, ids, contents }
     }
 
-    /// The first design on a small world, pages 0.. filled with `ids`.
+    /// Returns a device of the first design on a small world, whose pages 0, 1, .. hold `ids`.
     fn holding(ids: &[u16], buffer_pages: u32) -> Self {
         let buffer = BufferOptions { pages: buffer_pages, policy: BufferPolicy::Fifo };
         let mut pair = Self::new(&world("slc"), &designs()[0], buffer);
@@ -66,7 +66,8 @@ impl Pair {
         self.ids[page as usize] = 0;
     }
 
-    /// The definition: put the source aside, deallocate it if it moves, lay it onto the target.
+    /// Executes a remap on the device and on the array, as defined: copy the source aside, deallocate it if it is
+    /// relocated, write the copy to the target.
     fn remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let page_bytes = self.page_bytes();
         let remapped = self.device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode);
@@ -82,7 +83,7 @@ impl Pair {
         self.ids[range(target)].copy_from_slice(&aside);
     }
 
-    /// Every byte of the device is what the map says.
+    /// Asserts that every byte of the device agrees with the array.
     #[track_caller]
     fn assert_equal(&mut self) {
         let sectors = self.oracle.page_sectors();
@@ -101,7 +102,7 @@ impl Pair {
             6 => self.device.flush().expect("a flush"),
             _ => {
                 let pages = 1 + random.below(6.min(self.pages()));
-                // Half of the time near the target, so that ranges overlap.
+                // Half of the sources are near the target, so that ranges overlap.
                 let source =
                     if random.chance(50) { page + random.below(5) } else { random.below(self.pages()) };
                 let last = self.pages() - pages;

@@ -1,8 +1,8 @@
-//! Atomic remap commands (Remap-SSD, section 4.3): all pages of a command or none, whatever is cut, and whatever becomes of
-//! its entries later.
+//! Tests of atomic remap commands (Remap-SSD, section 4.3): all pages of a command are remapped or none, wherever power
+//! is cut, and whatever happens to its entries later.
 //!
-//! Every test says what a naive implementation does, and fails on it. Power is lost at every program, erase and 8-byte
-//! store of NVRAM.
+//! Each test states what a naive implementation does, and fails on it. Power is cut at every program, erase and 8-byte
+//! store to NVRAM.
 
 use std::cell::Cell;
 
@@ -23,7 +23,8 @@ struct Command {
     mode: RemapMode,
 }
 
-/// Disjoint ranges; overlaps in both directions; sources that hold nothing (page 5 was never written, page 6 was trimmed).
+/// Commands under test: disjoint ranges, overlaps in both directions, and sources that hold nothing (page 5 was never
+/// written, page 6 was trimmed).
 const COMMANDS: [Command; 5] = [
     Command { target: 10, source: 0, pages: 5, mode: Copy },
     Command { target: 10, source: 1, pages: 4, mode: Relocate },
@@ -32,7 +33,7 @@ const COMMANDS: [Command; 5] = [
     Command { target: 9, source: 4, pages: 4, mode: Relocate },
 ];
 
-/// Segments of one entry and of three, and both logs.
+/// Returns devices whose segments hold one entry or three, and devices with each kind of log.
 fn builds() -> Vec<Build> {
     let of_three = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 96 };
     let log = ReverseMapPart::FlashLog { log_pages: 6 };
@@ -40,12 +41,13 @@ fn builds() -> Vec<Build> {
 }
 
 fn build(part: ReverseMapPart) -> Build {
-    // A log on flash takes blocks of its own.
+    // A log on flash occupies blocks of its own.
     let geometry = flat_geometry([1, 20, 4, PAGE_BYTES as u32]);
     Build { atomic_commands: true, geometry, ..Build::with(part) }
 }
 
-/// Pages 0 to 4 are written, 3 is also bound to 12, 6 was trimmed, 10, 11, 17 and 18 are written.
+/// Prepares a device: pages 0 to 4, 10, 11, 17 and 18 are written, page 12 shares the flash page of 3, and page 6 is
+/// trimmed.
 fn scene(drive: &mut Drive) {
     (0..5).chain([6, 10, 11, 17, 18]).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
     drive.remap(12, 3, Copy);
@@ -53,7 +55,7 @@ fn scene(drive: &mut Drive) {
     drive.remap(19, 17, Copy);
 }
 
-/// What every page but 19, which [`Drive::churn_entries`] uses, holds.
+/// Returns the contents of all pages except 19, which [`Drive::churn_entries`] uses.
 fn contents(drive: &mut Drive) -> Vec<u8> {
     (0..LOGICAL - 1).map(|lpn| drive.id(lpn)).collect()
 }
@@ -62,7 +64,7 @@ fn run(drive: &mut Drive, Command { target, source, pages, mode }: Command) -> R
     drive.try_remap(target, source, pages, mode)
 }
 
-/// What a command makes of contents: as if its source had been put aside first.
+/// Returns the contents after a command: as if its source had been copied aside first.
 fn done(before: &[u8], command: Command) -> Vec<u8> {
     let range = |first: u32| first as usize..(first + command.pages) as usize;
     let moved = before[range(command.source)].to_vec();
@@ -74,8 +76,8 @@ fn done(before: &[u8], command: Command) -> Vec<u8> {
     after
 }
 
-/// Naive: recovery takes the entries that it finds, and a cut leaves a part of the command. Or it leaves torn entries where
-/// they are, and compaction makes them look complete later.
+/// A command takes effect as a whole at every cut. A naive recovery uses all entries that it finds, so that a cut
+/// leaves a part of the command. Or it leaves torn entries in place, and compaction makes them look complete later.
 #[test]
 fn a_command_takes_effect_as_a_whole_at_every_cut() {
     for build in builds() {
@@ -112,8 +114,8 @@ fn a_command_takes_effect_as_a_whole_at_every_cut() {
     }
 }
 
-/// Naive: discarding a torn command zeroes its entries from the front, and a recovery that is cut takes the rest for
-/// entries of their own, or mixes them with the next ones.
+/// If recovery is cut, the next one still discards the whole torn command. A naive recovery zeroes its entries from the
+/// first on; if that is cut, the rest is taken for entries of their own, or mixed with the next ones.
 #[test]
 fn a_recovery_that_is_cut_discards_the_whole_command_all_the_same() {
     let mut cuts_of_recovery = 0;
@@ -143,7 +145,7 @@ fn a_recovery_that_is_cut_discards_the_whole_command_all_the_same() {
                         "{:?}, cut {cut_at}, then {cut_of_recovery}: {found:?}",
                         build.reverse_map
                     );
-                    // Recorded where the torn entries were: nothing of them may show.
+                    // The new command is recorded where the torn entries were, and nothing of them may have an effect.
                     run(&mut again, COMMANDS[1]).expect("there is room");
                     again.lose_power();
                     assert_eq!(contents(&mut again), done(&found, COMMANDS[1]));
@@ -154,15 +156,15 @@ fn a_recovery_that_is_cut_discards_the_whole_command_all_the_same() {
     assert!(cuts_of_recovery > 100, "{cuts_of_recovery} cuts of recoveries");
 }
 
-/// Naive: compaction, collection and erases drop entries one by one, and recovery discards the rest of a complete command
-/// because the dropped ones are missing.
+/// A complete command remains valid when some of its entries are gone. A naive recovery discards a complete command
+/// because compaction, collection and erases have dropped some of its entries.
 #[test]
 fn a_complete_command_outlives_its_entries() {
     for build in builds() {
         let complete = |drive: &mut Drive| {
             scene(drive);
             run(drive, COMMANDS[0]).expect("there is room");
-            // Two of its five entries are not needed any more.
+            // Two of the command's five entries are not needed any more.
             drive.write(10, 60);
             drive.write(12, 62);
         };
@@ -184,7 +186,8 @@ fn a_complete_command_outlives_its_entries() {
     }
 }
 
-/// Naive: a command that is too long for the reverse map is done by writes, page by page.
+/// A command that is too long for the reverse map is refused. A naive implementation executes it by writes, page by
+/// page.
 #[test]
 fn a_command_without_room_is_refused_and_changes_nothing() {
     for part in [
@@ -205,7 +208,8 @@ fn a_command_without_room_is_refused_and_changes_nothing() {
     }
 }
 
-/// Naive: the page of a source has its most referrers, and that page of the command is written while the others are bound.
+/// If a source page has the maximum number of referrers, it is written once more before the command. A naive
+/// implementation writes that page as a part of the command, while the others are bound.
 #[test]
 fn a_source_with_all_its_referrers_gets_a_page_of_its_own() {
     let nvram_bytes = 4096;

@@ -1,8 +1,9 @@
-//! The edge cases of sharing while power stays on, one test each: what an entry means, who refers to a page, what is
-//! written instead of bound, and how garbage collection finds room for entries.
+//! Tests of edge cases of sharing (several logical pages mapped to one flash page) while power stays on, one test each:
+//! what an entry means, which pages refer to a page, what is written instead of bound, and how garbage collection makes
+//! room for entries.
 //!
-//! Every test says what a naive implementation does, and fails on it. Unless the case is one of a single reverse map,
-//! a test runs on each that survives in NVRAM or on flash.
+//! Each test states what a naive implementation does, and fails on it. M14 and the like are numbers of requirements.
+//! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM.
 
 use common::drive::{Build, Drive, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments};
 use common::{Random, audit, flat_geometry};
@@ -14,7 +15,8 @@ use wearwell::sharing::reverse_map::{ENTRY_BYTES, Entry, MAX_SEQUENCE, ReverseMa
 
 use crate::common;
 
-/// M14. Naive: a sixteenth referrer wraps the four-bit counter, and the page dies with fifteen referrers left.
+/// Requirement M14: a page with the maximum number of referrers is written once more. Naive implementation: the
+/// sixteenth referrer overflows the four-bit counter, and the page dies with fifteen referrers left.
 #[test]
 fn m14_a_saturated_page_is_written_once_more() {
     for part in durable() {
@@ -29,8 +31,8 @@ fn m14_a_saturated_page_is_written_once_more() {
     }
 }
 
-/// M14. Naive: the remap is demoted, the write it becomes finds its own content in the index and is demoted again; one
-/// page then counts as two demotions.
+/// Requirement M14: a demotion of a remap to a write is counted once. Naive implementation: the write finds its own
+/// content in the index of deduplication, and is demoted again, so that one page counts as two demotions.
 #[test]
 fn m14_a_demotion_counts_once_with_deduplication() {
     for part in durable() {
@@ -42,8 +44,8 @@ fn m14_a_demotion_counts_once_with_deduplication() {
     }
 }
 
-/// M14. Naive: entries are recorded until none is left, and garbage collection finds no room for the ones it has to
-/// record anew.
+/// Requirement M14: binds stop at the watermark of the reverse map. Naive implementation: entries are recorded until
+/// none is left, and garbage collection has no room for those that it must record again.
 #[test]
 fn m14_binds_stop_at_the_watermark_or_before_and_are_counted() {
     let nvram_bytes = 64 * ENTRY_BYTES;
@@ -65,7 +67,7 @@ fn m14_binds_stop_at_the_watermark_or_before_and_are_counted() {
         assert_eq!(drive.programs(Cause::Host) - before, full, "{part:?}: one program per demotion");
         assert!(full > 0 && remapped <= capacity * 95 / 100, "{part:?}: {remapped} of {capacity}");
         assert!(remapped >= capacity / 3, "{part:?}: {remapped} of {capacity} entries are used");
-        // Trims have to be recorded as well, or be writes of zeros.
+        // Trims have to be recorded as well, or become writes of zeros.
         (60..64).for_each(|lpn| drive.trim(lpn));
         drive.lose_power();
         (10..60).chain(64..90).for_each(|lpn| assert_eq!(drive.id(lpn), 1 + (lpn % 10) as u8));
@@ -73,8 +75,9 @@ fn m14_binds_stop_at_the_watermark_or_before_and_are_counted() {
     }
 }
 
-/// M15, M35. Naive: garbage collection asks the OOB whom a page belongs to, finds that its owner moved on, and drops the
-/// page (or moves it for the owner alone) though others live from it.
+/// Requirements M15, M35: GC moves a shared page for all its referrers. Naive implementation: GC reads the owner in the
+/// OOB, finds that it is mapped elsewhere, and drops the page (or moves it for the owner alone) although other pages
+/// refer to it.
 #[test]
 fn m15_m35_gc_moves_a_shared_page_for_all_who_refer_to_it() {
     for part in durable() {
@@ -98,7 +101,7 @@ fn m15_m35_gc_moves_a_shared_page_for_all_who_refer_to_it() {
         assert_eq!(drive.programs(Cause::Gc) - programs, 1, "one copy for three referrers");
         drive.assert_ids(&ids);
         if part == durable()[1] {
-            // The copy's OOB names one of the three, which absorbs its entry (section 4.5).
+            // The OOB of the copy names one of the three referrers, which then needs no entry (section 4.5).
             assert_eq!(drive.nvram_written() - written, 2 * ENTRY_BYTES);
         }
         drive.lose_power();
@@ -112,7 +115,8 @@ fn m15_m35_gc_moves_a_shared_page_for_all_who_refer_to_it() {
     }
 }
 
-/// M26. Naive: the bind of a page that holds nothing is skipped, or done in RAM only.
+/// Requirement M26: remaps of unmapped sources, of pages to themselves, and of overlapping ranges. Naive
+/// implementation: a bind to a page that holds nothing is skipped, or only done in RAM.
 #[test]
 fn m26_unmapped_sources_own_sources_and_overlaps() {
     for part in durable() {
@@ -134,7 +138,8 @@ fn m26_unmapped_sources_own_sources_and_overlaps() {
     }
 }
 
-/// M28. Naive: the map changes at once, the buffered write of the target is written later and wins.
+/// Requirement M28: a buffered write of the target is older than the bind. Naive implementation: the map changes at
+/// once, the buffered write is written later and wins.
 #[test]
 fn m28_a_buffered_write_of_the_target_is_older_than_the_bind() {
     for part in durable() {
@@ -148,7 +153,7 @@ fn m28_a_buffered_write_of_the_target_is_older_than_the_bind() {
         drive.assert_ids(&[(10, 1)]);
         drive.lose_power();
         drive.assert_ids(&[(0, 1), (10, 1)]);
-        // A buffered write of the source is newer than its page on flash.
+        // A buffered write of the source is newer than the source's page on flash.
         drive.write(0, 2);
         drive.remap(11, 0, Relocate);
         drive.lose_power();
@@ -156,7 +161,8 @@ fn m28_a_buffered_write_of_the_target_is_older_than_the_bind() {
     }
 }
 
-/// M29. Naive: the index goes on naming the saturated page, and every later write of the content is demoted.
+/// Requirement M29: the index names the new copy of a page with the maximum number of referrers. Naive implementation:
+/// it still names the old page, and every later write of the content is demoted.
 #[test]
 fn m29_the_copy_of_a_saturated_page_serves_the_next_writes() {
     for part in durable() {
@@ -171,7 +177,8 @@ fn m29_the_copy_of_a_saturated_page_serves_the_next_writes() {
     }
 }
 
-/// M33. Naive: the sequence number loses its upper bits in the entry, and the newest entries become the oldest.
+/// Requirement M33: a sequence number that does not fit its field is refused. Naive implementation: it loses its upper
+/// bits in the entry, and the newest entries become the oldest.
 #[test]
 #[should_panic(expected = "does not fit 42 bits")]
 fn m33_a_sequence_number_beyond_its_field_is_refused() {
@@ -181,7 +188,7 @@ fn m33_a_sequence_number_beyond_its_field_is_refused() {
     let _ = entry(MAX_SEQUENCE + 1).encode(Ppn(0));
 }
 
-/// M36. Naive: a group is one segment.
+/// Requirement M36: a group of entries may have many segments. Naive implementation: a group is one segment.
 #[test]
 fn m36_a_group_may_have_many_segments() {
     let scene = |drive: &mut Drive| {
@@ -207,8 +214,9 @@ fn m36_a_group_may_have_many_segments() {
     verify(&mut drive);
 }
 
-/// M37. Not a fault but an effect to be seen: after a checkpoint the pages of a journal are garbage if they were copied
-/// home, and valid if they were remapped, so that garbage collection gains less from their blocks.
+/// Requirement M37, an effect rather than a fault: after a checkpoint the pages of a journal are garbage if they were
+/// copied to their home pages, but valid if they were remapped. Garbage collection then frees fewer pages in their
+/// blocks.
 #[test]
 fn m37_remapping_leaves_less_garbage_than_copying() {
     let journal_valid = |part| {
@@ -223,7 +231,7 @@ fn m37_remapping_leaves_less_garbage_than_copying() {
     assert_eq!(journal_valid(ReverseMapPart::OobOnly).1, 8);
 }
 
-/// A step of the workload that makes entries run out.
+/// A step of the workload that uses up the room for entries.
 #[derive(Clone, Copy)]
 enum Step {
     Write(u32, u8),
@@ -232,8 +240,9 @@ enum Step {
     Collect,
 }
 
-/// What makes entries run out: pages that many refer to, spread over all blocks by writes and collections. Of twenty steps
-/// so many are writes, relocations and collections, one is a trim, and the rest copies of the first `sources` pages.
+/// Parameters of a workload that uses up the room for entries: pages with many referrers, spread over all blocks by
+/// writes and collections. Of twenty steps, these numbers are writes, relocations and collections; one is a trim, and
+/// the others copy the first `sources` pages.
 #[derive(Clone, Copy)]
 struct Crowding {
     logical: u32,
@@ -266,7 +275,7 @@ impl Crowding {
     }
 }
 
-/// What the steps leave in each page.
+/// Returns the expected content of each page after the steps.
 fn ids_after(logical: u32, steps: &[Step]) -> Vec<(u32, u8)> {
     let mut ids = vec![0; logical as usize];
     for &step in steps {
@@ -294,8 +303,9 @@ fn take(drive: &mut Drive, step: Step) -> Result<()> {
     }
 }
 
-/// M31. Naive: a victim whose entries find no room is taken nevertheless, and its shared pages are stored once per
-/// referrer, for which no pages were kept: the device is full in the middle of a collection.
+/// Requirement M31: a lack of room for entries never makes the device full. Naive implementation: a victim is chosen
+/// although its entries have no room, and its shared pages are stored once per referrer, for which no pages were
+/// reserved. The device is then full in the middle of a collection.
 #[test]
 fn m31_entries_that_run_out_never_fill_the_device() {
     let nvram_bytes = 16 * SEGMENT_BYTES as u64;
@@ -328,8 +338,9 @@ fn m31_entries_that_run_out_never_fill_the_device() {
     }
 }
 
-/// M31. Naive: a page that a collection stores once per referrer is mapped before it is programmed, or its referrers are
-/// told apart too early, and a power loss in between finds neither the old entries nor the new pages.
+/// Requirement M31: a collection without room for entries is safe at every cut. Naive implementation: a page stored
+/// once per referrer is mapped before it is programmed, or its entries are dropped too early; a power loss in between
+/// finds neither the old entries nor the new pages.
 #[test]
 fn m31_a_collection_without_room_for_entries_is_safe_at_every_cut() {
     let logical = 216;
@@ -357,23 +368,24 @@ fn m31_a_collection_without_room_for_entries_is_safe_at_every_cut() {
     assert!(collections > 10, "{collections} collections stored shared pages once per referrer");
 }
 
-/// M31, M27. Naive: without room for an entry the tombstone that a relocation leaves behind is dropped with the victim, and
-/// recovery finds an older version of the source; or it is recorded nevertheless, where nothing is free.
+/// Requirements M31, M27: if a tombstone has no room, the source of the relocation is overwritten. Naive
+/// implementation: the tombstone that a relocation needs is dropped with the victim, and recovery finds an older
+/// version of the source; or it is recorded although there is no room.
 #[test]
 fn m31_m27_without_room_for_a_tombstone_the_source_is_overwritten() {
     let geometry = flat_geometry([1, 14, 8, PAGE_BYTES as u32]);
     let build = Build { geometry, logical: 40, ..Build::with(segments(6 * SEGMENT_BYTES as u64)) };
     let scene = |drive: &mut Drive| {
-        // Block 2 gets seven copies, so that the next batch of copies lies in two blocks.
+        // Block 2 receives seven copies, so that the next batch of copies is in two blocks.
         (20..28).for_each(|lpn| drive.write(lpn, lpn as u8));
         drive.write(20, 20);
         assert_eq!(drive.collect(), Some(BlockId(0)));
-        // The first version of page 0 stays in block 1; the second is in block 3 with garbage.
+        // The first version of page 0 remains in block 1; the second is in block 3, with garbage.
         (0..7).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
         for lpn in [0, 7, 8, 9, 9, 9, 9, 9] {
             drive.write(lpn, 50 + lpn as u8);
         }
-        // Block 4 has two shared pages and a dead one, whose relocation goes on burying page 18.
+        // Block 4 has two shared pages, and a dead one whose relocation entry still deallocates page 18.
         for lpn in [10, 11, 18, 12, 12, 12, 12, 12, 12] {
             drive.write(lpn, 50 + lpn as u8);
         }
@@ -383,7 +395,7 @@ fn m31_m27_without_room_for_a_tombstone_the_source_is_overwritten() {
         drive.write(19, 69);
         drive.remap(30, 0, Relocate);
         assert_eq!(drive.demoted(), (0, 0));
-        // Its three entries were in one segment, and are in three now.
+        // The block's three entries were in one segment, and are in three now.
         assert_eq!(drive.collect(), Some(BlockId(4)));
         assert_eq!(drive.demoted(), (0, 0));
     };
@@ -397,8 +409,8 @@ fn m31_m27_without_room_for_a_tombstone_the_source_is_overwritten() {
     at_every_cut(&build, scene, |drive| take(drive, Step::Collect), |drive| drive.assert_ids(&ids));
 }
 
-/// A capture with 0.25 MiB of NVRAM reported 181,110 host page writes where its trace has 177,339: every trim that found no
-/// room for a tombstone became a write of zeros and was counted as the host's.
+/// A trim that becomes a write of zeros is not counted as a host page write. A capture with 0.25 MiB of NVRAM once
+/// reported 181,110 host page writes although its trace has 177,339.
 #[test]
 fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
     for part in durable() {

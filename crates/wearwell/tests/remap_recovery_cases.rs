@@ -1,9 +1,9 @@
-//! The edge cases of sharing that a power loss reveals, one test each: for how long an entry counts, and what recovery
-//! may find.
+//! Tests of edge cases of sharing that a power loss reveals, one test each: how long an entry is valid, and what
+//! recovery may find.
 //!
-//! Every test says what a naive implementation does, and fails on it. Unless the case is one of a single reverse map,
-//! a test runs on each that survives in NVRAM or on flash. Power is lost at every program, erase and store of a step by
-//! [`at_every_cut`], and between steps by [`Drive::lose_power`].
+//! Each test states what a naive implementation does, and fails on it. M20 and the like are numbers of requirements.
+//! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM. [`at_every_cut`] cuts power at
+//! every program, erase and store of a step; [`Drive::lose_power`] loses power between steps.
 
 use common::drive::{
     Build, Drive, LOGICAL, PAGE_BYTES, SEGMENT_BYTES, at_every_cut, durable, fill_block_0, segments,
@@ -17,7 +17,8 @@ use wearwell::store::BlockState;
 
 use crate::common;
 
-/// M22. Naive: entries are replayed after the scan whatever was written since.
+/// Requirement M22: a write after the bind wins. Naive implementation: entries are replayed after the scan, whatever
+/// was written after them.
 #[test]
 fn m22_a_write_after_the_bind_wins() {
     for part in durable() {
@@ -28,14 +29,15 @@ fn m22_a_write_after_the_bind_wins() {
         drive.remap(0, 1, Copy);
         drive.lose_power();
         drive.assert_ids(&[(10, 30), (0, 2), (1, 2)]);
-        // And the other way round: the bind after the write.
+        // The opposite order: the bind after the write.
         drive.remap(10, 3, Copy);
         drive.lose_power();
         drive.assert_ids(&[(10, 4)]);
     }
 }
 
-/// M25. Naive: a trim is not recorded (as in the paper), and the page's last version is mapped again after a power loss.
+/// Requirement M25: a trim survives a power loss at every cut. Naive implementation: a trim is not recorded (as in the
+/// paper), and the page's last version is mapped again after a power loss.
 #[test]
 fn m25_a_trim_survives_at_every_cut() {
     for part in durable() {
@@ -55,12 +57,14 @@ fn m25_a_trim_survives_at_every_cut() {
     }
 }
 
-/// M25. Naive: the tombstone goes with the newest version of the page, while an older one lies in another block.
+/// Requirement M25: a tombstone (record of a trim) is kept while an older version of the page exists. Naive
+/// implementation: it is dropped with the newest version, although an older one is in another block.
 #[test]
 fn m25_a_tombstone_stays_while_an_older_version_exists() {
     for part in durable() {
         let mut drive = Build::with(part).drive();
-        // The old version in block 0, among pages that stay; the newest in block 1, alone with garbage.
+        // The old version is in block 0, among pages that stay valid; the newest is in block 1, with nothing but
+        // garbage.
         fill_block_0(&mut drive);
         for (lpn, id) in [(0, 11), (17, 57), (17, 58), (17, 59), (18, 58)] {
             drive.write(lpn, id);
@@ -80,7 +84,8 @@ fn m25_a_tombstone_stays_while_an_older_version_exists() {
     }
 }
 
-/// M25, converse. Naive: tombstones are kept for ever, and trims alone fill the NVRAM.
+/// Requirement M25, the converse: tombstones (records of trims) do not fill the NVRAM. Naive implementation: they are
+/// kept for ever, and trims alone fill it.
 #[test]
 fn m25_tombstones_do_not_fill_the_nvram() {
     for part in durable() {
@@ -96,8 +101,8 @@ fn m25_tombstones_do_not_fill_the_nvram() {
     }
 }
 
-/// M27. Naive: the entry of a relocation is dropped once its target was overwritten, and recovery finds the source's old
-/// page by its OOB.
+/// Requirement M27: the source of a relocation stays deallocated when its target is overwritten. Naive implementation:
+/// the entry of the relocation is dropped then, and recovery finds the source's old page by its OOB.
 #[test]
 fn m27_a_relocated_source_stays_gone_when_its_target_moved_on() {
     for part in durable() {
@@ -116,7 +121,7 @@ fn m27_a_relocated_source_stays_gone_when_its_target_moved_on() {
             drive.assert_ids(&[(0, 0), (10, 30)]);
             drive.churn_entries();
         }
-        // The same with power lost at every step of the reverse map's cleaning.
+        // The same check with power cut at every step of the reverse map's compaction.
         at_every_cut(
             &Build::with(part),
             scene,
@@ -126,14 +131,14 @@ fn m27_a_relocated_source_stays_gone_when_its_target_moved_on() {
     }
 }
 
-/// M27. Naive: garbage collection drops the entry with the block of the target, while an older version of the source
-/// lies in another block.
+/// Requirement M27: the source of a relocation stays deallocated when GC moves its target. Naive implementation: GC
+/// drops the entry with the block of the target, although an older version of the source is in another block.
 #[test]
 fn m27_a_relocated_source_stays_gone_when_gc_moves_its_target() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
-            // A second version of page 0, in block 1 with garbage; block 0 keeps the first.
+            // A second version of page 0 is in block 1, with garbage; block 0 keeps the first.
             for (lpn, id) in [(0, 11), (4, 5), (4, 6), (4, 7), (17, 57), (18, 58)] {
                 drive.write(lpn, id);
             }
@@ -153,14 +158,15 @@ fn m27_a_relocated_source_stays_gone_when_gc_moves_its_target() {
     }
 }
 
-/// M27, counterpart. Naive: the entry is recorded anew with a new number and its old meaning, and buries what the host
-/// wrote to the source in between.
+/// Requirement M27, the counterpart: GC does not deallocate a source that was written again. Naive implementation: the
+/// entry is recorded again with a new number and its old meaning, and deallocates what the host wrote to the source in
+/// between.
 #[test]
 fn m27_a_source_written_again_is_not_buried_by_gc() {
     for part in durable() {
         let scene = |drive: &mut Drive| {
             fill_block_0(drive);
-            // Page 9 gets the OOB of the copy, so the entry of page 10 is recorded anew.
+            // Page 9 is named in the OOB of the copy, so the entry of page 10 is recorded again.
             drive.remap(9, 0, Copy);
             drive.remap(10, 0, Relocate);
             (17..19).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
@@ -182,7 +188,8 @@ fn m27_a_source_written_again_is_not_buried_by_gc() {
     }
 }
 
-/// M27. Naive: a chain of relocations is followed by its last entry only.
+/// Requirement M27: chains and circles of relocations are recovered. Naive implementation: only the last entry of a
+/// chain is applied.
 #[test]
 fn m27_chains_and_circles_of_relocations() {
     for part in durable() {
@@ -192,7 +199,7 @@ fn m27_chains_and_circles_of_relocations() {
             drive.remap(10, 0, Relocate);
             drive.remap(11, 10, Relocate);
             drive.remap(12, 11, Relocate);
-            // 1 -> 13 -> 1: back where the OOB says.
+            // The circle 1 -> 13 -> 1: page 1 is again where its OOB says.
             drive.remap(13, 1, Relocate);
             drive.remap(1, 13, Relocate);
             drive.write(2, 22);
@@ -218,8 +225,8 @@ fn m27_chains_and_circles_of_relocations() {
     }
 }
 
-/// M30. Naive: the old group is zeroed, or the block erased, before the new entries are durable: an acknowledged bind is
-/// lost if power goes in between.
+/// Requirement M30: no bind is lost at any cut during GC. Naive implementation: the old group of entries is zeroed, or
+/// the block erased, before the new entries are durable, and a power loss in between loses an acknowledged bind.
 #[test]
 fn m30_no_bind_is_lost_at_any_cut_of_gc() {
     for part in durable() {
@@ -238,7 +245,7 @@ fn m30_no_bind_is_lost_at_any_cut_of_gc() {
             |drive| drive.try_collect().map(drop),
             |drive| {
                 drive.assert_ids(&ids);
-                // Collected again, in the state that the cut left.
+                // GC runs again, in the state that the cut left.
                 drive.collect_all();
                 drive.assert_ids(&ids);
             },
@@ -247,8 +254,9 @@ fn m30_no_bind_is_lost_at_any_cut_of_gc() {
     }
 }
 
-/// M20. Naive: an entry counts if the page it names is there. Power was lost between the erase of a block and the end of
-/// its group, the block is in use again, and when everything newer is gone the entry binds its target to a foreign page.
+/// Requirement M20: an entry is not valid longer than the page that it names. Naive implementation: an entry is valid
+/// if the page exists. Power was lost between the erase of a block and the end of its group, and the block is in use
+/// again. When everything newer is gone, the entry binds its target to an unrelated page.
 #[test]
 fn m20_an_entry_does_not_outlive_the_page_it_named() {
     let part = segments(1536);
@@ -261,7 +269,8 @@ fn m20_an_entry_does_not_outlive_the_page_it_named() {
     let in_use_again = std::cell::Cell::new(0);
     let verify = |drive: &mut Drive| {
         drive.trim(10);
-        // Block 0 again: two binds beside the stale entry, so that compaction has nothing to gain from its group.
+        // Block 0 is in use again, with two new binds in addition to the stale entry, so that compaction of its group
+        // would free nothing.
         (4..8).for_each(|lpn| drive.write(lpn, 40 + lpn as u8));
         in_use_again.set(in_use_again.get() + u32::from(drive.owners(0) == [4, 5, 6, 7]));
         drive.remap(11, 4, Copy);
@@ -280,8 +289,9 @@ fn m20_an_entry_does_not_outlive_the_page_it_named() {
     assert!(in_use_again.get() > 3, "block 0 has to be in use again before its group is gone");
 }
 
-/// M21. Naive: the OOB of a victim's page is taken for its owner's place, though its copy is durable, when the group of the
-/// victim is gone and the victim is not erased yet: the order of the paper, made here by hand.
+/// Requirement M21: the pages of a victim lose against their durable copies. Naive implementation: when the victim's
+/// group is gone and the victim is not erased yet, recovery takes the page for the owner in its OOB. This is the order
+/// of the paper, produced by hand here.
 #[test]
 fn m21_a_victim_loses_against_its_copies() {
     let scene = |drive: &mut Drive| {
@@ -313,8 +323,8 @@ fn m21_a_victim_loses_against_its_copies() {
     drive.assert_ids(&ids);
 }
 
-/// M23. Naive: recovery reads what a block says of itself when it is closed, and forgets the pages of open ones and the
-/// binds to them.
+/// Requirement M23: pages of open blocks, and binds to them, are found. Naive implementation: recovery only reads the
+/// metadata of closed blocks, and forgets the pages of open blocks and the binds to them.
 #[test]
 fn m23_pages_of_open_blocks_and_binds_to_them_are_found() {
     for part in durable() {
@@ -335,8 +345,8 @@ fn m23_pages_of_open_blocks_and_binds_to_them_are_found() {
     }
 }
 
-/// M32. Naive: one of the two words of a head is taken for a head. Here it would be the first of its group, older than the
-/// true one, and end the group before its first entry.
+/// Requirement M32: a torn head is a free segment. Naive implementation: one of the two words of a head is taken for a
+/// head. Here it would be the first of its group, older than the true one, and end the group before its first entry.
 #[test]
 fn m32_a_torn_head_is_a_free_segment() {
     const SEGMENTS: u64 = 24;
@@ -347,7 +357,7 @@ fn m32_a_torn_head_is_a_free_segment() {
     let head = [0, 1].map(|word| drive.device.ftl().store().nand().nvram()[word]);
     for (segment, word) in [(SEGMENTS as usize - 1, 0), (SEGMENTS as usize - 2, 1)] {
         let nand = drive.device.ftl_mut().store_mut().nand_mut();
-        // The number of the segment is 0 as in the true head; the sequence, in the upper bits of word 0, is older.
+        // The torn head has number 0, as the true head; its sequence, in the upper bits of word 0, is older.
         let torn = [head[0] & ((1 << 22) - 1), head[1]][word];
         nand.store_word(segment * words + word, torn).expect("power is on");
     }
@@ -357,14 +367,15 @@ fn m32_a_torn_head_is_a_free_segment() {
     assert!(nvram[(SEGMENTS as usize - 2) * words..].iter().all(|&word| word == 0), "and zeroed");
 }
 
-/// M32. Naive: a segment whose head was being stored is never used again, and the NVRAM shrinks with every power loss.
+/// Requirement M32: power losses make no segment unusable. Naive implementation: a segment whose head was being stored
+/// is never used again, and the NVRAM shrinks with every power loss.
 #[test]
 fn m32_no_segment_is_lost_to_power_losses() {
     for outcome in CutOutcome::ALL {
         let mut drive = Build { outcome, ..Build::with(segments(24 * SEGMENT_BYTES as u64)) }.drive();
         fill_block_0(&mut drive);
         for k in 0..120 {
-            // Head, link and entry are five stores at the most.
+            // Head, link and entry are at most five stores.
             drive.device.ftl_mut().store_mut().nand_mut().restore(Some(k % 5));
             let first = 4 + k as u32 % 8;
             let outcome = (0..4).try_for_each(|n| drive.try_remap(first + n, n, 1, Copy));
@@ -376,8 +387,9 @@ fn m32_no_segment_is_lost_to_power_losses() {
     }
 }
 
-/// M34. Naive: entries are grouped by superblock where the FTL has none, and go with a neighbour's erase; or by block where
-/// a superblock is erased as a whole, and cost a segment per plane.
+/// Requirement M34: a group of entries belongs to one erase unit. Naive implementation: entries are grouped by
+/// superblock although the FTL has none, and are lost with the erase of a neighbour; or by block although a superblock
+/// is erased as a whole, and then occupy one segment per plane.
 #[test]
 fn m34_a_group_belongs_to_what_is_erased_as_a_whole() {
     let planes = flat_geometry([2, 10, 4, PAGE_BYTES as u32]);

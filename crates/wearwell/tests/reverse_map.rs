@@ -1,8 +1,8 @@
-//! The reverse maps against a plain model, under loss of power at every store, and against the paper's figures.
+//! Tests of the reverse maps against a plain model, with power cut at every store, and against the paper's figures.
 //!
-//! The model is a map of what binds and which pages are dead, and the list of everything ever recorded. It shares no
-//! code with the product but the entry. A reverse map may return more than the model needs, never less, and nothing
-//! that was not recorded.
+//! The model holds the current bind of each page, the pages that are dead, and all entries ever recorded. It shares no
+//! code with the product except the entry type. A reverse map may return more entries than the model needs, but never
+//! fewer, and none that was not recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn key(entry: &Entry) -> Key {
     (entry.lpn.0, entry.place.map(|place| place.0), entry.source.map(|lpn| lpn.0), entry.sequence)
 }
 
-/// What is true, and what was ever recorded.
+/// Expected state of a reverse map, and all entries ever recorded.
 #[derive(Clone, Default)]
 struct Model {
     binds: BTreeMap<Lpn, (Ppn, u64)>,
@@ -50,7 +50,7 @@ impl Model {
         }
     }
 
-    /// What was recorded anew when power was lost counts from now on.
+    /// Takes over sequence numbers of entries that were being recorded again when power was lost.
     fn adopt(&mut self, found: &[Entry]) {
         for entry in found {
             if let Some((place, sequence)) = self.binds.get_mut(&entry.lpn) {
@@ -64,7 +64,7 @@ impl Model {
         }
     }
 
-    /// Everything needed is there, and nothing was made up.
+    /// Asserts that every needed entry was found, and that every found entry was recorded.
     fn verify(&self, found: &[Entry]) {
         let mut binds = BTreeMap::new();
         let mut dead = BTreeMap::new();
@@ -77,7 +77,7 @@ impl Model {
             let newest = dead.entry(buried).or_insert(0);
             *newest = entry.sequence.max(*newest);
         }
-        // A newer entry was recorded, but power was lost before the model heard of it.
+        // A newer entry may have been recorded of which the model was not informed, because power was lost.
         for (&lpn, &(place, sequence)) in &self.binds {
             let newest = binds.get(&(lpn, Some(place))).copied();
             assert!(newest >= Some(sequence), "bind of {lpn} to {place}: {newest:?}, not {sequence}");
@@ -95,7 +95,7 @@ impl Model {
     }
 }
 
-/// A reverse map with just enough engine around it.
+/// A reverse map with the minimum of an engine around it.
 struct World {
     io: Io,
     map: AnyReverseMap,
@@ -126,7 +126,7 @@ impl World {
         Lpn(self.rng.random_range(0..LOGICAL))
     }
 
-    /// Room for the log pages that the next call may append: collects log blocks, as the engine would.
+    /// Makes room for the log pages that the next call may append: collects log blocks, as the engine would.
     fn room(&mut self) -> Result<()> {
         while self.map.pages_per_record() > 0 && self.io.total_free_blocks() < 3 {
             let closed = |&block: &BlockId| self.io.blocks().state(block) == BlockState::Closed;
@@ -149,7 +149,7 @@ impl World {
         Ok(())
     }
 
-    /// What a recovering engine does for log pages: finds the newest copy of each, before the map is recovered.
+    /// Finds the newest copy of each log page, as a recovering engine does before the reverse map is recovered.
     fn scan(&mut self) -> Result<Vec<(u32, Ppn)>> {
         for block in (0..BLOCKS).map(BlockId) {
             if self.io.blocks().state(block) == BlockState::Erasing {
@@ -165,7 +165,7 @@ impl World {
         Ok(newest.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect())
     }
 
-    /// Valid counts follow from what the map owns.
+    /// Sets the valid counts of blocks according to the pages that the reverse map owns.
     fn count_valid(&mut self, found: &[(u32, Ppn)]) {
         for block in (0..BLOCKS).map(BlockId) {
             let owned = |&&(id, ppn): &&(u32, Ppn)| ppn.0 / BLOCK_PAGES == block.0 && self.map.owns(id, ppn);
@@ -191,7 +191,7 @@ impl World {
         self.map.record(&mut self.io, entry, &|entry| model.need(entry))
     }
 
-    /// The page has no bind from now on.
+    /// Removes the bind (mapping without a program) of a logical page from the model and the reverse map.
     fn unbind(&mut self, lpn: Lpn) {
         if let Some((place, _)) = self.model.binds.remove(&lpn) {
             self.map.supersede(&mut self.io, lpn, place);
@@ -217,7 +217,7 @@ impl World {
         self.every_victim_fits()
     }
 
-    /// What an admission promises: after the host's entry GC can take any one victim.
+    /// Asserts what an admission promises: after the host's entry GC can collect any one victim.
     fn every_victim_fits(&mut self) -> Result<()> {
         let model = &self.model;
         for block in (0..BLOCKS).map(BlockId) {
@@ -239,14 +239,14 @@ impl World {
         Ok(())
     }
 
-    /// A program is newer evidence on flash: nothing is needed for the page any more.
+    /// Writes a page: its program is newer evidence on flash, so no entry is needed for it any more.
     fn write(&mut self) {
         let lpn = self.lpn();
         self.unbind(lpn);
         self.model.dead.remove(&lpn);
     }
 
-    /// Moves the entries of a block to the two blocks after it, and erases it.
+    /// Moves the entries of a block to the two blocks after it, and erases the block.
     fn collect(&mut self) -> Result<()> {
         let block = BlockId(self.rng.random_range(0..BLOCKS));
         self.room()?;
@@ -292,8 +292,8 @@ impl World {
         Ok(())
     }
 
-    /// Every referrer of the block's pages gets a page of its own; tombstones of relocations are given up, as their
-    /// pages are written too.
+    /// Stores a page of its own for every referrer of the block's pages. Tombstones of relocations are dropped, because
+    /// their pages are written, too.
     fn store_copies(&mut self, block: BlockId) {
         let in_block = |place: Ppn| place.0 / BLOCK_PAGES == block.0;
         let moved: Vec<Lpn> =
@@ -324,7 +324,7 @@ impl World {
         }
     }
 
-    /// The entries of every block and the tombstones, as recovery would find them, leave the map as it was.
+    /// Asserts that the entries of every block and the tombstones, as recovery would find them, agree with the model.
     fn verify(&mut self) {
         self.map.check().expect("the part's own rules hold");
         let mut found = Vec::new();
@@ -388,7 +388,8 @@ fn agrees_with_the_model() {
     }
 }
 
-/// One run with power cut at operation `cut_at` and once more during recovery; `false` if the run was over before.
+/// Runs random steps with power cut at operation `cut_at`, and once more during recovery; `false` if the run ended
+/// before.
 fn survives(part: ReverseMapPart, seed: u64, cut_at: u64, again_at: u64, outcome: CutOutcome) -> bool {
     let mut world = World::new(part, seed, Some(cut_at), outcome);
     let cut = (0..200).find_map(|_| world.step().err());
@@ -437,9 +438,9 @@ fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
     for k in 0..5 {
         world.record(bind(k, 4 + k % 4, 1 + k as u64)).unwrap();
     }
-    // The block is erased, and power is lost before its group is freed.
+    // The block is erased, but power is lost before its group is freed.
     assert_eq!(world.map.recover(&mut world.io).unwrap().len(), 5);
-    // The block's next life.
+    // The block is in use again.
     world.record(bind(9, 4, 50)).unwrap();
     let mut found = Vec::new();
     world.map.entries_of(&mut world.io, BlockId(1), &mut found).unwrap();
@@ -459,7 +460,7 @@ fn sizes_that_cannot_work_are_refused() {
     assert!(!refused(1024, 256));
 }
 
-/// RM-05, RM-06 and RM-07: sizes for 4-KiB pages.
+/// Paper figures RM-05, RM-06 and RM-07: sizes of entries and segments for 4-KiB pages.
 #[test]
 fn sizes_are_the_papers() {
     const GIB: u64 = 1 << 30;
@@ -476,7 +477,7 @@ fn sizes_are_the_papers() {
     assert!((overhead_percent - 1.5625).abs() < 1e-12, "segment heads take {overhead_percent} %");
 }
 
-/// An empty map on a device of `blocks` blocks of 16 pages of 4 KiB.
+/// Returns an empty reverse map on a device of `blocks` blocks of 16 pages of 4 KiB.
 fn fresh(part: ReverseMapPart, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
     let nand = SimNand::new(flat_geometry([1, blocks, 16, 4096]), Retain::default());
     let io = Store::new(nand.with_nvram(part.nvram_bytes(4096)), FreeOrder::Fifo);
@@ -494,7 +495,8 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
     }
 }
 
-/// RM-43: bytes of NVRAM and pages of flash that one victim with 50 entries costs, with so many other entries.
+/// Paper figure RM-43: bytes of NVRAM and pages of flash read for one victim with 50 entries, while there are `others`
+/// other entries. Only segments are independent of their number.
 #[test]
 fn only_the_segments_do_not_feel_the_size_of_the_log() {
     let costs = |part, others: u32| {
@@ -512,14 +514,14 @@ fn only_the_segments_do_not_feel_the_size_of_the_log() {
         let entries = 50 + others as u64;
         assert_eq!(costs(segments(1 << 20, SEGMENT_BYTES), others), (1024, 0));
         assert_eq!(costs(ReverseMapPart::NvramLog { nvram_bytes: 1 << 20 }, others), (16 * entries, 0));
-        // A full buffer stays until the next entry.
+        // A full buffer is only flushed at the next entry.
         let pages = (entries - 1) / 256;
         let flash = costs(ReverseMapPart::FlashLog { log_pages: 256 }, others);
         assert_eq!(flash, (16 * (entries - 256 * pages), pages));
     }
 }
 
-/// RM-36: the largest group of the paper, 117 KiB, is scanned in 94 us at 50 ns per 64 bytes.
+/// Paper figure RM-36: the largest group of the paper, 117 KiB, is scanned in 94 us, at 50 ns per 64 bytes.
 #[test]
 fn the_largest_group_of_the_paper_takes_94_us() {
     let (mut io, mut map) = fresh(segments(1 << 20, SEGMENT_BYTES), 8);
@@ -531,7 +533,7 @@ fn the_largest_group_of_the_paper_takes_94_us() {
     assert_eq!((bytes / 64 * 50 + 500) / 1000, 94);
 }
 
-/// RM-29: each group wastes half a segment on average, so larger segments waste more.
+/// Paper figure RM-29: each group leaves half a segment unused on average, so larger segments waste more.
 #[test]
 fn groups_waste_half_a_segment() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
@@ -543,19 +545,20 @@ fn groups_waste_half_a_segment() {
         let AnyReverseMap::Segments(map) = map else { unreachable!() };
         let taken = (16 << 20) / segment_bytes - map.free_segments();
         let unused = (taken * entries - counts.iter().sum::<u32>()) as f64 / 600.0;
-        // A uniform remainder leaves 0 to e - 1 unused; three standard errors of the mean of 600 are 0.036 e.
+        // If the remainder is uniform, 0 to e - 1 entries are unused; three standard errors of the mean of 600 are
+        // 0.036 e.
         let (expected, error) = ((entries - 1) as f64 / 2.0, 0.036 * entries as f64);
         assert!((unused - expected).abs() < error, "{segment_bytes} bytes: {unused} unused, not {expected}");
     }
 }
 
-/// A cut anywhere between the program of a full buffer and its last word zeroed costs neither entries nor room.
+/// A cut anywhere between the program of a full buffer and the zeroing of its last word loses neither entries nor room.
 #[test]
 fn an_interrupted_flush_is_finished() {
     let page_entries = 512 / 16;
     let bind = |k: u32| Entry { lpn: Lpn(k), place: Some(Ppn(k % 24)), source: None, sequence: 1 + k as u64 };
     for outcome in [CutOutcome::Torn, CutOutcome::AfterUnacknowledged] {
-        // The program, two words zeroed per entry, two stored for the next.
+        // The stores of this case: the program, two words zeroed per entry, two stored for the next entry.
         for cut in 0..1 + 2 * page_entries as u64 + 2 {
             let mut world = World::new(FLOG, 1, None, outcome);
             (0..page_entries).for_each(|k| world.record(bind(k)).expect("power is on"));
@@ -578,7 +581,7 @@ fn an_interrupted_flush_is_finished() {
     }
 }
 
-/// Every mechanism of the flash log runs in the random scenarios: flushes, cleaning, collection of its blocks.
+/// The random runs exercise every mechanism of the flash log: flushes, cleaning, collection of its blocks.
 #[test]
 fn the_flash_log_is_cleaned_and_collected() {
     let mut world = World::new(FLOG, 3, None, CutOutcome::Torn);

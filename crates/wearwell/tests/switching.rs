@@ -1,5 +1,6 @@
-//! Content schemes switched on and off at run time: what a scheme that is off still does, what is paid once, and which schemes
-//! are chosen where they pay. That nothing is lost by it is the business of `oracle.rs` and `power_cut.rs`, on all mixtures.
+//! Tests of content schemes that are switched on and off at run time: what a scheme still does while it is off, which
+//! work is paid only once, and which schemes are chosen because they pay. `oracle.rs` and `power_cut.rs` verify on all
+//! mixtures that switching loses no data.
 
 use SchemeKind::{Compression, Dedup, Delta, Recycle};
 use common::{Random, audit, flat_geometry};
@@ -24,17 +25,17 @@ use crate::common;
 
 const PAGE_BYTES: u16 = 4096;
 const LOGICAL: u32 = 1500;
-/// Pages that are overwritten all the time; the others hold what they were filled with.
+/// Number of pages that are overwritten all the time; the others keep their first content.
 const HOT: u64 = 60;
 const EPOCH_WRITES: u32 = 4096;
-/// Contents beyond this number never come twice, unless somebody repeats them.
+/// Contents with greater numbers are unique, unless a test repeats them on purpose.
 const FRESH: u64 = 1_000_000;
 
 fn set(kinds: &[SchemeKind]) -> ContentSchemes {
     kinds.iter().copied().collect()
 }
 
-/// A design with these schemes: an unbounded store and an unbounded index.
+/// Returns a design with these schemes, an unbounded fingerprint store and an unbounded index.
 fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
     let gc = GcOptions { policy, ..GcOptions::default() };
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
@@ -50,7 +51,7 @@ fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
     parts
 }
 
-/// 2048 pages of flash, and a source of contents that never come twice.
+/// A device of 2048 flash pages, and a source of unique contents.
 struct Drive {
     device: Device<SimNand>,
     random: Random,
@@ -62,7 +63,7 @@ impl Drive {
         Self::with(&parts(schemes, VictimPolicy::Greedy))
     }
 
-    /// Filled with contents that nothing can be made of.
+    /// Returns a device filled with unique incompressible contents, which no scheme can serve.
     fn with(parts: &Parts) -> Self {
         let nand = SimNand::new(flat_geometry([1, 64, 32, PAGE_BYTES.into()]), parts.retain());
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
@@ -82,7 +83,7 @@ impl Drive {
         self.device.write_page(Lpn(lpn as u32), content).expect("there is room");
     }
 
-    /// An incompressible page that shares nothing with anything.
+    /// Returns the content of an incompressible page that equals or resembles no other.
     fn unique(&mut self) -> Descriptor {
         self.fresh += 1;
         let fingerprint = Fingerprint(FRESH + self.fresh);
@@ -94,17 +95,17 @@ impl Drive {
         self.write(lpn, content);
     }
 
-    /// Content that this scheme serves, and no other.
+    /// Returns a content that this scheme can serve, and no other scheme can.
     fn welcome(&mut self, kind: SchemeKind, lpn: u64) -> Descriptor {
         let unique = self.unique();
         let again = |id: u64| Descriptor { fingerprint: Fingerprint(1 + id), ..unique };
         match kind {
-            // What a cold page was filled with, and still holds.
+            // The first content of a cold page, which that page still holds.
             Dedup => {
                 let cold = HOT + self.random.below(u64::from(LOGICAL) - HOT);
                 Descriptor { fingerprint: Fingerprint(FRESH + 1 + cold), ..unique }
             }
-            // What the page held before, or the time before that.
+            // The previous content of the page, or the one before.
             Recycle => again(1000 + 2 * lpn + self.random.below(2)),
             Delta => Descriptor { delta_bytes: 500, ..unique },
             Compression => Descriptor { compressed_bytes: 900, ..unique },
@@ -112,7 +113,7 @@ impl Drive {
         }
     }
 
-    /// Overwrites hot pages with content that is welcome to these schemes in turn.
+    /// Overwrites hot pages with contents that these schemes can serve, in turn.
     fn overwrite(&mut self, writes: u64, welcome_to: &[SchemeKind]) {
         for k in 0..writes {
             let lpn = self.random.below(HOT);
@@ -140,14 +141,14 @@ impl Drive {
         self.device.ftl().stats().work.hashed_pages
     }
 
-    /// Share of what was offered to a scheme that it left to write.
+    /// Returns the share of the bytes offered to a scheme that it left to be written.
     fn write_ratio(&self, kind: SchemeKind) -> f64 {
         let Observed { offered_bytes, kept_bytes, .. } = self.device.ftl().observed(kind);
         kept_bytes as f64 / offered_bytes as f64
     }
 
-    /// Writes epoch after epoch under the best schemes; which of them ran in each. `welcome_to` says to which scheme the content
-    /// of an epoch is welcome.
+    /// Writes epoch after epoch while those schemes run that pay; returns the schemes that ran in each epoch.
+    /// `welcome_to` gives the schemes that can serve the contents of an epoch.
     fn live(
         &mut self,
         schemes: ContentSchemes,
@@ -171,7 +172,8 @@ impl Drive {
     }
 }
 
-/// Unwelcome content for twenty epochs, welcome for twenty, unwelcome again.
+/// For twenty epochs contents that the scheme cannot serve, then twenty that it can serve, then again twenty that it
+/// cannot.
 #[test]
 fn each_scheme_alone_goes_off_where_it_saves_nothing_and_comes_back_when_content_changes() {
     for kind in SchemeKind::ALL {
@@ -192,7 +194,8 @@ fn each_scheme_alone_goes_off_where_it_saves_nothing_and_comes_back_when_content
     }
 }
 
-/// All four in one device: in turn one of them finds what it can serve, and after one epoch to learn that, the others are off.
+/// All four schemes in one device: in each phase one of them can serve the contents, and after an epoch of learning the
+/// others are off.
 #[test]
 fn of_all_four_those_run_that_the_content_is_welcome_to() {
     let mut drive = Drive::new(ContentSchemes::ALL);
@@ -205,7 +208,8 @@ fn of_all_four_those_run_that_the_content_is_welcome_to() {
                 running.contains(kind),
                 "epoch {epoch}, whose content is for {kind:?}: {running:?} of {ran:?}"
             );
-            // What repeats what a page held is for both schemes of the hash, which cost no more than one.
+            // Contents that repeat what a page held can be served by both schemes that need the hash, which cost no
+            // more than one.
             let others =
                 running.iter().filter(|&other| other != kind && !(other.needs_hash() && kind.needs_hash()));
             assert_eq!(others.count(), 0, "epoch {epoch} is for {kind:?} alone: {running:?} of {ran:?}");
@@ -213,7 +217,7 @@ fn of_all_four_those_run_that_the_content_is_welcome_to() {
     }
 }
 
-/// Whichever of its schemes are off, a device holds the same contents; with all of them off it does what a page map does.
+/// Whichever schemes are off, a device holds the same contents; with all of them off it programs like a page map.
 #[test]
 fn with_all_schemes_off_a_design_programs_like_a_page_map() {
     let run = |parts: &Parts| {
@@ -255,7 +259,8 @@ fn one_hash_serves_deduplication_and_recycling() {
     assert_eq!(hashed_of_1000(&[Delta, Compression], &[Delta, Compression]), 0);
 }
 
-/// What was hashed can be recycled later, what was not cannot: a drive has no way to know what it holds.
+/// A page that was written without a hash is not recycled later, because a drive does not know its content. A page that
+/// was hashed can be.
 #[test]
 fn a_page_written_without_a_hash_is_not_recycled() {
     let contents = [Fingerprint(500), Fingerprint(501)].map(Descriptor::of);
@@ -273,14 +278,14 @@ fn a_page_written_without_a_hash_is_not_recycled() {
     assert_eq!(recycled_after(&[]), 0, "not hashed at all");
 }
 
-/// Where a page that was not hashed goes in collection, it stays unknown; where its block is used again, nothing is left of that.
+/// Copies of pages without a hash remain unknown to recycling; when their block is used again, that mark is gone.
 #[test]
 fn copies_of_unhashed_pages_stay_unknown() {
     let mut drive = Drive::new(set(&[Recycle]));
     drive.switch(&[]);
     let known = |lpn: u64| Descriptor::of(Fingerprint(500 + lpn));
     (0..LOGICAL.into()).for_each(|lpn| drive.write(lpn, known(lpn)));
-    // Every block is collected, every cold page copied.
+    // Every block is collected, and every cold page is copied.
     drive.overwrite(60_000, &[]);
     drive.switch(&[Recycle]);
     let before = drive.served(Recycle);
@@ -315,8 +320,9 @@ fn a_scheme_that_is_off_serves_no_write_and_its_ratio_is_known() {
         drive.overwrite(64_000, &[kind]);
         assert_eq!(drive.served(kind), 0, "{kind:?} is off");
         let off = drive.write_ratio(kind);
-        // Schemes that encode are judged by a thousand pages of the same kind. A sample of contents sees less than the scheme
-        // would: copies are stored that would not be, and what is known of a content dies with the latest of them.
+        // Delta encoding and compression are estimated from a thousand pages of the same kind. A sample of contents
+        // underestimates a scheme: copies are stored that it would avoid, and a content is forgotten with the newest
+        // copy of it.
         assert!(off > on - 0.1, "{kind:?}: {off} sampled, {on} when all was measured");
         let most = if kind.needs_hash() { 1.0 - EnergyModel::STATED.dedup_overhead() } else { on + 0.1 };
         assert!(off < most, "{kind:?}: {off} sampled, {on} when all was measured");
@@ -341,7 +347,8 @@ fn what_waits_for_company_is_written_when_its_scheme_goes_off() {
     assert_eq!(pages(&drive), before + 1);
 }
 
-/// The group of the hash: neither scheme saves the 1.45 % that a hash costs, both together do.
+/// Deduplication and recycling are decided together: neither of them saves the 1.45 % that a hash costs, but both
+/// together do.
 #[test]
 fn schemes_of_the_hash_are_decided_together() {
     let decide = |savings: [u64; 2]| {
@@ -361,7 +368,8 @@ fn schemes_of_the_hash_are_decided_together() {
     assert_eq!(decide([20, 1]), set(&[Dedup, Recycle]), "the hash is there");
 }
 
-/// A write becomes a delta or goes to a chunk. Both save, and a delta of 0.4 pages is no gain where a chunk takes 0.25.
+/// A write becomes either a delta or a member of a chunk. Both save writes, but a delta of 0.4 pages is no gain if a
+/// chunk takes 0.25.
 #[test]
 fn deltas_run_beside_chunks_only_if_they_are_smaller() {
     let decide = |of_delta: u64, of_chunk: u64| {
@@ -387,7 +395,7 @@ fn deltas_run_beside_chunks_only_if_they_are_smaller() {
     assert_eq!(decide(900, 1000), set(&[]), "a delta of 0.9 pages does not pay for its making");
 }
 
-/// Algorithm 1 itself takes schemes as independent, and so do the paper's configurations.
+/// Algorithm 1 treats schemes as independent, and so do the paper's configurations.
 #[test]
 fn the_papers_configuration_has_two_schemes_and_begins_with_none() {
     let options = LifetimeOptions::of(wearwell::lifetime::Configuration::Integrated, &EnergyModel::STATED);

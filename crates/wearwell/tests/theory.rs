@@ -1,17 +1,17 @@
-//! Write amplification under uniform random writes, against closed forms.
+//! Tests of write amplification under uniform random writes against closed forms.
 //!
 //! With a = physical / logical, u = 1 / a and b pages per block:
 //! - FIFO cleaning: `A = a / (a + W0(-a exp(-a)))` (Desnoyers, SYSTOR 2012);
 //! - greedy at finite b: m and tau with `u = (b - m + m tau) / (b (H_b - H_m + tau))`, `X = m - m tau`,
 //!   `A = b / (b - X)`, with H the harmonic numbers;
-//! - d random choices: `S_{b+1} = 0`, `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, X such that the sum of all
-//!   `S_i` is `u b` (Van Houdt, SIGMETRICS 2013); d = 1 gives `A = 1 / (1 - u)`.
+//! - d random choices: `S_{b+1} = 0`, `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, X such that the sum of all `S_i`
+//!   is `u b` (Van Houdt, SIGMETRICS 2013); d = 1 gives `A = 1 / (1 - u)`.
 //!
-//! The forms know neither free blocks nor half-filled ones, so u is the *effective* utilisation: free blocks and the
-//! unwritten part of open blocks, both as the engine holds them on average, are no part of the physical space.
+//! The formulas include neither free blocks nor partly written ones. So u is the *effective* utilisation: free blocks
+//! and the unwritten part of open blocks, averaged over the measurement, are subtracted from the physical space.
 //!
-//! Measured by the transient after a sequential fill: the device is overwritten until the swings are over, then the
-//! programs per host write of another stretch are compared.
+//! Procedure: after a sequential fill the device is overwritten until the transient is over. Then the programs per host
+//! write are measured over another stretch and compared.
 
 use wearwell::address::Lpn;
 use wearwell::data::{Descriptor, Fingerprint, mix};
@@ -23,16 +23,16 @@ use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 use wearwell::{Device, DeviceOptions};
 
-/// How often the unused space is looked at during a measurement.
+/// Number of times that the unused space is measured during a measurement.
 const SAMPLES: u64 = 4000;
-/// Over-provisioning, physical / logical - 1.
+/// Over-provisioning: physical / logical - 1.
 const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
 
 fn harmonic(n: u32) -> f64 {
     (1..=n).map(|k| 1.0 / k as f64).sum()
 }
 
-/// The root of a falling function in `low..high`.
+/// Returns the root of a decreasing function in `low..high`.
 fn bisect(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..200 {
         let middle = f64::midpoint(low, high);
@@ -41,7 +41,8 @@ fn bisect(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// FIFO: the valid share v of a victim satisfies u = (1 - v) / -ln v, which is the Lambert form solved for v.
+/// Write amplification of FIFO cleaning: the valid share v of a victim satisfies u = (1 - v) / -ln v, which is the
+/// Lambert form solved for v.
 fn fifo(u: f64) -> f64 {
     let valid = bisect(1e-12, 1.0 - 1e-12, |v| u - (1.0 - v) / -v.ln());
     1.0 / (1.0 - valid)
@@ -51,7 +52,7 @@ fn greedy(b: u32, u: f64) -> f64 {
     let pages = b as f64;
     for m in 1..=b {
         let full = harmonic(b) - harmonic(m);
-        // u as a function of tau, from 0 to 1 / m, has to reach the wanted value.
+        // u is a function of tau from 0 to 1 / m; its range has to contain the wanted value.
         let utilisation = |tau: f64| (pages - m as f64 + m as f64 * tau) / (pages * (full + tau));
         let (from, to) = (utilisation(0.0), utilisation(1.0 / m as f64));
         if (from.min(to)..=from.max(to)).contains(&u) {
@@ -64,7 +65,8 @@ fn greedy(b: u32, u: f64) -> f64 {
     panic!("no m fits u = {u}")
 }
 
-/// Sum of the shares of blocks with at least i valid pages, if a victim holds `valid` on average.
+/// Returns the sum over i of the shares of blocks with at least i valid pages, if a victim holds `valid` valid pages on
+/// average.
 fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
     let pages = b as f64;
     let mut above = 0.0;
@@ -79,7 +81,7 @@ fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
 
 fn d_choices(b: u32, u: f64, d: u32) -> f64 {
     let pages = b as f64;
-    // More valid pages in a victim mean slower turnover and fuller blocks.
+    // The more valid pages a victim has, the slower the turnover, and the fuller the blocks.
     let valid = bisect(0.0, pages - 1e-9, |valid| u * pages - occupancy(b, u, d, valid));
     pages / (pages - valid)
 }
@@ -140,7 +142,7 @@ impl Run {
         }
     }
 
-    /// Overwrites `warm` times the logical size, then measures over `stretch` times of it.
+    /// Overwrites `warm` times the logical size, then measures over `stretch` times the logical size.
     fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
         #[expect(clippy::cast_sign_loss)]
         let pages = |times: f64| (self.logical as f64 * times) as u64;
@@ -166,7 +168,8 @@ fn collected_by(policy: VictimPolicy) -> Parts {
     page_map(GcOptions { policy, ..GcOptions::default() })
 }
 
-/// Logical overwrites until the transient of a sequential fill is over, per spare.
+/// Returns the number of logical overwrites until the transient after a sequential fill is over, for this
+/// over-provisioning.
 fn transient(spare: f64) -> f64 {
     if spare < 0.2 { 1.0 } else { 2.5 }
 }
@@ -213,8 +216,8 @@ fn greedy_follows_the_finite_block_mean_field() {
     }
 }
 
-/// Nine writes of ten go to a tenth of the pages. Of blocks with equally many valid pages the one that got there first holds the
-/// colder ones.
+/// Under skewed writes (nine in ten to a tenth of the pages), of blocks with equally many valid pages the one that
+/// reached this count first holds the colder pages, so that collecting it costs less.
 #[test]
 fn the_oldest_of_equal_victims_costs_less_under_skew() {
     let [newest, oldest] = [Ties::Newest, Ties::Oldest].map(|ties| {
@@ -250,13 +253,13 @@ fn random_choices_follow_their_mean_field() {
     }
 }
 
-/// DFTL: a translation page is written when its oldest dirty entry leaves the LRU, C inserts after it came, and takes
-/// its other dirty entries along; the next dirty entry comes TPT inserts later on average. So I dirty entries per host
-/// write cost I / (1 + C / TPT) synchronisations, for C cached entries and TPT translation pages. Each is a program and
-/// a read; fetches on a miss are reads of their own.
+/// Translation traffic of DFTL. A translation page is written when its oldest dirty entry is evicted from the LRU, C
+/// inserts after it was inserted, and all its other dirty entries are written with it. On average its next dirty entry
+/// is inserted TPT inserts later. So I dirty entries per host write cost I / (1 + C / TPT) synchronisations, for C
+/// cached entries and TPT translation pages. Each is a program and a read; fetches on a miss are additional reads.
 ///
-/// The form knows no victims: the entries of one victim's copies exceed the cache for a moment. So blocks are small
-/// here, and translation pages many (128 entries each), to keep the excess at a few percent of the cache.
+/// The formula ignores GC: the map entries of one victim's copies exceed the cache for a moment. So blocks are small
+/// here, and translation pages are many (128 entries each), to keep the excess at a few percent of the cache.
 #[test]
 fn translation_traffic_of_dftl_follows_cache_over_translation_pages() {
     let layout = [8192, 16, 512];
@@ -271,8 +274,9 @@ fn translation_traffic_of_dftl_follows_cache_over_translation_pages() {
     }
 }
 
-/// GeckoFTL: the same form without fetches, because a write that misses the cache reads nothing. Checkpoints write what
-/// would leave the cache soon, so they are counted with the rest and add nothing to it.
+/// Translation traffic of a lazy map (GeckoFTL): as for DFTL but without fetches, because a write that misses the cache
+/// reads nothing. Checkpoints write entries that would soon be evicted anyway, so they are counted with the rest and
+/// add nothing.
 #[test]
 fn translation_traffic_of_a_lazy_map_follows_cache_over_translation_pages() {
     let layout = [8192, 16, 512];
@@ -312,7 +316,7 @@ fn compare_translation_traffic(run: &Run, cache_entries: u32) {
     );
     assert_close("synchronisation reads", sync_reads, per_write(counts.synchronisations), 0.01);
     assert_close("translation programs per write", programs, dirtied * share, 2.0);
-    // With a read at a tenth of a program.
+    // A read counts as a tenth of a program.
     let delta = 10.0;
     let expected = dirtied * (1.0 + 1.0 / delta) * share;
     assert_close("translation traffic per write", programs + sync_reads / delta, expected, 2.0);

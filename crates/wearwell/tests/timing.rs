@@ -1,4 +1,4 @@
-//! What the timing engines promise: exact latencies on small cases, agreement with a naive simulator, theory.
+//! Tests of the timing engines: exact latencies of small cases, agreement with a naive simulator, and queueing theory.
 
 #![expect(clippy::cast_sign_loss, reason = "arrival times are positive")]
 
@@ -18,7 +18,7 @@ use wearwell::timing::{
 const R: u64 = 45_000;
 const P: u64 = 400_000;
 const E: u64 = 3_500_000;
-/// Transfer time of a 4-KiB page at 1 GB/s.
+/// Transfer time of a 4-KiB page at 1 GB/s, nanoseconds.
 const X: u64 = 4096;
 const FLASH: FlashTiming = FlashTiming { read_ns: R, program_ns: P, erase_ns: E, transfer_ps_per_byte: 1000 };
 
@@ -66,7 +66,7 @@ fn suspending(overhead_ns: u64, max_per_op: u32) -> TimingOptions {
 
 type Script<'a> = &'a [(u64, &'a [FlashOp])];
 
-/// Completion time of each request of a script.
+/// Returns the completion time of each request of a script.
 fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
     let mut timing = Timing::new(mode, geometry, FLASH, options);
     for &(arrival, ops) in script {
@@ -157,9 +157,9 @@ fn an_open_loop_changes_no_time() {
     }
 }
 
-/// D12 (Delta-FTL, section 3.3.2): chip, bus and processor are a pipeline of three exclusive resources, so `n` deltas
-/// pending on one chip take `n` times the longest of 25 us of sensing, 40 us of transfer and the encoder's time at 304,
-/// 619 and 934 MHz. An encoder without an owner encodes all of them at once.
+/// Requirement D12 (Delta-FTL, section 3.3.2): chip, bus and processor are a pipeline of three exclusive resources. So
+/// `n` deltas pending on one chip take `n` times the longest of 25 us of sensing, 40 us of transfer, and the encoding
+/// time at 304, 619 and 934 MHz. Without a limit on codec units all deltas are encoded in parallel.
 #[test]
 fn deltas_pending_on_one_chip_take_the_longest_phase_each() {
     let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
@@ -273,13 +273,15 @@ fn reads_go_before_queued_writes() {
 
 #[test]
 fn reads_get_the_channel_before_writes() {
-    // Die 0 moves a page until X; at that time die 1 (a program) has waited longer than die 2 (a read).
+    // Die 0 transfers a page until X. At that time die 1 (a program) has waited longer for the channel than die 2 (a
+    // read).
     let script: Script = &[(0, &[read(2)]), (R - 10, &[program(0)]), (R - 5, &[program(1)])];
     let found = times(&geometry(1, 3, 1), keeping(), script);
     assert_eq!(found, [R - 10 + X + X, R - 10 + X + P, R - 10 + X + X + X + P]);
 }
 
-/// Three background copies, and a host read and write that arrive during the first.
+/// Returns the completion times of three background copies, and of a host read and a host write that arrive during the
+/// first.
 fn copies_and_host(options: TimingOptions) -> Vec<u64> {
     let copy = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))];
     let script: Script = &[(0, &copy.repeat(3)), (10, &[program(0)]), (20, &[read(0)])];
@@ -297,23 +299,24 @@ fn background_work_yields_between_pages() {
 fn background_work_that_does_not_yield_keeps_its_turn() {
     let options = TimingOptions { gc_yields: false, ..keeping() };
     let copies = 3 * (R + X + X + P);
-    // The read still has priority over everything queued; the write waits for all copies.
+    // The read still has priority over all queued operations; the write waits for all copies.
     assert_eq!(copies_and_host(options), [0, copies + (R + X) + (X + P), R + X + R + X]);
 }
 
 #[test]
 fn a_backlog_above_the_bound_goes_first() {
-    // Five operations wait behind the first; work goes on until three are left.
+    // Five operations are queued after the first; background work is served until three are left.
     let options = TimingOptions { gc_backlog_ops: 3, gc_holds_reads: true, ..keeping() };
     let ahead = (R + X) + (X + P) + (R + X);
     assert_eq!(copies_and_host(options), [0, ahead + (R + X) + (X + P), ahead + (R + X)]);
 }
 
-/// A victim of 512 pages exceeded a bound of 1024 operations alone, and held every read of its die for a second.
+/// A background backlog above its bound alternates with reads. Otherwise a victim of 512 pages alone exceeded a bound
+/// of 1024 operations and delayed every read of its die for a second.
 #[test]
 fn a_backlog_above_the_bound_takes_turns_with_reads() {
-    // Programs wait until the backlog is at its bound. Two reads that arrive during the first copy wait for one operation
-    // each.
+    // Programs wait until the backlog has fallen to its bound. Two reads that arrive during the first copy each wait
+    // for one operation.
     let copies = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))].repeat(40);
     let script: Script = &[(0, &copies), (10, &[read(0)]), (10, &[read(0)])];
     let options = TimingOptions { gc_backlog_ops: 1, ..keeping() };
@@ -321,8 +324,9 @@ fn a_backlog_above_the_bound_takes_turns_with_reads() {
     assert_eq!(times(&geometry(1, 1, 1), options, script)[1..], [first, first + (X + P) + (R + X)]);
 }
 
-/// Blocks of two pages. The FTL has collected two of them at once, and the copies fill one: a device that keeps three blocks free
-/// has a page for the write, and one that keeps none has it after the first erase, when the next copy has been read.
+/// A write waits for the erase of a block that the FTL counts as free already. Blocks have two pages, two were
+/// collected at once, and the copies fill one. A device that keeps three free blocks has a page for the write. One that
+/// keeps none has it after the first erase, when the page of the next copy has been read.
 #[test]
 fn a_write_waits_for_the_erase_of_a_block_that_was_handed_out() {
     let victim = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
@@ -336,8 +340,8 @@ fn a_write_waits_for_the_erase_of_a_block_that_was_handed_out() {
     assert_eq!([3, 0].map(answered_ns), [(R + X) + (X + P), (copy + E) + (R + X) + (X + P)]);
 }
 
-/// Four victims give one block, which is written, again and again: a write waits for its share of a collection, never for a
-/// whole one. Before the first collection the kept blocks are there to be written.
+/// A write waits for its share of a collection, never for a whole one. Four victims give one block, which is then
+/// written, again and again. Before the first collection the free blocks that the FTL keeps are written.
 #[test]
 fn a_collection_keeps_pace_with_the_writes_that_wait() {
     let (pages_per_block, valid, blocks) = (64, 48, 2);
@@ -354,13 +358,13 @@ fn a_collection_keeps_pace_with_the_writes_that_wait() {
         done.iter().enumerate().filter(|(index, _)| index % 65 > 0).map(|(_, &at)| at).skip(64).collect();
     let longest = writes.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     let mean = (writes[writes.len() - 1] - writes[0]) / (writes.len() as u64 - 1);
-    // At worst an erase is in its share.
+    // In the worst case the share of a write contains an erase.
     assert!(longest < 2 * mean + E, "a write every {mean} ns, and once after {longest} ns");
 }
 
 #[test]
 fn a_backlog_above_the_bound_is_not_suspended() {
-    // The second erase also starts ahead of the read, since then two are waiting; the third does not.
+    // The second erase also starts before the read, because two are queued then; the third does not.
     let erases = [gc(OpKind::Erase, 0); 3];
     let script: Script = &[(0, &erases), (10, &[read(0)])];
     let one_die = geometry(1, 1, 1);
@@ -388,7 +392,8 @@ fn foreground_gc_does_not_wait_for_what_follows_the_host() {
     assert_eq!(times(&geometry(2, 1, 1), blocking, &[(0, &list)]), [R + X + X + P]);
 }
 
-/// A list that only collects has nothing to block, and its request is over before it: what comes next must not inherit it.
+/// Foreground GC in a list without host operations blocks nothing. Its request completes before the GC does, and the
+/// next request must not inherit its blocking operations.
 #[test]
 fn a_collection_without_an_operation_of_the_host_blocks_nobody() {
     let collection = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
@@ -399,7 +404,7 @@ fn a_collection_without_an_operation_of_the_host_blocks_nobody() {
     }
 }
 
-/// With blocking collection too.
+/// A request waits for the log page that it reads, with foreground GC too.
 #[test]
 fn a_request_waits_for_the_only_page_of_a_log_that_it_reads() {
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
@@ -419,9 +424,9 @@ fn multi_plane_shares_the_array_time() {
     assert_eq!(times(&die, options.clone(), &[(0, &programs)]), [4 * X + P]);
     assert_eq!(times(&die, keeping(), &[(0, &programs)]), [4 * (X + P)]);
     let reads: Script = &[(0, &[read(0), read(1)]), (0, &[read(2)])];
-    // The third read arrives at the same time but after the first two have started.
+    // The third read arrives at the same time, but after the first two have started.
     assert_eq!(times(&die, options.clone(), reads), [R + 2 * X, 2 * R + 3 * X]);
-    // Same plane twice: two groups.
+    // Two operations on one plane form two groups.
     assert_eq!(times(&die, options, &[(0, &[program(0), program(0)])]), [2 * (X + P)]);
 }
 
@@ -434,7 +439,7 @@ fn a_write_buffer_acknowledges_until_it_is_full() {
     assert_eq!(found, [100, 100, X + P + 100, 2 * (X + P) + 100]);
 }
 
-/// A flush was answered at once, while what it makes durable was still to be programmed.
+/// A flush waits for the writes acknowledged before it. It once completed while they were still to be programmed.
 #[test]
 fn a_flush_waits_for_the_writes_that_were_answered_before_it() {
     let flush_ns = |buffered_writes: usize| {
@@ -448,7 +453,7 @@ fn a_flush_waits_for_the_writes_that_were_answered_before_it() {
         assert_eq!(timing.outstanding(), 0);
         timing.latency_summary(RequestKind::Flush).max_ns
     };
-    // Of one write in the buffer, the second waits for its place; the third comes behind the flush.
+    // If the buffer holds one write, the second waits for its place; the third comes after the flush.
     assert_eq!([1, 2, 9].map(flush_ns), [2 * (X + P); 3]);
     assert_eq!(flush_ns(0), 0, "writes that wait for their program leave nothing to a flush");
 }
@@ -480,7 +485,7 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
     }
 }
 
-/// A random list: host and background work, some of it dependent, some transfers short.
+/// Returns a random list: host and background operations, some of them with predecessors, some with short transfers.
 fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = Vec::new();
     for index in 0..rng.random_range(0..7_u16) {
@@ -500,7 +505,7 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
-/// Copies in succession: within a plane as one entry, sometimes as reads and programs, or to another plane.
+/// Returns random successive copies: within a plane as one batch, sometimes as reads and programs, or to another plane.
 fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let source = rng.random_range(0..planes);
     let mut copies = gc(OpKind::Copies, source);
@@ -521,7 +526,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     [read, program].repeat(copies.count as usize)
 }
 
-/// Copies among random operations. Nothing follows copies that are one entry.
+/// Returns copies among random operations; no operation has a batch of copies as predecessor.
 fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = random_list(rng, planes);
     while rng.random_bool(0.5) {
@@ -536,7 +541,7 @@ fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<Fla
     ops
 }
 
-/// Copies without end: every array is behind most of the time.
+/// Returns lists with so many copies that the backlog of every array exceeds its bound most of the time.
 fn random_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops: Vec<FlashOp> =
         (0..rng.random_range(0..4)).flat_map(|_| random_copies(rng, planes)).collect();
@@ -547,8 +552,8 @@ fn random_backlog(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
-/// Collections that look for referrers first: some in NVRAM, some also in a log on flash; and one more read of a log, with
-/// its program, as cleaning does it.
+/// Returns collections that first scan for referrers, some in NVRAM only, some also in a log on flash; then one more
+/// read of a log with its program, as in the cleaning of a log.
 fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = random_list(rng, planes);
     for _ in 0..rng.random_range(0..3) {
@@ -605,7 +610,7 @@ fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
 
 type RandomList = fn(&mut Xoshiro256PlusPlus, u32) -> Vec<FlashOp>;
 
-/// Runs 200 random requests through engine and reference and compares every completion time.
+/// Runs 200 random requests in the engine and in the naive simulator, and compares all completion times.
 fn compare_with_reference(seed: u64, random_list: RandomList) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
@@ -631,7 +636,7 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
     assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
 }
 
-/// Seeds of runs in which a host read arrives at the very instant at which a program's transfer ends.
+/// Seeds of runs in which a host read arrives at the same time as a program's transfer ends.
 const TIES: [u64; 2] = [8216, 32_041];
 
 #[test]
@@ -639,19 +644,19 @@ fn agrees_with_the_naive_simulator_on_every_request() {
     (0..2000).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list));
 }
 
-/// Series of copies are single entries of queues where there are no groups.
+/// Without multi-plane groups, series of copies are single queue entries.
 #[test]
 fn agrees_with_the_naive_simulator_on_series_of_copies() {
     (0..2000).chain(TIES).for_each(|seed| compare_with_reference(seed, random_list_with_copies));
 }
 
-/// An array that is behind goes through its copies in fewer events, which transfers of others may delay.
+/// An array whose backlog exceeds its bound handles copies in fewer events, which transfers of other arrays may delay.
 #[test]
 fn agrees_with_the_naive_simulator_on_devices_that_are_behind() {
     (0..2000).for_each(|seed| compare_with_reference(seed, random_backlog));
 }
 
-/// Copies wait for the scan of their log, and scans for each other and for the collections before them.
+/// Copies wait for the scan of their log; scans wait for each other and for earlier collections.
 #[test]
 fn agrees_with_the_naive_simulator_on_scans() {
     (0..300).for_each(|seed| compare_with_reference(seed, random_scans));
@@ -679,7 +684,7 @@ fn copies_wait_for_the_scan_of_their_log() {
     assert_eq!(timing.drain(), 0, "without timing a scan takes no time");
 }
 
-/// The pages of a log on flash are read side by side, then its buffer in NVRAM, then the victim is copied.
+/// The pages of a log on flash are read in parallel, then its buffer in NVRAM is scanned, then the victim is copied.
 #[test]
 fn copies_wait_for_the_pages_of_a_log_on_flash() {
     let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
@@ -693,8 +698,8 @@ fn copies_wait_for_the_pages_of_a_log_on_flash() {
     }
 }
 
-/// With blocking collection the host's program follows the copies, which follow the scan, which follows reads of the log;
-/// two collections of one request do not wait for each other in a circle.
+/// With foreground GC the host's program waits for the copies, the copies for the scan, and the scan for reads of the
+/// log. Two collections of one request do not wait for each other in a circle.
 #[test]
 fn blocking_collections_scan_before_they_copy() {
     let options = TimingOptions { blocking_gc: true, ..keeping() };
@@ -704,13 +709,13 @@ fn blocking_collections_scan_before_they_copy() {
     let list = [&collection[..], &collection[..], &[program(1)]].concat();
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let done = times_in(mode, &geometry(2, 1, 1), options.clone(), &[(0, &list)]);
-        // The log may be read for the second collection while the first waits for its scan.
+        // The log may be read for the second collection while the scan of the first waits.
         let busy_ns = 2 * (R + X + 50_000 + 2 * (R + 2 * X + P) + E) + X + P;
         assert!((busy_ns - (R + X)..=busy_ns).contains(&done[0]), "{mode:?}: {} of {busy_ns}", done[0]);
     }
 }
 
-/// There is one NVRAM: scans of two victims take turns, and so does a store behind them.
+/// There is one NVRAM: the scans of two victims use it one after the other, and a later store waits for them.
 #[test]
 fn a_scan_holds_up_scans_and_stores() {
     let scan = |plane| FlashOp::scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
@@ -728,7 +733,8 @@ fn a_scan_holds_up_scans_and_stores() {
     }
 }
 
-/// A pool collects one victim at a time: what is left of the collection before is done first, ahead of host work.
+/// A pool collects one victim at a time: a scan waits for the rest of the previous collection, which precedes host
+/// work.
 #[test]
 fn a_scan_waits_for_the_collection_before_it() {
     let copies = FlashOp { count: 4, ..gc(OpKind::Copies, 0) };
@@ -747,7 +753,7 @@ fn a_scan_waits_for_the_collection_before_it() {
 
 #[test]
 fn busy_time_is_the_sum_of_the_work() {
-    // One die per channel, so that nothing is ever held for the channel.
+    // One die per channel, so that no die ever waits for the channel.
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let shape = geometry(4, 1, 1);
     for mode in [TimingMode::Timeline, TimingMode::Event] {

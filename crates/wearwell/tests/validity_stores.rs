@@ -1,4 +1,5 @@
-//! Page validity on flash answers as a bitmap in RAM does, at the price that its papers state, and from flash alone.
+//! Tests of page validity on flash: it answers as a bitmap in RAM does, at the costs that the papers state, also after
+//! a recovery from flash alone.
 
 #[path = "validity_stores/drive.rs"]
 mod drive;
@@ -11,7 +12,8 @@ use wearwell::operation::Cause;
 use wearwell::store::{FreeOrder, Store};
 use wearwell::validity::{BitmapOptions, FlashBitmap, LogOptions, Validity, ValidityLog};
 
-/// Odd and even: tiny, the papers' block and page, a superblock of three planes, a block larger than a bitmap page.
+/// Geometries under test: tiny, the papers' blocks and pages, a superblock of three planes, and blocks larger than a
+/// bitmap page.
 fn geometries() -> [(&'static str, Geometry); 4] {
     [
         ("tiny", geometry([2, 32, 8, 512])),
@@ -37,7 +39,7 @@ fn sim(geometry: &Geometry) -> SimNand {
     SimNand::new(geometry.clone(), Retain::ALL)
 }
 
-/// The share of logical pages that the papers take.
+/// Share of the pages that are logical pages, as in the papers.
 const FULL: f64 = 0.7;
 
 #[test]
@@ -100,7 +102,7 @@ fn batching_writes_a_bitmap_page_once_for_all_its_waiting_reports() {
 fn a_report_that_waits_is_void_when_its_block_is_opened_again() {
     fn check(geometry: &Geometry, mut store: impl Validity) {
         let mut io = Store::new(sim(geometry), FreeOrder::Fifo);
-        // More than a log page, so that some reports find the buffer full.
+        // More reports than a log page holds, so that some of them find the buffer full.
         (0..64).for_each(|page| store.invalidate(Ppn(page)));
         store.opened(BlockId(7));
         let mut live = Vec::new();
@@ -126,7 +128,8 @@ fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
     let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
     let mut log = log(&geometry, 42);
     let mut write_deferred = |log: &mut ValidityLog| while log.write_deferred(&mut io).expect("no fault") {};
-    // A death early in block 1, then others and reopenings until cleaning has passed it, then a younger one; and again.
+    // A page of block 1 becomes invalid early, then pages of other blocks, which are opened again, until cleaning has
+    // passed its entry; then a later page of block 1, and again.
     let mut dead = Vec::new();
     let mut others = (0..).map(|k: u32| BlockId(2 + k % 50));
     for page in [9, 12, 8] {
@@ -174,9 +177,10 @@ fn a_query_of_the_log_reads_each_page_of_the_chain_once() {
     assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2, "an empty chain costs nothing");
 }
 
-/// Appendix E: "each log entry is reinserted into the log on average one time". At most, as at most half of a log that is
-/// cleaned is in force; and less than that where blocks are reused before their entries are the oldest. Uniform
-/// overwrites, then overwrites of a tenth, which leave dead pages in blocks that are not collected for long.
+/// Appendix E: "each log entry is reinserted into the log on average one time". This is a maximum, because at most half
+/// of the entries of a cleaned log are still valid; there are fewer if blocks are reused before their entries are the
+/// oldest. Tested with uniform overwrites, then with overwrites of a tenth of the pages, which leave invalid pages in
+/// blocks that are not collected for long.
 #[test]
 fn the_log_stays_within_its_bound_at_no_more_than_one_insertion_per_entry() {
     for (name, geometry) in geometries() {
@@ -197,7 +201,7 @@ fn the_log_stays_within_its_bound_at_no_more_than_one_insertion_per_entry() {
     }
 }
 
-/// Entries inserted again per report, over several times the logical pages; prints the price.
+/// Returns the number of entries inserted again per report, over several times the logical pages; prints the costs.
 fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
     drive.validity.clear_counts();
     drive.most_held = 0;
@@ -223,8 +227,8 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
     per_entry
 }
 
-/// A host that uses a corner of its space leaves more pages invalid than there are spare ones: twice the spare pages do
-/// not hold the entries, and cleaning by that bound would insert the same entries for ever.
+/// A host that uses a small part of its space leaves more pages invalid than there are spare pages. Twice the spare
+/// pages cannot hold the entries, and cleaning by that bound would insert the same entries for ever.
 #[test]
 fn the_log_of_a_device_hardly_used_takes_the_room_of_the_data_that_is_not_there() {
     let geometry = geometry([1, 256, 32, 512]);
@@ -236,7 +240,7 @@ fn the_log_of_a_device_hardly_used_takes_the_room_of_the_data_that_is_not_there(
     println!("{} pages held, {spare_bound} for the spare pages, {unmapped} unmapped", drive.most_held);
     assert!(drive.most_held > spare_bound, "the case did not occur");
     assert!(drive.most_held <= spare_bound + unmapped);
-    // The host fills its space: the log gives the room back.
+    // When the host fills its space, the log becomes smaller again.
     drive.host_pages = drive.logical_pages();
     drive.fill();
     assert!(drive.held() <= spare_bound, "{} pages", drive.held());
@@ -244,7 +248,7 @@ fn the_log_of_a_device_hardly_used_takes_the_room_of_the_data_that_is_not_there(
     assert!(drive.held() <= spare_bound, "{} pages", drive.held());
 }
 
-/// All pages of validity on a medium, as the engine's scan finds them.
+/// Returns all pages of the validity store on a medium, as the engine's scan finds them.
 fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
     let (blocks, pages) = (io.geometry().blocks(), io.geometry().block_pages());
     let mut found = Vec::new();
@@ -262,14 +266,15 @@ fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
     found
 }
 
-/// Invalid pages by a callback that gets the words of a block.
+/// Sets the invalid pages of a block from the words that a callback receives.
 fn set_pages(block: BlockId, words: &[u64], block_pages: u32, dead: &mut [bool]) {
     for page in (0..block_pages).filter(|&page| words[page as usize / 64] >> (page % 64) & 1 == 1) {
         dead[(block.0 * block_pages + page) as usize] = true;
     }
 }
 
-/// What a store that starts from flash alone knows: its queries, its scan and what recovery told are one.
+/// Returns the invalid pages that a store recovered from flash alone knows; asserts that its queries, its scan and its
+/// recovery agree.
 fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &[u64]) -> Vec<bool> {
     let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
     let found = found_pages(io);
@@ -321,7 +326,7 @@ fn queried<N: Nand>(store: &mut impl Validity, io: &mut Store<N>) -> Vec<bool> {
     dead
 }
 
-/// Runs a drive to a cut at operation `at` after a warm-up; `None` if the drive ended before.
+/// Runs a drive until a cut at operation `at`; `None` if the run ended before.
 fn cut<V: StoreUnderTest>(
     geometry: &Geometry,
     new: impl Fn(&Geometry, u64) -> V,
@@ -333,7 +338,7 @@ fn cut<V: StoreUnderTest>(
     drive.erases_at_once = true;
     let mut run = || {
         drive.try_run(updates / 4)?;
-        // Entries of blocks that are left alone are inserted again.
+        // Entries of blocks that are not collected are inserted again.
         drive.host_pages = drive.logical_pages() / 3;
         drive.try_run(updates - updates / 4)
     };
@@ -356,7 +361,7 @@ fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_sin
             let Some(mut drive) = cut(&geometry, log, at, outcome, 6_000) else { break };
             cuts[kind] += 1;
             let before = drive.validity.durable_since();
-            // Nothing but flash: a new log over the same medium.
+            // Recovery uses flash alone: a new log on the same medium.
             let mut log = log(&geometry, drive.spare_pages());
             let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
             let durable = log.durable_since();
@@ -365,7 +370,7 @@ fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_sin
             let found = found_pages(&mut drive.io);
             drive.replace_validity(log, &found);
             lost += drive.report_again_since(durable);
-            // Where the page was not consumed the table of blocks, which outlived the cut, would be wrong.
+            // If the page was not consumed, the block table, which survived the cut, would be wrong.
             if outcome != CutOutcome::Before {
                 drive.run_asked(1_500);
                 assert!(drive.held() <= drive.validity.metadata_pages(), "{} pages", drive.held());
@@ -459,7 +464,7 @@ fn devices_too_large_for_positions_of_32_bits_are_refused() {
     assert!(matches!(ValidityLog::new(&tiny, LogOptions { spare_pages: 0 }), Err(Error::Options(_))));
 }
 
-/// The device of the papers, 2 TiB: 2^22 blocks of 128 pages of 4 KiB.
+/// RAM of the stores for the device of the papers, 2 TiB: 2^22 blocks of 128 pages of 4 KiB.
 #[test]
 fn the_controllers_memory_is_what_the_papers_count_and_what_they_leave_out_is_listed() {
     let paper = geometry([1, 1 << 22, 128, 4096]);
@@ -467,7 +472,7 @@ fn the_controllers_memory_is_what_the_papers_count_and_what_they_leave_out_is_li
         parts.into_iter().find(|&(name, _)| name == part).expect("a part").1
     };
     let bitmap = bitmap(&paper, 0).ram_bytes();
-    // PVB directory .06 MiB (GK-31): 2^29 bits in pages of 2^15.
+    // Directory of the bitmap, 0.06 MiB (GK-31): 2^29 bits in pages of 2^15.
     assert_eq!(bytes(bitmap.clone(), "validity bitmap directory"), 4 << 14);
     assert_eq!(bytes(bitmap, "void bitmap blocks"), 1 << 19);
     let log = log(&paper, ((1_u64 << 29) as f64 * (1.0 - FULL)) as u64).ram_bytes();

@@ -1,4 +1,4 @@
-//! Wear leveling does what it says, and garbage collection never deadlocks however little space it has.
+//! Wear leveling keeps its bounds, and garbage collection never deadlocks, however little spare space there is.
 
 use common::{
     BUFFERS, Op, Oracle, Random, World, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
@@ -22,7 +22,7 @@ const POLICIES: [VictimPolicy; 6] = [
     VictimPolicy::RecycleAware,
 ];
 
-/// Three quarters of the pages are written once and never again; the rest is overwritten at random.
+/// Writes three quarters of the pages once, then overwrites the others at random; returns the FTL.
 fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
     let geometry = flat_geometry([1, 64, 16, 4096]);
     let logical = 800;
@@ -49,8 +49,8 @@ fn gap(ftl: &Ftl<SimNand>) -> u32 {
     counts.iter().max().expect("blocks") - counts.iter().min().expect("blocks")
 }
 
-/// A plane with fewer blocks would be full of valid data if it had as many pages as the others, and be collected for
-/// nothing, while the others have spare blocks.
+/// A plane that lost blocks receives fewer pages than the others. With as many, it would be full of valid data and be
+/// collected in vain, while the others have spare blocks.
 #[test]
 fn a_plane_that_lost_blocks_holds_as_much_less_data() {
     let (blocks, block_pages, bad) = (128, 32, 32);
@@ -68,7 +68,7 @@ fn a_plane_that_lost_blocks_holds_as_much_less_data() {
     let filled = |plane, good: u32| f64::from(valid(plane)) / f64::from(good * block_pages);
     let of_whole = (1..4).map(|plane| filled(plane, blocks)).sum::<f64>() / 3.0;
     let of_worn = filled(0, blocks - bad);
-    // A plane's valid pages vary by 1.7 % (binomial).
+    // The number of valid pages of a plane varies by 1.7 % (binomial distribution).
     assert!((of_worn / of_whole - 1.0).abs() < 0.06, "filled to {of_worn:.3}, the others to {of_whole:.3}");
     let per_write = ftl.stats().total_programs() as f64 / ftl.stats().host_page_writes as f64;
     assert!(per_write < 8.0, "write amplification {per_write:.2}");
@@ -81,8 +81,8 @@ fn without_wear_leveling_the_gap_grows_with_the_writes() {
     assert!(long > 3 * short, "gap {short}, then {long}");
 }
 
-/// A block is moved when it lies more than `static_gap` behind; the pool is looked at once per 1/32 of its blocks
-/// collected, so the gap may be exceeded by a few erases, but does not grow.
+/// Static wear leveling moves a block whose erase count is lower than the maximum by more than `static_gap`. A pool is
+/// only checked after 1/32 of its blocks was collected, so the gap may be exceeded by a few erases, but does not grow.
 #[test]
 fn static_wear_leveling_bounds_the_gap() {
     for static_gap in [5, 20] {
@@ -97,8 +97,9 @@ fn static_wear_leveling_bounds_the_gap() {
     }
 }
 
-/// GeckoFTL, appendix D: the same bound without a table of erase counts, at no more than one spare area per program. A
-/// round is K programs, in which the most worn block may be erased K / B times and more.
+/// Without a table of erase counts, a scan keeps the bound of static wear leveling with at most one spare-area read per
+/// program (GeckoFTL, appendix D). A round of the scan takes K programs (K blocks), during which the most worn block
+/// may be erased K / B times (B pages per block) or more.
 #[test]
 fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
     for static_gap in [5, 20] {
@@ -118,8 +119,9 @@ fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
     }
 }
 
-/// The same bound with dual-pool leveling (Chang, SAC 2007): a hot block is at most a threshold ahead of the least worn cold
-/// one when it is erased, and blocks that no rule has found yet lag by two thresholds.
+/// Dual-pool wear leveling (Chang, SAC 2007) bounds the gap, too: when a hot block is erased, it has at most one
+/// threshold more erases than the least worn cold one, and blocks that no rule has found yet have at most two
+/// thresholds less.
 #[test]
 fn dual_pool_leveling_bounds_the_gap() {
     for dual_pool_gap in [5, 20] {
@@ -139,8 +141,9 @@ fn dual_pool_leveling_bounds_the_gap() {
     }
 }
 
-/// What the two pools are for: a worn block rests once it holds cold data, while static leveling moves a block that the host
-/// soon empties again. With the same bound on the gap dual-pool leveling copies less than a third.
+/// With dual-pool wear leveling, a worn block is rarely erased once it holds cold data; static wear leveling moves
+/// blocks that the host soon empties again. With an equal bound on the gap, dual-pool leveling copies less than a third
+/// of the pages.
 #[test]
 fn dual_pool_leveling_copies_less_than_static_leveling() {
     let copies = |wear: WearOptions| {
@@ -153,7 +156,7 @@ fn dual_pool_leveling_copies_less_than_static_leveling() {
     }
 }
 
-/// Erase counts of the free blocks, and the block that left the free pool since `before`, if just one did.
+/// Returns the erase counts and numbers of the free blocks.
 fn free_blocks(ftl: &Ftl<SimNand>) -> Vec<(u32, BlockId)> {
     let blocks = ftl.store().blocks();
     let free = (0..blocks.len()).map(BlockId).filter(|&b| blocks.state(b) == BlockState::Free);
@@ -166,7 +169,8 @@ fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, B
     (opened.len() == 1).then(|| *opened[0])
 }
 
-/// With dynamic leveling the host gets the least worn free block and the cold stream of copies the most worn one.
+/// With dynamic wear leveling the host stream opens the least worn free block, and the stream of cold copies the most
+/// worn one.
 #[test]
 fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
     let wear = WearOptions { dynamic: true, ..WearOptions::default() };
@@ -229,7 +233,8 @@ fn every_design_works_at_the_smallest_spare_space() {
     }
 }
 
-/// The same through the front door with bytes: nothing is lost while the device turns over its last spare pages.
+/// A device without spare space, driven through host requests with bytes, loses no data while its last spare pages are
+/// reused.
 #[test]
 fn a_device_without_spare_space_keeps_its_data() {
     let brim: Vec<World> = worlds().into_iter().filter(|world| world.name == "one_block_spare").collect();

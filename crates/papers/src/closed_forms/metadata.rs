@@ -1,8 +1,10 @@
-//! RAM and recovery of the five designs that `GeckoFTL` compares (GK, section 2, appendices B and C), for any capacity.
+//! Formulas for RAM and recovery time of the five designs that the `GeckoFTL` paper compares (GK, section 2, appendices
+//! B and C).
 //!
-//! The paper models both and executes neither; here the formulas stand beside what the parts report and what executed
-//! recoveries count (tests compare them). Symbols are the paper's: K blocks of B pages of P bytes, R logical over physical
-//! pages, C cached entries, V entries of Logarithmic Gecko's buffer, T its size ratio, S its parts of a block.
+//! The paper only models both. Here the formulas are compared with the RAM that the implemented parts report and with
+//! the operations of executed recoveries, in tests and in rows of results. Symbols are the paper's: K blocks of B pages
+//! of P bytes, R logical over physical pages, C cached entries, V entries in the buffer of Logarithmic Gecko (page
+//! validity on flash in runs of increasing size), T its size ratio, S the parts into which it divides a block's bitmap.
 
 use wearwell::nand::{Geometry, preset};
 use wearwell::validity::{Gecko, GeckoOptions, Validity as _};
@@ -12,124 +14,128 @@ use super::rows::{holds, named, one};
 use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, percent};
 use crate::verdict::Value;
 
-/// Bytes of an address, and of a key.
+/// Size of a physical page address and of a key of Logarithmic Gecko, bytes.
 const ADDRESS_BYTES: f64 = 4.0;
-/// Bytes of a cached entry.
+/// Size of an entry of the cached mapping table, bytes.
 const ENTRY_BYTES: f64 = 8.0;
-/// Bytes of an entry of IB-FTL's log: a page, a stamp, a pointer to the entry before.
+/// Size of an entry of IB-FTL's log, bytes: a page address, a timestamp, a pointer to the preceding entry.
 const LOG_ENTRY_BYTES: f64 = 12.0;
-/// Share of the cache that may be dirty in LazyFTL and IB-FTL.
+/// Share of the cached mapping entries that may be dirty in LazyFTL and IB-FTL.
 const DIRTY_SHARE: f64 = 0.1;
 
-/// Times of flash operations, seconds (GK, section 5).
+/// Durations of flash operations, seconds (GK, section 5).
 const PAGE_READ_S: f64 = 100e-6;
 const SPARE_READ_S: f64 = 3e-6;
 const PROGRAM_S: f64 = 1e-3;
-/// Time of a page write over that of a page read.
+/// Duration of a page program divided by that of a page read.
 pub const DELTA: f64 = PROGRAM_S / PAGE_READ_S;
 
-/// A device and its cache.
+/// Size of a device and of its cached mapping table: the parameters of the formulas for RAM and recovery time.
 #[derive(Clone, Copy, Debug)]
 pub struct MetadataScale {
-    /// K.
+    /// K: number of blocks.
     pub blocks: f64,
-    /// B.
+    /// B: pages per block.
     pub block_pages: f64,
-    /// R.
+    /// R: logical pages divided by physical pages.
     pub utilisation: f64,
-    /// C.
+    /// C: entries of the cached mapping table.
     pub cache_entries: f64,
 }
 
 impl MetadataScale {
-    /// The paper's device at a capacity, with its cache of 4 MiB.
+    /// Returns the paper's device scaled to a capacity, with the cache of 4 MiB.
     pub fn of_capacity(bytes: f64) -> Self {
         let block_pages = 128.0;
         let blocks = bytes / (block_pages * PAGE_BYTES);
         Self { blocks, block_pages, utilisation: 0.7, cache_entries: 4.0 * MIB / ENTRY_BYTES }
     }
 
-    /// Physical pages.
+    /// Returns the number of physical pages.
     pub fn pages(self) -> f64 {
         self.blocks * self.block_pages
     }
 
-    /// TT: bytes of the translation table.
+    /// Returns TT, the size of the translation table, bytes.
     pub fn table_bytes(self) -> f64 {
         self.pages() * self.utilisation * ADDRESS_BYTES
     }
 
-    /// TPT: translation pages.
+    /// Returns TPT, the number of translation pages.
     pub fn translation_pages(self) -> f64 {
         (self.table_bytes() / PAGE_BYTES).ceil()
     }
 
-    /// Host writes from one victim to the next, `B (1 - u)`: what a victim has free again, `1 / (1 - u)` being the write
-    /// amplification of large blocks.
+    /// Returns the host writes between two GC victims, `B (1 - u)`. This is the number of pages that a victim frees, as
+    /// `1 / (1 - u)` is the write amplification of large blocks.
     pub fn updates_per_query(self) -> f64 {
         self.block_pages / theory::large_block_write_amplification(self.utilisation)
     }
 
-    /// Bytes of the directory of translation pages.
+    /// Returns the size of the directory of translation pages, bytes.
     pub fn directory_bytes(self) -> f64 {
         self.translation_pages() * ADDRESS_BYTES
     }
 
-    /// Bytes of a bitmap of all pages.
+    /// Returns the size of a bitmap with one bit per physical page, bytes.
     pub fn bitmap_bytes(self) -> f64 {
         self.pages() / 8.0
     }
 
-    /// Bytes of the counters of valid pages.
+    /// Returns the size of the counters of valid pages per block, bytes.
     pub fn counter_bytes(self) -> f64 {
         2.0 * self.blocks
     }
 
-    /// Bytes of the cache.
+    /// Returns the size of the cached mapping table, bytes.
     pub fn cache_bytes(self) -> f64 {
         self.cache_entries * ENTRY_BYTES
     }
 
-    /// V for bitmaps cut into `parts`.
+    /// Returns V, the entries in the buffer of Logarithmic Gecko (page validity on flash), if a block's bitmap is
+    /// divided into `parts` parts.
     pub fn buffer_entries(self, parts: f64) -> f64 {
         8.0 * PAGE_BYTES / (8.0 * ADDRESS_BYTES + self.block_pages / parts)
     }
 
-    /// L for entries that are not cut.
+    /// Returns L, the number of levels of Logarithmic Gecko (page validity on flash), for bitmaps that are not divided.
     pub fn gecko_levels(self) -> f64 {
         (self.blocks / self.buffer_entries(1.0)).log2().ceil()
     }
 
-    /// Pages of all runs: twice the largest.
+    /// Returns the number of flash pages in all runs of Logarithmic Gecko (page validity on flash): twice the pages of
+    /// the largest run.
     pub fn gecko_pages(self) -> f64 {
         2.0 * self.blocks / self.buffer_entries(1.0)
     }
 
-    /// Bytes of the run directories.
+    /// Returns the size of the RAM directories of Logarithmic Gecko's runs (page validity on flash), bytes.
     pub fn gecko_directory_bytes(self) -> f64 {
         2.0 * ADDRESS_BYTES * self.gecko_pages()
     }
 
-    /// Bytes of the buffer and of the pages that a multi-way merge has in hand.
+    /// Returns the RAM of Logarithmic Gecko (page validity on flash) for its buffer and for the pages of a multi-way
+    /// merge, bytes.
     pub fn gecko_buffer_bytes(self) -> f64 {
         PAGE_BYTES * (2.0 + self.gecko_levels())
     }
 
-    /// Pages of IB-FTL's log: twice as many entries as pages can be invalid.
+    /// Returns the number of pages of IB-FTL's log, which has twice as many entries as there can be invalid pages.
     pub fn log_pages(self) -> f64 {
         let invalid = self.pages() * (1.0 - self.utilisation);
         (2.0 * invalid / (PAGE_BYTES / LOG_ENTRY_BYTES).floor()).ceil()
     }
 
-    /// RAM without the cache, by design.
+    /// Returns the RAM that a design needs in addition to the cached mapping table, bytes.
     pub fn ram_bytes(self, design: Metadata) -> f64 {
         match design {
             Metadata::Dftl | Metadata::LazyFtl => self.bitmap_bytes() + self.directory_bytes(),
-            // The root of its tree takes a page, the directory of the bitmap an address for every page of it.
+            // The root of the tree takes one page. The directory of the bitmap has an address for every page of the
+            // bitmap.
             Metadata::UFtl => {
                 self.counter_bytes() + self.bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES + PAGE_BYTES
             }
-            // The head of each block's chain and the stamp of its last erase.
+            // Per block: the head of its chain in the log, and the timestamp of its last erase.
             Metadata::IbFtl => self.counter_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES,
             Metadata::GeckoFtl => self.counter_bytes() + self.gecko_ram_without_counters(),
         }
@@ -139,7 +145,8 @@ impl MetadataScale {
         self.directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
     }
 
-    /// Steps of a recovery, seconds, one flash operation after the other.
+    /// Returns the steps of a design's recovery and their durations, seconds; flash operations are executed one after
+    /// the other.
     pub fn recovery(self, design: Metadata) -> Vec<(&'static str, f64)> {
         let dirty = DIRTY_SHARE * self.cache_entries;
         let blocks = ("blocks", self.blocks * SPARE_READ_S);
@@ -156,7 +163,7 @@ impl MetadataScale {
                 backward(dirty),
                 synchronisation,
             ],
-            // What the battery wrote is read again.
+            // Recovery reads again what the battery wrote at power loss.
             Metadata::Dftl => vec![
                 blocks,
                 directory,
@@ -183,32 +190,32 @@ impl MetadataScale {
         }
     }
 
-    /// All steps of a recovery, seconds.
+    /// Returns the duration of all steps of a recovery, seconds.
     pub fn recovery_s(self, design: Metadata) -> f64 {
         self.recovery(design).iter().map(|(_, time_s)| time_s).sum()
     }
 }
 
-/// The designs compared.
+/// The designs that the paper compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metadata {
-    /// DFTL with a battery.
+    /// DFTL, with a battery that saves dirty entries at power loss.
     Dftl,
     /// LazyFTL.
     LazyFtl,
-    /// u-FTL.
+    /// u-FTL, which keeps page validity in a bitmap on flash.
     UFtl,
-    /// IB-FTL.
+    /// IB-FTL, which logs invalid pages on flash.
     IbFtl,
-    /// GeckoFTL.
+    /// GeckoFTL, which keeps page validity on flash in Logarithmic Gecko.
     GeckoFtl,
 }
 
 impl Metadata {
-    /// All of them; LazyFTL first, with which the others are compared.
+    /// All designs; LazyFTL is first, because the others are compared with it.
     pub const ALL: [Self; 5] = [Self::LazyFtl, Self::Dftl, Self::UFtl, Self::IbFtl, Self::GeckoFtl];
 
-    /// Name in the paper.
+    /// Returns the name of the design in the paper.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dftl => "DFTL",
@@ -220,14 +227,15 @@ impl Metadata {
     }
 }
 
-/// Factor by which reads of the host are slowed down: the reads of the map that one takes and internal operations leave
-/// so much of the flash's time (GK, section 5).
+/// Returns `1 / (read_amplification * reads_per_write + write_amplification * delta)`, with which the paper describes
+/// how internal operations slow down host reads (GK, section 5). Delta is the duration of a program in page reads.
 pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
     1.0 / (read_amplification * reads_per_write + write_amplification * DELTA)
 }
 
-/// log2 of the factor in capacity at which an update of Logarithmic Gecko costs as much as one of the bitmap, from K
-/// blocks on: with `cost` writes per entry and level, levels are so many that `cost L / V = 1`.
+/// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until an update of Logarithmic Gecko
+/// costs as much as one of the validity bitmap on flash. With `cost` writes per entry and level this is the case when
+/// `cost L / V = 1`.
 pub fn crossing_exponent(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
     let entries = scale.buffer_entries(parts);
     let levels = entries / cost;
@@ -238,7 +246,7 @@ fn paper() -> MetadataScale {
     MetadataScale::of_capacity(2.0 * TIB)
 }
 
-/// Capacities of Figure 1.
+/// Capacities of Figure 1, with their names.
 const CAPACITIES: [(&str, f64); 8] = [
     ("64 GiB", 64.0 * GIB),
     ("128 GiB", 128.0 * GIB),
@@ -250,7 +258,7 @@ const CAPACITIES: [(&str, f64); 8] = [
     ("8 TiB", 8.0 * TIB),
 ];
 
-/// RAM and recovery of a design over the capacities.
+/// Returns RAM (bytes) and recovery time (seconds) of a design at each capacity of the paper's Figure 1.
 fn by_capacity(design: Metadata) -> impl Iterator<Item = (f64, f64)> {
     CAPACITIES.into_iter().map(move |(_, bytes)| {
         let scale = MetadataScale::of_capacity(bytes);
@@ -266,7 +274,8 @@ fn curves(design: Metadata) -> Vec<Value> {
     ram.chain(recovery).collect()
 }
 
-/// Both of Figure 1's claims, and its curves.
+/// Returns whether both claims of Figure 1 hold (RAM grows linearly with capacity, recovery time grows), and the values
+/// of its curves.
 fn growth() -> Vec<Value> {
     let steps: Vec<(f64, f64)> = by_capacity(Metadata::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
@@ -277,7 +286,7 @@ fn growth() -> Vec<Value> {
     [claims, curves(Metadata::LazyFtl)].concat()
 }
 
-/// RAM of a design with the cache of 4 MiB, MiB.
+/// Returns the RAM of a design including the cache of 4 MiB, MiB.
 fn ram_mib(design: Metadata) -> f64 {
     (paper().ram_bytes(design) + paper().cache_bytes()) / MIB
 }
@@ -291,15 +300,15 @@ fn ram_of_all() -> Vec<Value> {
     ])
 }
 
-/// RAM of `GeckoFTL` as its parts report it, MiB: run directories for every page that there can be, and three bytes per
-/// block in the block table.
+/// Returns the RAM of our `GeckoFTL`, MiB: with run directories for the largest possible number of pages, and three
+/// bytes per block in the block table.
 fn gecko_as_built_mib() -> f64 {
     let device = preset::by_name("gk-2t").expect("the paper's device is a preset");
     let of_part = gecko_part_bytes(&device.geometry);
     (of_part + paper().directory_bytes() + 1.5 * paper().counter_bytes() + paper().cache_bytes()) / MIB
 }
 
-/// What Logarithmic Gecko reports, bytes.
+/// Returns the RAM that our Logarithmic Gecko (page validity on flash) reports, bytes.
 fn gecko_part_bytes(geometry: &Geometry) -> f64 {
     let gecko =
         Gecko::new(geometry, GeckoOptions::balanced(geometry)).expect("the default fits the geometry");
@@ -325,7 +334,8 @@ fn with(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
     values
 }
 
-/// Recovery time saved against `LazyFTL`, percent; without `LazyFTL`'s changed entries in the second place.
+/// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
+/// `LazyFTL`'s steps `synchronisation` and `changed entries`.
 fn recovery_saved() -> Vec<Value> {
     let lazy = paper().recovery(Metadata::LazyFtl);
     let all = paper().recovery_s(Metadata::LazyFtl);
@@ -355,13 +365,14 @@ fn scan_dominates() -> Vec<Value> {
     named([("it dominates", holds(largest(&steps) == "blocks")), ("share, %", percent(share))])
 }
 
-/// Whether the counters of valid pages are the largest part of RAM beside the cache.
+/// Returns, for two designs, whether the counters of valid pages take more than half of the RAM that is not the cached
+/// mapping table.
 fn counters_dominate() -> Vec<Value> {
     let of = |design: Metadata| holds(paper().counter_bytes() > 0.5 * paper().ram_bytes(design));
     named([("GeckoFTL", of(Metadata::GeckoFtl)), ("u-FTL", of(Metadata::UFtl))])
 }
 
-/// RAM of Figure 14's designs, which leave the counters out, MiB.
+/// Returns the RAM of the designs in the paper's Figure 14, MiB; the figure omits the counters of valid pages.
 fn split() -> Vec<Value> {
     let of = |design: Metadata, cache_mib: f64, counters: f64| {
         (paper().ram_bytes(design) - counters) / MIB + cache_mib
@@ -384,7 +395,8 @@ fn slowdowns() -> Vec<Value> {
     named([("validity in RAM", slowdown(0.0)), ("bitmap on flash", slowdown(1.0 + 1.0 / DELTA))])
 }
 
-/// The formulas of the rows about recovery at 2 TiB, beside which stand executed recoveries.
+/// Returns the formula values of those rows (reported results) about recovery at 2 TiB that also have values of
+/// executed recoveries.
 pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
     Some(match id {
         "GK-35" => by_step(Metadata::GeckoFtl),
@@ -396,7 +408,7 @@ pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
     })
 }
 
-/// Values of a closed-form row of GK.
+/// Returns our values of a reported result of GK that follows from a formula; `None` for other results.
 pub(super) fn row(id: &str) -> Option<Vec<Value>> {
     let scale = paper();
     let recovery = |design: Metadata| scale.recovery_s(design);
@@ -458,7 +470,7 @@ pub(super) fn row(id: &str) -> Option<Vec<Value>> {
         ]),
         "GK-54" => one((2.0 * scale.cache_entries / scale.block_pages).ceil().max(scale.buffer_entries(4.0))),
         "GK-57" => one(1000.0 / scale.block_pages),
-        // Least, greatest and mean of two statistics; the counter of erases; the cursor of the scan.
+        // Minimum, maximum and mean of two statistics, the counter of erases, and the position of the scan.
         "GK-58" => one(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),
         "GK-60" => one(scale.updates_per_query()),
         "GK-61" => slowdowns(),

@@ -1,8 +1,7 @@
-//! Rows that follow from a paper's parameters by arithmetic.
-//!
-//! Every function takes the parameters and returns the result; none holds a result. The parameters stand in `rows`,
-//! each as the paper prints it. Formulas of steady states are in [`wearwell_replay::theory`]. The tests of this module compare
-//! with figures that were computed independently.
+//! Reported results (rows) of the papers that follow from the paper's parameters by arithmetic. Every function computes
+//! its result from the parameters; none contains the expected result. The parameters are in `rows`, as the papers print
+//! them. Formulas of steady states are in [`wearwell_replay::theory`]. The tests of this module compare with numbers
+//! that were computed independently.
 
 pub mod metadata;
 
@@ -13,7 +12,7 @@ use wearwell_replay::theory;
 
 use super::verdict::Value;
 
-/// Bytes of a page in all five papers.
+/// Size of a page in all five papers, bytes.
 const PAGE_BYTES: f64 = 4096.0;
 
 const KIB: f64 = 1024.0;
@@ -21,106 +20,112 @@ const MIB: f64 = KIB * KIB;
 const GIB: f64 = KIB * MIB;
 const TIB: f64 = KIB * GIB;
 
-/// A share as percent.
+/// Converts a share (0 to 1) to percent.
 pub fn percent(share: f64) -> f64 {
     100.0 * share
 }
 
-/// A row of LX's Table I: how much a trace writes, and where.
+/// A row of LX's Table I: how much a trace writes, and to how many addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceTable {
-    /// Requests.
+    /// Number of requests.
     pub requests: f64,
-    /// Share that writes.
+    /// Share of the requests that are writes.
     pub write_share: f64,
-    /// Distinct addresses.
+    /// Number of distinct addresses.
     pub addresses: f64,
 }
 
 impl TraceTable {
-    /// Requests that write, one page each.
+    /// Returns the number of writes, each of one page.
     pub fn writes(self) -> f64 {
         self.requests * self.write_share
     }
 
-    /// Writes that invalidate an older version: all but the first of each address.
+    /// Returns the number of writes that invalidate an older version: all except the first to each address.
     pub fn overwrites(self) -> f64 {
         self.writes() - self.addresses
     }
 
-    /// Share of the writes that overwrite (LX, III-B).
+    /// Returns the share of the writes that are overwrites (LX, III-B).
     pub fn overwrite_share(self) -> f64 {
         self.overwrites() / self.writes()
     }
 
-    /// Invalidated pages, GiB (LX, III-B).
+    /// Returns the amount of invalidated pages, GiB (LX, III-B).
     pub fn invalid_gib(self) -> f64 {
         self.overwrites() * PAGE_BYTES / GIB
     }
 }
 
-/// RAM of a fingerprint store, bytes: a 16-byte hash, a page address and a probability of 4 bytes each (LX, IV-C).
+/// Returns the RAM of a fingerprint store with this many entries, bytes: per entry a hash of 16 bytes, a page address
+/// and a probability of 4 bytes each (LX, IV-C).
 pub fn fingerprint_store_bytes(entries: f64) -> f64 {
     entries * (16.0 + 4.0 + 4.0)
 }
 
-/// Time of a computation, microseconds: cycles at a clock in MHz (DF, Table 1).
+/// Returns the duration of a computation of `cycles` at a clock of `mhz`, microseconds (DF, Table 1).
 pub fn cycles_us(cycles: f64, mhz: f64) -> f64 {
     cycles / mhz
 }
 
-/// The stages through which a delta write passes one page after the other, microseconds (DF, section 3.3).
+/// Durations of the pipeline stages of a delta write, microseconds (DF, section 3.3). Pages pass them one after the
+/// other.
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaPipeline {
-    /// Array read of the old version.
+    /// Array read of the old version, microseconds.
     pub read_us: f64,
-    /// Its transfer.
+    /// Transfer of the old version over the bus, microseconds.
     pub bus_us: f64,
-    /// Difference and compression.
+    /// Computing and compressing the difference, microseconds.
     pub encode_us: f64,
 }
 
 impl DeltaPipeline {
-    /// The slowest stage, which sets the rate.
+    /// Returns the duration of the slowest stage, which limits the rate, microseconds.
     pub fn slowest_us(self) -> f64 {
         self.read_us.max(self.bus_us).max(self.encode_us)
     }
 
-    /// Right-hand side of expression 2: what a delta write costs beside programs, in program times.
+    /// Returns the right-hand side of DF's expression 2: time of a delta write in addition to programs, in units of the
+    /// program time.
     pub fn overhead(self, program_us: f64) -> f64 {
         self.slowest_us() / program_us
     }
 
-    /// The ratio below which deltas cost no time: `1 - Rc > overhead`.
+    /// Returns the compression ratio below which deltas cost no additional time: `1 - Rc > overhead`.
     pub fn viable_ratio(self, program_us: f64) -> f64 {
         1.0 - self.overhead(program_us)
     }
 
-    /// Whether the encoder is the slowest stage.
+    /// Returns whether the encoder is the slowest stage.
     pub fn is_bound_by_encoder(self) -> bool {
         self.encode_us > self.read_us.max(self.bus_us)
     }
 }
 
-/// Page writes saved by storing overwrites of one page as deltas of a mean ratio (DF, section 3.2).
+/// Returns the page writes saved if overwrites of a page are stored as deltas with this mean ratio (DF, section 3.2).
 pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
     overwrites * (1.0 - ratio)
 }
 
-/// Frequency of collections with delta encoding over the blocks that hold invalid pages, if the page mapping area
-/// dominates: consumption `1 - Pc + Pc Rc` over gain `1 - Pc` (DF, expression 7).
+/// Returns the GC frequency with delta encoding relative to that without, if only blocks with invalid pages are counted
+/// and the page mapping area dominates: consumption `1 - Pc + Pc Rc` over gain `1 - Pc` (DF, expression 7).
 pub fn collection_frequency(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_foreground_writes(delta_share, ratio) / (1.0 - delta_share)
 }
 
-/// Raw read latency with a share of reads that take two flash reads, over that without (DF, footnote 2).
+/// Returns the mean read latency if a share of the reads takes two flash reads, relative to that with one flash read
+/// each (DF, footnote 2).
 pub fn read_latency_factor(double_share: f64) -> f64 {
     (1.0 - double_share) + 2.0 * double_share
 }
 
-/// Pages per delta when whole deltas fill one page after the other and a delta that does not fit closes the page:
-/// Gaussian sizes around `ratio` with a quarter of it as deviation, 6 bytes of header per delta and 2 per page.
-/// Simulated with a fixed seed; the standard error is below 0.002.
+/// Returns the pages used per delta if deltas fill one page after the other and a delta that does not fit closes the
+/// page.
+///
+/// Sizes are Gaussian with mean `ratio` and a quarter of it as standard deviation; each delta has a header of 6 bytes
+/// and each page one of 2. Simulated with a fixed seed; the standard error is less than 0.002.
 pub fn packed_pages_per_delta(ratio: f64) -> f64 {
     const DELTAS: u32 = 200_000;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -137,68 +142,71 @@ pub fn packed_pages_per_delta(ratio: f64) -> f64 {
     f64::from(pages) / f64::from(DELTAS)
 }
 
-/// A standard normal variate (Box and Muller).
+/// Draws a standard normal variate by the method of Box and Muller.
 fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
     let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
 }
 
-/// Bytes of a table with `bits` for each page of a capacity.
+/// Returns the size of a table with `bits` bits per page of the capacity, bytes.
 pub fn table_bytes(capacity_bytes: f64, bits: f64) -> f64 {
     capacity_bytes / PAGE_BYTES * bits / 8.0
 }
 
-/// Share of a segment that is its metadata: one entry of 16 bytes (RM, section 4.6).
+/// Returns the share of an NVRAM segment that its metadata takes: one entry of 16 bytes (RM, section 4.6).
 pub fn segment_overhead(segment_bytes: f64) -> f64 {
     REMAP_ENTRY_BYTES / segment_bytes
 }
 
-/// Bytes of remapping entries for this many bytes of duplicates (RM, section 4.6).
+/// Returns the size of the remapping entries for an amount of duplicate data, bytes (RM, section 4.6).
 pub fn entries_for_duplicates(duplicate_bytes: f64) -> f64 {
     duplicate_bytes / PAGE_BYTES * REMAP_ENTRY_BYTES
 }
 
-/// Bytes of one remapping entry (RM, Table 2).
+/// Size of one remapping entry, bytes (RM, Table 2).
 const REMAP_ENTRY_BYTES: f64 = 16.0;
 
-/// Time to read NVRAM of this size, ms, at `ns` per 64 bytes.
+/// Returns the time to read NVRAM of this size, ms, at `ns` nanoseconds per 64 bytes.
 pub fn nvram_scan_ms(bytes: f64, ns: f64) -> f64 {
     bytes / 64.0 * ns / 1e6
 }
 
-/// Time to read a log on flash, ms, spread over dies that each read a page in `read_us`.
+/// Returns the time to read a log on flash, ms. The log is spread over `dies` dies, each of which reads a page in
+/// `read_us` microseconds.
 pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
     bytes / PAGE_BYTES / dies * read_us / 1e3
 }
 
-/// What compressing a chunk of four pages leaves of its writes: whole pages for `1 - ratio` of the bytes (IL, III-A).
+/// Returns the share of the page writes that remain when a chunk of four pages is compressed: whole pages for `1 -
+/// ratio` of the bytes (IL, III-A).
 pub fn chunk_share(ratio: f64) -> f64 {
     (4.0 * (1.0 - ratio)).ceil() / 4.0
 }
 
-/// Energy of something that takes `us` at `mw`, microjoules.
+/// Returns the energy of an operation that takes `us` microseconds at `mw` milliwatts, microjoules.
 pub fn energy_uj(us: f64, mw: f64) -> f64 {
     us * mw / 1e3
 }
 
-/// The smallest of the ratios, in steps of a thousandth, at which a chunk takes less energy compressed than raw;
-/// `cost` is the energy of compressing a page over that of programming it. `None` if no ratio does.
+/// Returns the smallest compression ratio, in steps of 0.001, at which writing a compressed chunk takes less energy
+/// than writing it raw; `None` if there is none. `cost` is the energy of compressing a page divided by that of
+/// programming it.
 pub fn energy_break_even(cost: f64) -> Option<f64> {
     (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| chunk_share(ratio) + cost < 1.0)
 }
 
-/// The budget of a drive: bytes that its cycles allow.
+/// Returns the bytes that a drive can program until its rated cycles are used.
 pub fn budget_bytes(capacity_bytes: f64, cycles: f64) -> f64 {
     capacity_bytes * cycles
 }
 
-/// Bytes per second that use up a budget in so many years of 365 days.
+/// Returns the write rate that uses up a budget in this many years of 365 days, bytes per second.
 pub fn rate_of_lifetime(budget_bytes: f64, years: f64) -> f64 {
     budget_bytes / (years * theory::DAYS_PER_YEAR * 86_400.0)
 }
 
-/// Algorithm 1 of IL as it is printed, for ratios of deduplication and compression `(D, E)`: whether each is enabled, and
-/// whether writes are throttled.
+/// Computes IL's Algorithm 1 as printed, with the write ratio D and energy ratio E of deduplication and of compression.
+/// Returns whether deduplication, compression and throttling are enabled.
 pub fn algorithm_1(dedup: (f64, f64), compression: (f64, f64), demand: f64, capacity: f64) -> [bool; 3] {
     let (mut dedup_on, mut compression_on, mut left) = (false, false, demand);
     if dedup.0 < 1.0 && dedup.1 < 1.0 {
@@ -223,7 +231,8 @@ pub fn algorithm_1(dedup: (f64, f64), compression: (f64, f64), demand: f64, capa
     [dedup_on, compression_on, left > capacity]
 }
 
-/// How often the lifetime part decides as the printed algorithm does, over a grid of ratios, energies and demands; percent.
+/// Returns how often our lifetime management decides as the printed algorithm does, over a grid of ratios, energies and
+/// demands, percent.
 pub fn decisions_that_agree() -> f64 {
     const RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
     const OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
@@ -248,7 +257,8 @@ pub fn decisions_that_agree() -> f64 {
     percent(agree / all)
 }
 
-/// Values of a closed-form row, or `None` if the row is not one.
+/// Returns our values of a reported result that follows from the paper's parameters by a formula; `None` for other
+/// results.
 pub fn row(id: &str) -> Option<Vec<Value>> {
     rows::lx(id)
         .or_else(|| rows::df(id))
@@ -257,12 +267,12 @@ pub fn row(id: &str) -> Option<Vec<Value>> {
         .or_else(|| metadata::row(id))
 }
 
-/// The papers' parameters, row by row.
+/// Parameters of the papers, and the values of each reported result that follows from them.
 mod rows {
     #[allow(clippy::wildcard_imports, reason = "every formula of the module is used here")]
     use super::*;
 
-    /// LX, Table I, and the recyclable GB of section III-B.
+    /// LX, Table I: traces, with the recyclable GB of section III-B.
     const FIU: [(&str, TraceTable, f64); 3] = [
         ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, addresses: 2.4e6 }, 2.8),
         ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, addresses: 1.2e6 }, 7.4),
@@ -281,7 +291,7 @@ mod rows {
         values.map(|(name, value)| Value::new(name, value)).into()
     }
 
-    /// 1 for a statement that holds.
+    /// Returns 1 for a statement that holds, otherwise 0.
     pub(super) fn holds(statement: bool) -> f64 {
         f64::from(u8::from(statement))
     }
@@ -300,7 +310,7 @@ mod rows {
         })
     }
 
-    /// DF, Table 1 and Table 3.
+    /// DF, Table 1 and Table 3: clocks of the encoder, cycles, program time, ratios.
     const CLOCKS: [(&str, f64); 3] = [("304 MHz", 304.0), ("619 MHz", 619.0), ("934 MHz", 934.0)];
     const COMPRESS_CYCLES: f64 = 27_212.0;
     const DECOMPRESS_CYCLES: f64 = 6_737.0;
@@ -316,7 +326,7 @@ mod rows {
         named(CLOCKS.map(|(name, mhz)| (name, value(mhz))))
     }
 
-    /// A value for every delta share and ratio.
+    /// Returns a value for every combination of delta share (Pc) and compression ratio (Rc).
     fn of_shares(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
         let cell = |(name, ratio): (&str, f64), share: f64| {
             Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
@@ -349,7 +359,8 @@ mod rows {
         })
     }
 
-    /// Whether no clock has an overhead at the ideal ratio, and the packed share beside it.
+    /// Returns, for each tested ratio, whether deltas cost no additional time even at the slowest clock, and the pages
+    /// used per delta when deltas are packed.
     fn overhead_at_tested_ratios() -> Vec<Value> {
         let slowest = pipeline(CLOCKS[0].1).viable_ratio(PROGRAM_US);
         let ideal = RATIOS.map(|(name, ratio)| Value::new(name, holds(ratio < slowest)));
@@ -425,7 +436,7 @@ mod rows {
         })
     }
 
-    /// IL, section IV.
+    /// IL, section IV: energy of compressing a page, microjoules.
     fn compress_uj() -> f64 {
         energy_uj(64.0, 60.0)
     }

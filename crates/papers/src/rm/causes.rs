@@ -1,24 +1,26 @@
-//! Experiments that take away what is suspected to make a row of Remap-SSD differ from the paper.
+//! Experiments that remove a suspected cause of a difference between our results and the Remap-SSD paper.
 //!
-//! Each is an experiment of the catalogue with one thing changed, and is named after that. Two causes are the scaled-down
-//! device's own: an erase of 5 ms beside a superblock of 32 ms instead of 512, and the NVRAM that segments waste, 9 % instead
-//! of 2.3 %. Most are run at the quick size only, since they ask for shares of time and space that full size does not
-//! change. The price is that a reason found here is tested on the small device. What differs at full size alone is asked for
-//! at both.
+//! Each is an experiment of the catalogue with one change, after which it is named. Two causes exist only on the
+//! scaled-down device: an erase takes 5 ms while programming a superblock takes 32 ms instead of 512, and segments
+//! waste 9 % of the NVRAM instead of 2.3 %. Most experiments are run only scaled down, because they concern shares of
+//! time and space that are the same at full size. The price is that a reason is tested only on the small device.
+//! Reasons for differences at full size are tested at both sizes.
 
 use super::{Experiment, LARGE_SIZES, LOADS, SCHEMES, SIZES, SQLITE, Setting, Size, Source, load};
 use crate::experiment::Work;
 
-/// Dies' superblocks have a sixteenth of the pages, so an erase to scale takes a sixteenth of 5 ms.
+/// Erase time for the scaled-down device: superblocks have a sixteenth of the pages, so an erase takes a sixteenth of 5
+/// ms.
 const ERASE_TO_SCALE: &str = "device.erase_us=312.5";
-/// The same on the drive of Figure 6, a thirty-second.
+/// Erase time for the scaled-down drive of Figure 6, whose superblocks have a 32nd of the pages: a 32nd of 5 ms.
 const LARGE_ERASE_TO_SCALE: &str = "device.erase_us=156.25";
-/// Program time with which FEMU is delivered; the paper states 500 us.
+/// Default program time of the emulator FEMU; the paper states 500 us.
 const FAST_PROGRAM: &str = "device.program_us=200";
-/// NVRAM of segments that leaves as much to entries as the paper's: 9 % are wasted here, 2.3 % there.
+/// Factor on the NVRAM size after which the scaled-down device's segments leave as much to entries as the paper's: they
+/// waste 9 % instead of 2.3 %.
 const USABLE: f64 = 0.977 / 0.91;
 
-/// `catalogue` with one thing changed at a time.
+/// Returns experiments of the catalogue with one change each.
 pub fn experiments(setting: &Setting, catalogue: &[Experiment]) -> Vec<Experiment> {
     let causes = Causes { setting, catalogue };
     let both_sizes = [causes.fewer_duplicates(), causes.room_of_full_size()].concat();
@@ -43,7 +45,8 @@ struct Causes<'a> {
 }
 
 impl Causes<'_> {
-    /// Experiment `name` of the catalogue as `as_name`, with `settings` in place of its own.
+    /// Returns a copy of the catalogue's experiment `name`, renamed to `as_name`, with additional settings that
+    /// override its own.
     fn changed(&self, name: &str, as_name: &str, settings: &[&str]) -> Experiment {
         let base = self.catalogue.iter().find(|base| base.name == name);
         let mut changed = base.expect("a cause is taken away from an experiment of the catalogue").clone();
@@ -54,14 +57,15 @@ impl Causes<'_> {
         changed
     }
 
-    /// A load of section 5.2 whose contents number `contents` of the logical pages.
+    /// As [`Self::changed`], with a load of section 5.2 in which the number of distinct contents is `contents` times
+    /// the logical pages.
     fn with_contents(&self, name: &str, as_name: &str, contents: f64, settings: &[&str]) -> Experiment {
         let of = name.split('/').next().expect("an experiment of a load");
         let source = load(of, super::device(self.setting).logical, contents, self.setting.seed);
         Experiment { source, ..self.changed(name, as_name, settings) }
     }
 
-    /// A host model with more keys.
+    /// As [`Self::changed`], with additional keys for the host model that generates the requests.
     fn with_keys(&self, name: &str, as_name: &str, keys: &str, settings: &[&str]) -> Experiment {
         let mut changed = self.changed(name, as_name, settings);
         if let Source::Substitute(spec) = &mut changed.source {
@@ -70,13 +74,14 @@ impl Causes<'_> {
         changed
     }
 
-    /// 10 % duplicates as the paper has them: contents number 0.9 of the logical pages.
+    /// The loads with 10 % duplicates as in the paper: as many distinct contents as 0.9 of the logical pages.
     fn fewer_duplicates(&self) -> Vec<Experiment> {
         LOADS.map(|of| self.with_contents(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[])).into()
     }
 
-    /// RM-29: NVRAM in which every bind finds room, so that segments of two sizes differ by their size alone. RM-33, 37: half
-    /// of the NVRAM, so that remaps save fewer programs when collection begins, and enough for every remap.
+    /// For RM-29: NVRAM with enough space for every bind (mapping of a further LPN to a stored page), so that segments
+    /// of two sizes differ only in size. For RM-33 and RM-37: half of the NVRAM, with which remaps save fewer programs
+    /// once its collection begins, and enough NVRAM for every remap.
     fn room_of_full_size(&self) -> Vec<Experiment> {
         let share = |full: f64, quick: f64| if self.setting.size == Size::Full { full } else { quick };
         let roomy = format!("remap.size_mib={}", share(160.0, 20.0));
@@ -90,8 +95,8 @@ impl Causes<'_> {
         ]
     }
 
-    /// RM-15, 16: a drive that is not filled before, so that a tenth more is spare; contents of the file server's own
-    /// files, which hold a quarter of the pages of their slots.
+    /// For RM-15 and RM-16: a drive that is not filled before, which has a tenth more spare space; and file-server
+    /// contents that belong to the server's own files, which hold a quarter of the pages of their slots.
     fn collection(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let as_name = format!("{of}/unfilled-{scheme}");
@@ -106,7 +111,8 @@ impl Causes<'_> {
         all
     }
 
-    /// RM-17, 18, 20, 21: NVRAM that holds as many entries as the paper's, and less of it for loads that bind little.
+    /// For RM-17, 18, 20 and 21: NVRAM that holds as many entries as the paper's, and a smaller NVRAM for loads that
+    /// bind few pages.
     fn room_for_entries(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in ["oltp", "random writes"] {
@@ -127,7 +133,7 @@ impl Causes<'_> {
         all
     }
 
-    /// RM-20 to 22: what makes a scan dear beside the programs that go with a collection.
+    /// For RM-20 to RM-22: changes to what makes the scan of a log expensive relative to the programs of a GC victim.
     fn time_of_a_scan(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in LOADS {
@@ -157,8 +163,9 @@ impl Causes<'_> {
         all
     }
 
-    /// RM-24 to 27, the drive of Figure 6: erases to scale, no entries in the NVRAM at first, an ideal map with as many
-    /// bound pages as the segments, stores that take no time, and other shares of duplicates.
+    /// For RM-24 to RM-27, on the drive of Figure 6: scaled erase times, no NVRAM entries at first, an ideal reverse
+    /// map with as many bound pages as the segments have, NVRAM stores that take no time, and other shares of
+    /// duplicates.
     fn large_drive(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for trace in ["homes", "mail"] {
@@ -191,8 +198,8 @@ impl Causes<'_> {
         all
     }
 
-    /// RM-34, 36: NVRAM in which every remap finds room, a host with one request in flight as a single thread has, and
-    /// superblocks of the paper's size, with transactions of one value and of sixteen.
+    /// For RM-34 and RM-36: NVRAM with space for every remap, a host with one request in flight (a single thread), and
+    /// superblocks of the paper's size with transactions of one value and of sixteen.
     fn sqlite(&self) -> Vec<Experiment> {
         let (room, single) = ("remap.size_mib=10", "replay.queue_depth=1");
         let mut all = Vec::new();
@@ -212,8 +219,8 @@ impl Causes<'_> {
         all
     }
 
-    /// RM-39 to 42: a host with one request in flight; one that takes 5 ms for each; NVRAM in which every remap finds room;
-    /// the paper's second load.
+    /// For RM-39 to RM-42: a host with one request in flight, the same host with 5 ms of its own per request, NVRAM
+    /// with space for every remap, and the paper's second load.
     fn f2fs(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for scheme in ["noremap", "segments", "nlog", "flog"] {
@@ -237,7 +244,8 @@ impl Causes<'_> {
     }
 }
 
-/// NVRAM of the quick device that leaves as much to entries as `mb` of the paper's.
+/// Returns the setting for an NVRAM of the scaled-down device that holds as many entries, in proportion, as `mb` MB in
+/// the paper.
 fn usable(mb: u32) -> String {
     let share = if mb < SIZES[2] { USABLE } else { 1.0 };
     format!("remap.size_mib={}", (f64::from(mb) / 16.0 * share * 1000.0).round() / 1000.0)

@@ -1,37 +1,40 @@
-//! Experiments of the Remap-SSD paper (RM, section 5) and what its rows take from them.
+//! Experiments of the Remap-SSD paper (RM, section 5), and how the values of its rows are computed from them.
 //!
-//! Device: the paper's emulated 36 GiB with 576 superblocks over 16 dies. Scaled down, it has as many superblocks with a
-//! sixteenth of the pages in each, and NVRAM or log in proportion: a scan of the whole log then takes as long beside the
-//! copies of a superblock as in the paper. The price is that a superblock has a sixteenth of the entries, so segments are
-//! 256 bytes instead of 1 KiB, and still leave 9 % of NVRAM unused, where the paper's leave 2 %. Loads write nine tenths
-//! of a drive that was filled before, so that every scheme collects; their first half ages it. Applications are host models,
-//! in closed loop. Performance is requests per second of device time, so that both the writes saved and the scans of a log
-//! count. `NoRemap` is the plain page map, to which hosts copy by reading and writing.
+//! The device is the paper's emulated drive of 36 GiB with 576 superblocks over 16 dies. Scaled down, it has the same
+//! number of superblocks with a sixteenth of the pages each, and NVRAM or log in proportion. So scanning the whole log
+//! takes as long, relative to copying a superblock, as in the paper. The price is that a superblock has a sixteenth of
+//! the entries: segments are 256 bytes instead of 1 KiB, and still leave 9 % of the NVRAM unused, where the paper's
+//! leave 2 %.
+//!
+//! Loads write 0.9 of a drive that was filled before, so that GC runs with every scheme; their first half ages the
+//! drive. Applications are host models in closed loop. Performance is requests per second of device time, so that both
+//! saved writes and scans of a log count. `NoRemap` is the plain page map; hosts then copy by reading and writing.
 
 mod causes;
 
 use super::experiment::{CURVE_POINTS, Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// Sizes of log or NVRAM beside 36 GiB, MB, as the paper numbers them.
+/// Sizes of the log or NVRAM for the drive of 36 GiB, MB, as in the paper.
 const SIZES: [u32; 3] = [40, 80, 120];
-/// Sizes at which no scheme has to demote binds any more, so that nothing but the scans differs.
+/// Sizes of the log or NVRAM, MB, with which no scheme has to write duplicates for lack of entries, so that schemes
+/// differ only in the cost of scans.
 const AMPLE_SIZES: [u32; 3] = [120, 240, 480];
-/// Sizes beside 288 GiB.
+/// Sizes of the log or NVRAM for the drive of 288 GiB, MB.
 const LARGE_SIZES: [u32; 3] = [160, 320, 640];
-/// Schemes: our name of the experiment, and of the reverse map.
+/// Schemes: name in our experiments, and name of the reverse map in the configuration.
 const SCHEMES: [(&str, &str); 3] = [("segments", "segments"), ("nlog", "nvram-log"), ("flog", "flash-log")];
-/// Loads of section 5.2, as the rows call them.
+/// Names of the loads of section 5.2.
 const LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
 
 struct Scaled {
     scale: f64,
-    /// Exported pages.
+    /// Number of exported pages.
     logical: f64,
     settings: Vec<String>,
 }
 
-/// The paper's device at a size.
+/// Returns the paper's device at the requested size.
 fn device(setting: &Setting) -> Scaled {
     let (scale, blocks, pages) = match setting.size {
         Size::Quick => (1.0 / 16.0, 576, 64),
@@ -48,23 +51,24 @@ fn device(setting: &Setting) -> Scaled {
     Scaled { scale, logical: f64::from(blocks * pages * 16) / 1.125, settings }
 }
 
-/// NVRAM or log of `mb` beside the paper's 36 GiB.
+/// Returns the settings for a reverse map with NVRAM or a log of `mb` MB.
 fn sized(map: &str, mb: f64) -> Vec<String> {
     vec![format!("remap.reverse_map={map}"), format!("remap.size_mib={mb}")]
 }
 
-/// A load of section 5.2 whose host writes are some exported capacities; contents are `share` of the logical pages.
+/// Returns a load of section 5.2 that writes a few times the exported capacity. The number of distinct contents is
+/// `share` times the logical pages.
 fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
     let pages = 0.9 * logical;
     let contents = format!("seed={seed}+zipf:a=0.2,contents={}", (share * logical).round());
     match name {
-        // Slots of four mean sizes; a loop writes 36 pages.
+        // A slot is four mean file sizes; a loop writes 36 pages.
         "fileserver" => Source::Substitute(format!(
             "fileserver:files={},mean=32,loops={},{contents}",
             (pages / 128.0).round(),
             (2.0 * logical / 36.0).round()
         )),
-        // A round writes about 164 pages beside the log.
+        // A round writes about 164 pages in addition to the log.
         "oltp" => Source::Substitute(format!(
             "oltp:pages={},rounds={},{contents}",
             pages.round() - 2560.0,
@@ -84,7 +88,7 @@ fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
     }
 }
 
-/// Everything that the rows need.
+/// Returns all experiments of this paper.
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let catalogue = [deduplication(setting), traces(setting), sqlite(setting), f2fs(setting)].concat();
     let causes = causes::experiments(setting, &catalogue);
@@ -117,7 +121,7 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
                 add(&format!("{scheme}-{mb}"), "remap", sized(map, f64::from(*mb) * scale));
             }
         }
-        // Beside the event engine: timelines, on which a die has no queue but a time at which it is free.
+        // Comparison with the engine `timeline`, in which a die has no queue but only a time from which on it is idle.
         let timeline = || vec!["timing.mode=timeline".to_owned()];
         for (scheme, map) in SCHEMES {
             let settings = [timeline(), sized(map, 120.0 * scale)].concat();
@@ -128,7 +132,7 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
     experiments
 }
 
-/// The paper's 1-KiB segments; where superblocks have fewer pages, smaller ones.
+/// Returns the setting of the segment size: the paper's 1 KiB, or less if superblocks are scaled down.
 fn segment_setting(size: Size) -> Vec<String> {
     match size {
         Size::Quick => vec!["remap.segment_bytes=256".to_owned()],
@@ -136,8 +140,9 @@ fn segment_setting(size: Size) -> Vec<String> {
     }
 }
 
-/// Segments of two sizes. Half a segment is lost per superblock, and a header of fixed size per segment, so the share of
-/// NVRAM that is lost stays only if superblocks and segments keep their size: scaled down, the device has fewer of them.
+/// Returns experiments with segments of two sizes. Half a segment is wasted per superblock, and a header of fixed size
+/// per segment. So the wasted share of the NVRAM is that of the paper only if superblocks and segments keep their
+/// sizes; the scaled-down device has fewer superblocks instead.
 fn segments(setting: &Setting) -> Vec<Experiment> {
     let blocks = match setting.size {
         Size::Quick => 72,
@@ -162,10 +167,11 @@ fn segments(setting: &Setting) -> Vec<Experiment> {
         .into()
 }
 
-/// Real contents on the paper's 288 GiB with 2,304 superblocks over 32 dies; scaled down, superblocks, trace and log shrink
-/// together by 32. The drive is in the state of Figure 6: random writes until the first collection, and 70 % of NVRAM filled
-/// with valid entries of random pages. Duplicate writes are 33 to 92 % of all in the three FIU systems (section 3.1); the
-/// substitutes give the least to homes and the most to mail. At full size a drive takes 2.5 GB of memory.
+/// Returns experiments with real contents on the paper's 288 GiB drive with 2,304 superblocks over 32 dies. Scaled
+/// down, superblocks, trace and log all shrink by 32. The drive is in the state of Figure 6: random writes until the
+/// first GC, and 70 % of the NVRAM filled with valid entries of random pages. Duplicates are 33 to 92 % of the writes
+/// in the three FIU systems (section 3.1); the substitutes have the least share for homes and the greatest for mail. At
+/// full size a drive takes 2.5 GB of memory.
 fn traces(setting: &Setting) -> Vec<Experiment> {
     let size = match setting.size {
         Size::Quick => 1.0 / 32.0,
@@ -201,8 +207,8 @@ fn traces(setting: &Setting) -> Vec<Experiment> {
     experiments
 }
 
-/// The schemes of a case study with host remaps, on a new device with a log of 80 MB. `spec` is the host without its
-/// key `remap`.
+/// Returns experiments with all schemes for a case study with host remaps, on a new device with a log of 80 MB. `spec`
+/// is the host model without its key `remap`.
 fn case_study(setting: &Setting, name: &str, spec: &str) -> Vec<Experiment> {
     let Scaled { scale, settings, .. } = device(setting);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
@@ -231,7 +237,7 @@ fn sqlite(setting: &Setting) -> Vec<Experiment> {
     .concat()
 }
 
-/// F2FS on nine tenths of the device, its files on 0.7 of that.
+/// Returns the experiments with F2FS on 0.9 of the device; its files take 0.7 of that.
 fn f2fs(setting: &Setting) -> Vec<Experiment> {
     let pages = 0.9 * device(setting).logical;
     let segments = (pages / 512.0).floor();
@@ -241,14 +247,15 @@ fn f2fs(setting: &Setting) -> Vec<Experiment> {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// What a row measures; `None` if no experiment is about it.
+/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
+/// row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let row = measured(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces { row.and_then(|values| require_duplicates(runs).map(|()| values)) } else { row })
 }
 
-/// Rows about deduplicated traces are void where deduplication has nothing to do.
+/// Returns an error if the traces have hardly any duplicates. Rows about deduplicated traces mean nothing then.
 fn require_duplicates(runs: &Runs) -> Result<()> {
     for trace in ["homes", "mail"] {
         let opt = runs.get(&format!("{trace}/opt"))?;
@@ -335,12 +342,12 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 
 const SQLITE: [&str; 2] = ["fillrandom", "fillseq"];
 
-/// Requests per second of device time.
+/// Returns the requests per second of device time.
 fn rate(run: Run<'_>) -> f64 {
     run.figure("trace.requests") / run.figure("timing.device_s")
 }
 
-/// The same from the first erase on.
+/// Returns the requests per second of device time from the first erase on.
 fn late_rate(run: Run<'_>) -> f64 {
     run.figure("after_first_erase.requests_per_s")
 }
@@ -370,8 +377,8 @@ fn mean_ratio(
     Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
 }
 
-/// Values by load, for shares of duplicates in percent and the runs of Opt that have them. Without deduplication contents
-/// mean nothing, so all have the same `NoRemap`.
+/// Returns a value per load and share of duplicates, from the runs of Opt with that share (percent, name of the run).
+/// `NoRemap` does not deduplicate, so its run is the same for all shares.
 fn of_loads(
     runs: &Runs,
     shares: &[(&str, &str)],
@@ -384,7 +391,8 @@ fn of_loads(
     shares.iter().flat_map(|&share| LOADS.map(|load| of(share, load))).collect()
 }
 
-/// Binds that became writes for want of an entry, percent of all binds wanted.
+/// Returns the share of wanted binds (mappings of an LPN to a page that is already stored) that were executed as writes
+/// because no NVRAM entry was free, percent.
 fn demoted(runs: &Runs, mb: u32) -> Result<Vec<Value>> {
     let of = |load: &&str| {
         let run = runs.get(&format!("{load}/segments-{mb}"))?;
@@ -395,7 +403,7 @@ fn demoted(runs: &Runs, mb: u32) -> Result<Vec<Value>> {
     LOADS.iter().map(of).collect()
 }
 
-/// What the rows call the logs, with a value for each as a gain in percent.
+/// Returns the gain over each of the two logs, percent, with the names that the rows use.
 fn logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()
@@ -450,8 +458,8 @@ fn largest_group(runs: &Runs) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", sizes?.into_iter().fold(0.0, f64::max) / 1000.0)])
 }
 
-/// Host pages per second, written or remapped, in the window of device time that follows the first erase of Remap-SSD
-/// and is a tenth of its run: the moment that the paper's Figure 8b shows.
+/// Returns the host pages written or remapped per second after Remap-SSD's first erase, for both schemes, and which is
+/// faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
 fn inversion(runs: &Runs) -> Result<Vec<Value>> {
     let (remap, none) = (runs.get("fillseq/segments")?, runs.get("fillseq/noremap")?);
     let from = remap.required("first_erase.device_s")?;
@@ -468,7 +476,7 @@ fn inversion(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-/// Host pages by a moment, on straight lines between the points of the curve.
+/// Returns the host pages until a moment, interpolated linearly between the points of the recorded curve.
 fn pages_by(run: Run<'_>, device_s: f64) -> f64 {
     let point =
         |k: usize| (run.figure(&format!("curve.{k}.device_s")), run.figure(&format!("curve.{k}.host_pages")));
@@ -482,7 +490,7 @@ fn pages_by(run: Run<'_>, device_s: f64) -> f64 {
     last.1
 }
 
-/// Device time of a phase.
+/// Returns the device time of a phase, seconds.
 fn phase_s(run: Run<'_>, phase: usize) -> f64 {
     let end = |phase: usize| run.figure(&format!("phases.{phase}.device_s"));
     if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
@@ -492,12 +500,13 @@ fn phase_ratio(runs: &Runs, reference: &str, phase: usize) -> Result<f64> {
     ratio(runs, "f2fs", reference, "segments", |run| phase_s(run, phase))
 }
 
-/// How much faster a phase is with Remap-SSD, percent.
+/// Returns how much faster a phase is with Remap-SSD, percent.
 fn phase_gain(runs: &Runs, reference: &str, phase: usize) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, reference, phase)? - 1.0))])
 }
 
-/// Performance lost against Opt, percent, by size where no bind is demoted: what is left is the cost of scans.
+/// Returns the performance lost relative to Opt, percent, for log sizes with which no bind is executed as a write. What
+/// remains is the cost of scans.
 fn losses_grow(runs: &Runs) -> Result<Vec<Value>> {
     let opt = rate(runs.get("random writes/opt")?);
     let lost = |scheme: &str| -> Result<Vec<f64>> {

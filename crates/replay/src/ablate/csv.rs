@@ -1,10 +1,10 @@
-//! Ablations for spreadsheets: one line per run in the columns of runs, behind the subset; and one per refused subset, whose figures
-//! are empty. What mechanisms gain is worked out of them, and stands in JSON.
+//! Ablations as CSV: one line per subset, with its run in the columns of runs. The line of a refused subset has empty
+//! figures. The gains of the mechanisms are computed from these lines, and are written to JSON only.
 
 use super::{Ablation, SubsetRun};
 use crate::report::{csv_fields, csv_titles, quoted};
 
-/// The lines, with a head: always the same columns, so that files can be joined.
+/// Returns the CSV lines with a head. The columns are always the same, so that files can be joined.
 pub fn csv(ablations: &[Ablation]) -> String {
     let mut text = ["subset", "refused"].into_iter().chain(csv_titles()).collect::<Vec<_>>().join(",") + "\n";
     for ablation in ablations {
@@ -15,7 +15,7 @@ pub fn csv(ablations: &[Ablation]) -> String {
     text
 }
 
-/// None of a subset that was not begun.
+/// Returns the fields of a subset; `None` if it was neither run nor refused.
 fn fields(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<String>> {
     let refused = subset.refused.as_deref().unwrap_or_default();
     let of_run = match &subset.run {
@@ -26,7 +26,7 @@ fn fields(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<String>> {
     Some([vec![subset.name(), quoted(refused)], of_run].concat())
 }
 
-/// What is known of a subset that was not run.
+/// Returns the field of a refused subset in the column `title`; empty for figures.
 fn known_of_refused(ablation: &Ablation, title: &str) -> String {
     match title {
         "trace" => quoted(&ablation.input),

@@ -1,4 +1,4 @@
-//! The figures of a run that mechanisms change, and what each mechanism does to them.
+//! The figures of a run that an ablation examines, and how much each mechanism changes them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,11 @@ use super::{Game, SubsetRun};
 use crate::record::RunRecord;
 use crate::report::{self, Column};
 
-/// A figure that is taken apart; the report knows how it is read from a record.
+/// A figure that an ablation examines; the report computes it from a run record.
 pub(super) struct Figure {
-    /// As in CSV.
+    /// Key of the figure in CSV.
     pub(super) key: &'static str,
-    /// In the head of a narrow column, below a line that says what it is.
+    /// Short title for the head of a narrow column; a line above the table explains it.
     pub(super) short: &'static str,
     more_is_better: bool,
 }
@@ -21,7 +21,7 @@ const fn cost(key: &'static str, short: &'static str) -> Figure {
     Figure { key, short, more_is_better: false }
 }
 
-/// All of them, page programs first.
+/// All examined figures, page programs first.
 pub(super) const FIGURES: [Figure; 6] = [
     cost("programs", "programs"),
     cost("erases", "erases"),
@@ -37,63 +37,65 @@ impl Figure {
     }
 }
 
-/// A figure, and what mechanisms change of it.
+/// A figure of a run, and how much each mechanism changes it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FigureGains {
-    /// Name of the figure, as in the CSV of runs.
+    /// Key of the figure, as in the CSV of runs.
     pub figure: String,
-    /// The same for people, with its unit.
+    /// Title of the figure for people, with its unit.
     pub title: String,
-    /// Whether more of it is better; of the others less is.
+    /// Whether a greater value is better; if not, a smaller value is.
     pub more_is_better: bool,
-    /// Without any mechanism; absent if that run has none.
+    /// Value without any mechanism; absent if that run is missing or does not have the figure.
     pub baseline: Option<f64>,
-    /// From the baseline to all mechanisms; the Shapley values add up to it.
+    /// Change from the baseline to all mechanisms together; the Shapley values add up to it.
     pub whole: Option<Change>,
-    /// One for each mechanism.
+    /// Changes by each mechanism, one entry per mechanism.
     pub mechanisms: Vec<Gain>,
-    /// One for each pair of mechanisms.
+    /// Overlaps of the gains of two mechanisms, one entry per pair.
     pub overlaps: Vec<Overlap>,
     /// Why there are no Shapley values although some runs have the figure.
     pub why_no_shapley: Option<String>,
 }
 
-/// A change of a figure, in its unit; below zero where it falls.
+/// A change of a figure; negative if the figure decreases.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// In the figure's unit.
+    /// The change in the figure's unit.
     pub absolute: f64,
-    /// Over the baseline's figure; absent where that is zero or unknown.
+    /// The change divided by the baseline's figure; absent if that is zero or unknown.
     pub relative: Option<f64>,
-    /// One of the runs behind it was not steady where the figure is extrapolated: a longer run gives another change.
+    /// Whether the figure is extrapolated and one of the runs involved was not steady; a longer run then gives another
+    /// change.
     pub is_from_unsteady_run: bool,
 }
 
-/// What a mechanism does to a figure; a change that needs a run which is missing is absent.
+/// How much one mechanism changes a figure, measured in three ways. A change that needs a missing run is absent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// The mechanism.
+    /// The mechanism that makes these changes.
     pub mechanism: ContentName,
-    /// Alone on the baseline.
+    /// Change by adding the mechanism alone to the baseline.
     pub alone: Option<Change>,
-    /// As the last, to all the others: what is lost when it is taken from the whole, with the other sign.
+    /// Change by adding the mechanism last, to all the others: the negative of the change by removing it from the
+    /// whole.
     pub last: Option<Change>,
-    /// Mean over all orders in which the mechanisms can be added.
+    /// Shapley value: mean change by adding the mechanism, over all orders in which the mechanisms can be added.
     pub shapley: Option<Change>,
 }
 
-/// What two mechanisms gain on the baseline one by one, less what they gain together.
+/// Overlap of two mechanisms: the sum of what each gains alone on the baseline, less what they gain together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Overlap {
-    /// The one.
+    /// The first mechanism of the pair.
     pub first: ContentName,
-    /// The other.
+    /// The second mechanism of the pair.
     pub second: ContentName,
-    /// Above zero where both gain the same thing, below where they help each other; absent if a run is missing.
+    /// Positive if both mechanisms gain the same thing, negative if they help each other; absent if a run is missing.
     pub overlap: Option<Change>,
 }
 
-/// The values of a figure for all subsets.
+/// The values of a figure for all subsets of the mechanisms.
 pub(super) struct Values<'a> {
     figure: &'a Figure,
     game: Game,
@@ -101,7 +103,8 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// A run that ended early describes another part of the input, so that its figures cannot be compared.
+    /// Collects the values of a figure. A run that ended early counts as missing, because it describes only a part of
+    /// the input.
     pub(super) fn of(figure: &'a Figure, subsets: &[SubsetRun]) -> Self {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
@@ -134,7 +137,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Savings that two have in common are an interaction above zero where less is better: together they fall by less.
+    /// Returns the overlap of two mechanisms. If a smaller figure is better, a positive interaction means that the
+    /// figure decreases by less when both are added together, so the savings overlap.
     fn overlap(&self, one: (usize, ContentName), other: (usize, ContentName)) -> Overlap {
         let sign = if self.figure.more_is_better { -1.0 } else { 1.0 };
         let ((first_player, first), (second_player, second)) = (one, other);
@@ -163,7 +167,8 @@ impl<'a> Values<'a> {
         self.change(absolute, &all)
     }
 
-    /// The first subset without the figure, unless all are without.
+    /// Returns why Shapley values are missing: the first subset without the figure. `None` if no subset lacks it, or if
+    /// all do.
     fn missing(&self, subsets: &[SubsetRun]) -> Option<String> {
         let values = self.game.values();
         let lacking = values.iter().position(Option::is_none)?;

@@ -1,10 +1,12 @@
-//! Who earned how much of what all have together: a cooperative game whose value is known for every subset of its players.
+//! Divides a joint gain among its contributors: a cooperative game whose value is known for every subset of its
+//! players.
 //!
-//! What a player adds depends on who is there already. Alone on nothing and last to all the others are two answers, and neither adds
-//! up to the whole. The Shapley value is the mean over all orders in which the players could come, and does. The price is a value of
-//! every subset: 2^players of them. What rests on a value that is missing is missing.
+//! How much a player adds depends on which players are present already. Its value alone, and its value when added last
+//! to all the others, are two answers, and neither adds up to the whole. The Shapley value is the mean over all orders
+//! in which the players can be added, and does add up. The price is that the value of every subset is needed: 2^players
+//! of them. A result that needs a missing value is missing too.
 
-/// The value of each subset of some players; bit `k` of a subset's number is player `k`.
+/// A cooperative game, as the value of each subset of its players; bit `k` of a subset's number is player `k`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Game {
     players: usize,
@@ -12,16 +14,17 @@ pub struct Game {
 }
 
 impl Game {
-    /// Of the values of all subsets, from that of none to that of the whole.
+    /// Creates a game from the values of all subsets, in the order of their numbers: from the empty subset to the
+    /// whole.
     ///
     /// # Panics
-    /// There are not 2^players values.
+    /// Panics if the number of values is not a power of two.
     pub fn of(values: Vec<Option<f64>>) -> Self {
         assert!(values.len().is_power_of_two(), "a value for each subset");
         Self { players: values.len().trailing_zeros() as usize, values }
     }
 
-    /// The values of all subsets.
+    /// Returns the values of all subsets of the players, in the order of the subsets' numbers.
     pub fn values(&self) -> &[Option<f64>] {
         &self.values
     }
@@ -30,33 +33,33 @@ impl Game {
         self.values[subset]
     }
 
-    /// Value without any player.
+    /// Returns the value without any player.
     pub fn baseline(&self) -> Option<f64> {
         self.value(0)
     }
 
-    /// Value with all players.
+    /// Returns the value with all players.
     pub fn whole(&self) -> Option<f64> {
         self.value(self.values.len() - 1)
     }
 
-    /// What a player adds to a subset without it.
+    /// Returns how much a player adds to the value of a subset that does not contain this player.
     fn added(&self, player: usize, subset: usize) -> Option<f64> {
         Some(self.value(subset | 1 << player)? - self.value(subset)?)
     }
 
-    /// What a player adds to nothing.
+    /// Returns how much a player adds to the empty subset.
     pub fn alone(&self, player: usize) -> Option<f64> {
         self.added(player, 0)
     }
 
-    /// What a player adds to all the others: the whole loses as much without it.
+    /// Returns how much a player adds to all the others, which is what the whole loses without it.
     pub fn last(&self, player: usize) -> Option<f64> {
         self.added(player, (self.values.len() - 1) & !(1 << player))
     }
 
-    /// What a player adds on average over all orders (Shapley 1953). Of n players' n! orders, s! (n - s - 1)! have exactly the s
-    /// members of a subset before it.
+    /// Returns how much a player adds on average over all orders (Shapley 1953). Of the n! orders of n players, s! (n -
+    /// s - 1)! have exactly the s members of a given subset before the player.
     pub fn shapley(&self, player: usize) -> Option<f64> {
         let orders = factorial(self.players);
         let others = (0..self.values.len()).filter(|subset| subset >> player & 1 == 0);
@@ -69,7 +72,7 @@ impl Game {
             .sum()
     }
 
-    /// What two players add together to nothing, less what each adds alone.
+    /// Returns how much two players add together to the empty subset, less what each adds alone.
     pub fn interaction(&self, one: usize, other: usize) -> Option<f64> {
         let together = self.value(1 << one | 1 << other)? - self.baseline()?;
         Some(together - self.alone(one)? - self.alone(other)?)

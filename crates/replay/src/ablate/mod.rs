@@ -1,16 +1,18 @@
-//! Which mechanism gains what: every subset of a design's content mechanisms on one input.
+//! Ablations: how much each content mechanism of a design gains, from runs of every subset of the mechanisms on one
+//! input.
 //!
-//! Mechanisms meet in the same writes: what deduplication finds, recycling need not revive. So a figure of each mechanism alone
-//! counts shared gains twice, and a figure of each taken from the whole counts them not at all. All 2^k subsets are run, and three
-//! answers are given: alone, last of all, and the Shapley value, which adds up. The price is 2^k runs, so five mechanisms are the
-//! most. Subsets that the engine refuses stay blank, and what needs them too: nothing is interpolated.
+//! Mechanisms act on the same writes: what deduplication finds, recycling need not revive. So gains of each mechanism
+//! alone count shared gains twice, and gains of each mechanism removed from the whole do not count them at all. All 2^k
+//! subsets are run, and three answers are given: added alone, added last, and the Shapley value, which adds up to the
+//! whole. The price is 2^k runs, so five mechanisms are the maximum. Subsets that the engine refuses have no figures,
+//! nor has anything that needs them: nothing is interpolated.
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `subset.rs` | which mechanisms there are, and how a subset becomes a setting |
-//! | `game.rs` | what a player of a game adds: alone, last, on average |
-//! | `figures.rs` | which figures are taken apart, and what their changes rest on |
-//! | `table.rs`, `csv.rs` | what is shown |
+//! | `game.rs` | how much a player adds to a game: alone, last, on average |
+//! | `figures.rs` | which figures are examined, and on which runs their changes rest |
+//! | `table.rs`, `csv.rs` | what is printed |
 
 mod csv;
 mod figures;
@@ -31,60 +33,60 @@ use wearwell_config::ContentName;
 use crate::record::RunRecord;
 use crate::report::SCHEMA_VERSION;
 
-/// What `wearwell ablate --json` writes.
+/// The JSON document that `wearwell ablate --json` writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ablations {
-    /// [`SCHEMA_VERSION`].
+    /// Version of the layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// One for each input, and for each point of a sweep.
+    /// Ablations, one for each input and for each point of a sweep.
     pub ablations: Vec<Ablation>,
 }
 
 impl Ablations {
-    /// Of ablations, in the order of their tables.
+    /// Creates the document for ablations in the order of their tables.
     pub fn of(ablations: Vec<Ablation>) -> Self {
         Self { schema_version: SCHEMA_VERSION, ablations }
     }
 }
 
-/// Every subset of some mechanisms on one input and design.
+/// Results of every subset of some mechanisms, on one design and input.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ablation {
-    /// The input.
+    /// Name of the input.
     pub input: String,
-    /// The design whose content mechanisms are exchanged.
+    /// Name of the design whose content mechanisms are varied.
     pub design: String,
-    /// Settings that tell this ablation from others of a sweep; empty without one.
+    /// Settings that distinguish this ablation from others of a sweep; empty without a sweep.
     pub settings: String,
-    /// The mechanisms.
+    /// The mechanisms whose subsets were run.
     pub mechanisms: Vec<ContentName>,
-    /// Not every subset that the engine accepts was run to the end of the input.
+    /// Whether some subset that the engine accepts was not run to the end of the input.
     pub partial: bool,
-    /// All subsets, from none to all.
+    /// Results of all subsets, from the empty one to that of all mechanisms.
     pub subsets: Vec<SubsetRun>,
-    /// What each mechanism changes, figure by figure.
+    /// How much each mechanism changes each figure.
     pub figures: Vec<FigureGains>,
 }
 
-/// A subset of the mechanisms, and what became of it.
+/// A subset of the mechanisms, with its run or the reason why there is none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetRun {
-    /// Its members; empty on the baseline.
+    /// Members of the subset; empty for the baseline.
     pub mechanisms: Vec<ContentName>,
-    /// Its run; absent if it was refused or not begun.
+    /// Record of the subset's run; absent if the subset was refused or not begun.
     pub run: Option<RunRecord>,
-    /// Why the engine refuses this subset on this design.
+    /// Why the engine refuses this subset on this design; absent if it does not.
     pub refused: Option<String>,
 }
 
-/// How a run of a subset ended.
+/// How the run of a subset ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum SubsetOutcome {
-    /// With a record, which may be partial.
+    /// The subset was run; the record may be partial.
     Ran(Box<RunRecord>),
-    /// The engine refused it, with this sentence.
+    /// The engine refused the subset, with this message.
     Refused(String),
-    /// The user had ended the ablation before.
+    /// The subset was not run, because the user had ended the ablation before.
     NotRun,
 }
 
@@ -98,17 +100,17 @@ impl SubsetRun {
         Self { mechanisms, run, refused }
     }
 
-    /// Its name: members with plus signs between them, or `none`.
+    /// Returns the subset's name: its members with plus signs between them, or `none`.
     pub fn name(&self) -> String {
         subset::joined(&self.mechanisms)
     }
 
-    /// Whether it was refused, or run to the end of the input.
+    /// Whether the subset was refused, or run to the end of the input.
     fn is_answered(&self) -> bool {
         self.refused.is_some() || self.run.as_ref().is_some_and(|run| !run.partial)
     }
 
-    /// Why a figure of it is missing.
+    /// Returns why a figure of the subset is missing.
     fn why_missing(&self) -> String {
         let name = self.name();
         match (&self.run, &self.refused) {
@@ -121,10 +123,11 @@ impl SubsetRun {
 }
 
 impl Ablation {
-    /// Of what became of each subset, in the order of [`Mechanisms::subsets`].
+    /// Creates an ablation from the outcome of each subset, in the order of [`Mechanisms::subsets`], and computes the
+    /// gains.
     ///
     /// # Panics
-    /// There is not one outcome for each subset.
+    /// Panics if the number of outcomes is not that of the subsets.
     pub fn of(
         (input, design, settings): (String, String, String),
         mechanisms: &Mechanisms,
@@ -150,7 +153,7 @@ impl Ablation {
         }
     }
 
-    /// The runs that there are, with the names of their subsets.
+    /// Returns the existing runs, each with the name of its subset.
     fn runs(&self) -> Vec<(String, &RunRecord)> {
         self.subsets.iter().filter_map(|subset| Some((subset.name(), subset.run.as_ref()?))).collect()
     }

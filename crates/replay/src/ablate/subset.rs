@@ -1,16 +1,17 @@
-//! Mechanisms that are taken apart, and their subsets: a bit for each, so that a subset is a number and all of them count up.
+//! The mechanisms of an ablation, and their subsets. A subset is a number with one bit per mechanism, so that counting
+//! up gives all of them.
 
 use wearwell_config::{ConfigError, ContentName};
 
-/// Different content mechanisms, at least one, in the order of [`ContentName::ALL`].
+/// The mechanisms of an ablation: different content mechanisms, at least one, in the order of [`ContentName::ALL`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mechanisms(Vec<ContentName>);
 
 impl Mechanisms {
-    /// Those that are named, each by itself or several with plus signs between them.
+    /// Parses names of mechanisms; each text is one name, or several with plus signs between them.
     ///
     /// # Errors
-    /// An unknown name, none at all, one twice, or more than there are.
+    /// An unknown name, no name at all, a name that occurs twice, or more names than there are mechanisms.
     pub fn named(names: &[String]) -> Result<Self, ConfigError> {
         let refuse = |sentence: String| Err(ConfigError::Value(sentence));
         let names: Vec<&str> = names.iter().flat_map(|name| name.split('+')).map(str::trim).collect();
@@ -36,34 +37,34 @@ impl Mechanisms {
         Ok(Self(found))
     }
 
-    /// Their names, in order.
+    /// Returns the mechanisms, in order.
     pub fn names(&self) -> &[ContentName] {
         &self.0
     }
 
-    /// All subsets: from none to the whole, and each behind what it contains.
+    /// Returns all subsets, from the empty one to the whole; each subset follows those that it contains.
     pub fn subsets(&self) -> impl Iterator<Item = Subset> + use<> {
         (0..1 << self.0.len()).map(Subset)
     }
 
-    /// All of them.
+    /// Returns the subset of all mechanisms.
     pub fn whole(&self) -> Subset {
         Subset((1 << self.0.len()) - 1)
     }
 
-    /// The members of a subset.
+    /// Returns the members of a subset.
     pub fn members(&self, subset: Subset) -> Vec<ContentName> {
         let named = self.0.iter().enumerate().filter(|&(at, _)| subset.has(at));
         named.map(|(_, &name)| name).collect()
     }
 
-    /// The names of a subset's members with plus signs between them; `none` without any.
+    /// Returns the names of a subset's members with plus signs between them; `none` if it is empty.
     pub fn name(&self, subset: Subset) -> String {
         joined(&self.members(subset))
     }
 
-    /// The setting that puts the members of a subset into a design. Deduplication serves remap commands too, so that it makes the
-    /// same device with `remap` and without.
+    /// Returns the setting that gives a design the members of a subset. Deduplication serves remap commands too, so a
+    /// subset with both `dedup` and `remap` has the setting of `dedup` alone.
     pub fn setting(&self, subset: Subset) -> String {
         let mut members = self.members(subset);
         if members.contains(&ContentName::Dedup) {
@@ -73,7 +74,7 @@ impl Mechanisms {
     }
 }
 
-/// Names with plus signs between them; `none` without any.
+/// Joins names with plus signs; `none` if there are no names.
 pub(super) fn joined(members: &[ContentName]) -> String {
     if members.is_empty() {
         return "none".to_owned();
@@ -81,12 +82,12 @@ pub(super) fn joined(members: &[ContentName]) -> String {
     members.iter().map(|name| name.name()).collect::<Vec<_>>().join("+")
 }
 
-/// Some of the mechanisms: bit `k` is the one with number `k`.
+/// A subset of the mechanisms of an ablation: bit `k` is the mechanism with number `k`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Subset(usize);
 
 impl Subset {
-    /// Whether the mechanism with this number is a member.
+    /// Whether the mechanism with number `at` is a member.
     fn has(self, at: usize) -> bool {
         self.0 >> at & 1 == 1
     }

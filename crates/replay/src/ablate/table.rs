@@ -1,4 +1,4 @@
-//! An ablation for people: the runs of all subsets, what each mechanism changes, and how pairs overlap.
+//! Prints an ablation as text: the runs of all subsets, what each mechanism changes, and how much pairs overlap.
 
 use std::fmt::Write as _;
 
@@ -8,9 +8,9 @@ use crate::report::{
     self, Column, LINE_WIDTH, NOT_STEADY_MARK, aligned, column, grouped, postscript, preamble,
 };
 
-/// Pairs whose overlap is put into words, at most.
+/// Largest number of pairs whose overlap is described in a sentence.
 const PAIRS_NAMED: usize = 2;
-/// An overlap below this share of the baseline is none to speak of.
+/// Smallest overlap that is described in a sentence, as a share of the baseline.
 const LEAST_NAMED: f64 = 0.001;
 
 const SUBSETS: &str = "\
@@ -29,19 +29,19 @@ together: above 0 both gain the same, below 0 they help each other
 
 type Rows = Vec<Vec<String>>;
 
-/// The tables of an ablation, and the lines around them.
+/// The tables of an ablation, and the lines above and below them.
 pub(crate) struct Shown {
     pub(crate) title: String,
     pub(crate) preamble: String,
     pub(crate) subsets: Rows,
     pub(crate) gains: Rows,
-    /// None with one mechanism.
+    /// Table of the overlaps; `None` if there is only one mechanism.
     pub(crate) overlaps: Option<Rows>,
     pub(crate) sentences: String,
 }
 
 impl Ablation {
-    /// What [`table`] shows; `None` without a run.
+    /// Returns what [`table`] shows; `None` if no subset was run.
     pub(crate) fn shown(&self) -> Option<Shown> {
         let runs = self.runs();
         let (_, first) = runs.first()?;
@@ -58,12 +58,12 @@ impl Ablation {
     }
 }
 
-/// Tables whose lines fit a terminal. Empty without a run.
+/// Returns an ablation as tables whose lines fit a terminal; empty if no subset was run.
 pub fn table(ablation: &Ablation) -> String {
     written(ablation, fitted)
 }
 
-/// The same for a document.
+/// Returns an ablation as tables in Markdown; empty if no subset was run.
 pub fn markdown(ablation: &Ablation) -> String {
     written(ablation, |rows| format!("\n{}", report::markdown(rows)))
 }
@@ -87,7 +87,7 @@ fn title(ablation: &Ablation) -> String {
     format!("subsets of {} on {}{settings}\n", names.join(", "), ablation.design)
 }
 
-/// Rows cut into parts whose lines fit: the first column, with as many others as do.
+/// Divides rows into parts whose lines fit a terminal; each part has the first column and as many others as fit.
 fn fitted(rows: &[Vec<String>]) -> String {
     let part_of = |columns: &[usize]| -> Rows {
         let cells = |row: &Vec<String>| [0].iter().chain(columns).map(|&at| row[at].clone()).collect();
@@ -106,7 +106,7 @@ fn fitted(rows: &[Vec<String>]) -> String {
     parts.iter().map(|part| aligned(&part_of(part))).collect()
 }
 
-/// One row per subset, one column per figure.
+/// Returns the table of subsets: one row per subset, one column per figure.
 fn subset_rows(ablation: &Ablation) -> Rows {
     let head = ["subset"].into_iter().chain(FIGURES.iter().map(|figure| figure.short));
     let row = |subset: &SubsetRun| {
@@ -118,7 +118,8 @@ fn subset_rows(ablation: &Ablation) -> Rows {
     std::iter::once(head.map(str::to_owned).collect()).chain(ablation.subsets.iter().map(row)).collect()
 }
 
-/// A block per figure, with a row per mechanism; a figure that no run has is a row of dashes.
+/// Returns the table of gains: a block per figure, with a row per mechanism. A figure that no run has is a row of
+/// dashes.
 fn gain_rows(ablation: &Ablation) -> Rows {
     let heads = ["alone", "last", "Shapley"].map(|head| beside(head, "%"));
     let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
@@ -139,7 +140,7 @@ fn gain_rows(ablation: &Ablation) -> Rows {
     rows
 }
 
-/// One row per pair, one column per figure that some pair has.
+/// Returns the table of overlaps: one row per pair, one column per figure for which some pair has an overlap.
 fn overlap_rows(ablation: &Ablation) -> Rows {
     let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
     let shown = || FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
@@ -153,12 +154,13 @@ fn overlap_rows(ablation: &Ablation) -> Rows {
     rows
 }
 
-/// A figure, and its share of the baseline.
+/// Returns a table cell with a figure and its share of the baseline.
 fn beside(figure: &str, share: &str) -> String {
     format!("{figure}  {share:>6}")
 }
 
-/// A change of a figure, in the digits that its baseline has, and its share of that.
+/// Returns a table cell with a change of a figure, in as many digits as its baseline has, and its share of the
+/// baseline.
 fn cell(gains: &FigureGains, change: Option<Change>) -> String {
     let Some(Change { absolute, relative, is_from_unsteady_run }) = change else { return beside("-", "-") };
     let mark = if is_from_unsteady_run { NOT_STEADY_MARK } else { "" };
@@ -167,7 +169,7 @@ fn cell(gains: &FigureGains, change: Option<Change>) -> String {
     beside(&(signed(absolute, digits) + mark), &share)
 }
 
-/// With its sign, unless it is written as zero.
+/// Returns a value with its sign, unless it is rounded to zero.
 fn signed(value: f64, digits: usize) -> String {
     let text = grouped(value.abs(), digits);
     let is_zero = !text.bytes().any(|digit| matches!(digit, b'1'..=b'9'));
@@ -178,7 +180,7 @@ fn signed(value: f64, digits: usize) -> String {
     }
 }
 
-/// The strongest overlaps, in words.
+/// Returns sentences on the strongest overlaps.
 fn said_of_overlaps(programs: &FigureGains) -> String {
     let share = |pair: &Overlap| pair.overlap.and_then(|overlap| overlap.relative).unwrap_or(0.0);
     let mut pairs: Vec<&Overlap> =
@@ -203,7 +205,7 @@ fn said_of(pair: &Overlap, share: f64) -> String {
     )
 }
 
-/// Subsets without a run.
+/// Returns sentences on the subsets without a complete run.
 fn said_of_subsets(ablation: &Ablation) -> String {
     let mut text = String::new();
     for subset in &ablation.subsets {
@@ -220,7 +222,7 @@ fn said_of_subsets(ablation: &Ablation) -> String {
     text
 }
 
-/// Why Shapley values are missing, each reason once.
+/// Returns sentences on why Shapley values are missing, each reason once.
 fn said_of_shapley(ablation: &Ablation) -> String {
     let mut text = String::new();
     let mut reasons: Vec<&str> =

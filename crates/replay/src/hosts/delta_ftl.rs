@@ -1,13 +1,13 @@
-//! Substitutes for the traces of Delta-FTL (`EuroSys` 2012, section 5.1, Table 4): Financial 1 and 2, two disks of Cello99 on
-//! 17 July 1999, and two days of Microsoft production servers.
+//! Substitutes for the traces of Delta-FTL (`EuroSys` 2012, section 5.1, Table 4): Financial 1 and 2, two disks of
+//! Cello99 on 17 July 1999, and two traces of Microsoft production servers.
 //!
-//! Published and met: numbers of reads and writes, and duration.
+//! Published by the paper, and reproduced here: numbers of reads and writes, and duration.
 //!
-//! Assumed: all of `substitute.rs`, and the locality of overwrites, of which Table 4 says nothing. A quarter of the writes
-//! goes to new addresses, half of them for `f1` and `f2`: the paper finds that these two have the least overwrites that
-//! its delta log can serve (section 5.4, Figure 8), and their weaker skew (0.6 for 0.9) stands for the same. How similar an
-//! overwrite is to what it replaces is no property of the trace in the paper either: it is a content model here,
-//! `f1+unique:delta=0.5`.
+//! Assumed: everything that `substitute.rs` assumes, and the locality of overwrites, which Table 4 does not describe. A
+//! quarter of the writes is to new addresses, and half of them for `f1` and `f2`: the paper finds that its delta log
+//! can serve the fewest overwrites of these two (section 5.4, Figure 8). For the same reason their skew is weaker (0.6
+//! instead of 0.9). How similar an overwrite is to the earlier version is not a property of the trace in the paper
+//! either; here it is a content model, `f1+unique:delta=0.5`.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -30,7 +30,8 @@ pub(super) const DAP: Kind =
 pub(super) const MSN: Kind =
     Kind { name: "msn", meaning: "substitute for MSN-CFS, 6 hours", keys: &[SCALE, THETA, READS] };
 
-/// A row of Table 4, in millions and hours, with the share of writes to new addresses that we assume.
+/// Returns the facts of a trace from its row of Table 4 (in millions and hours), with the share of writes to new
+/// addresses that we assume.
 const fn row(name: &'static str, [reads, writes, hours]: [f64; 3], new_addresses: f64) -> Facts {
     Facts {
         name,

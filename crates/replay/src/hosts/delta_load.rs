@@ -1,15 +1,16 @@
-//! A load whose share of delta writes is set: what Delta-FTL does at the share that its paper reports.
+//! A synthetic load with a given share of delta writes, to compare Delta-FTL with its paper at the share that the paper
+//! reports.
 //!
-//! Which writes become deltas is decided by how soon a page is overwritten and how often it is read meanwhile, of which
-//! the paper publishes nothing but the results: the share of delta writes (`EuroSys` 2012, Figure 8) and the share of reads
-//! that meet a delta (Figure 14 and footnote 2). This load is made from these two, so that the paper's other results can
-//! be asked for at its own operating point. It is no substitute for a trace.
+//! Which writes become deltas depends on how soon a page is overwritten and how often it is read meanwhile. The paper
+//! publishes only the results: the share of delta writes (`EuroSys` 2012, Figure 8) and the share of reads that find a
+//! delta (Figure 14 and footnote 2). This load has these two shares as parameters, so that other results of the paper
+//! can be compared at the paper's own operating point. It is not a substitute for a trace.
 //!
 //! - `hot` of all pages are hot at a time. A share `deltas` of the writes overwrites hot pages, equally often each; the
 //!   other writes are uniform over the other pages.
-//! - A hot page stays hot for `life` of such writes on average; then another page takes its place. The first write of a
-//!   page that became hot is no delta, and pages that cooled down have to be found and merged.
-//! - A share `hot_reads` of the reads goes to hot pages, the other reads are uniform over the other pages.
+//! - A hot page stays hot for `life` of its own overwrites on average; then another page takes its place. The first
+//!   write of a page that became hot is not a delta, and pages that cooled down have to be found and merged.
+//! - A share `hot_reads` of the reads are of hot pages; the other reads are uniform over the other pages.
 //! - Requests are single pages; with a `rate`, arrivals are Poisson.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -40,7 +41,7 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The model.
+/// The host model `delta-load`.
 #[derive(Debug)]
 pub(super) struct DeltaLoad {
     random: Xoshiro256PlusPlus,
@@ -51,12 +52,15 @@ pub(super) struct DeltaLoad {
     reads_hot: Chance,
     gap_ns: f64,
     time_ns: f64,
-    /// The hot pages; the next one to be replaced; by page, whether it is hot.
+    /// The hot pages.
     hot: Vec<u64>,
+    /// Index in `hot` of the page that has been hot for longest, which is replaced next.
     oldest: usize,
+    /// Whether each page of the volume is hot.
     is_hot: Vec<bool>,
-    /// Pages in the order in which they become hot, and how many did.
+    /// The order in which pages become hot.
     order: Permutation,
+    /// Number of pages that have become hot so far.
     heated: u64,
     life: u64,
     hot_writes: u64,
@@ -104,13 +108,14 @@ impl DeltaLoad {
         }
     }
 
-    /// Lets the page that has been hot for longest cool down, once per `life` overwrites.
+    /// Counts an overwrite of a hot page. Once per `life` of them, the page that has been hot for longest becomes cold,
+    /// and the next page of the order hot.
     fn note_hot_write(&mut self) {
         self.hot_writes += 1;
         if !self.hot_writes.is_multiple_of(self.life) {
             return;
         }
-        // The order is a permutation, so a page that is next can be hot only if nearly all are.
+        // The order is a permutation, so the next page can already be hot only if nearly all pages are.
         let next = self.order.apply(self.heated % self.pages);
         self.is_hot[self.hot[self.oldest] as usize] = false;
         self.is_hot[next as usize] = true;

@@ -1,22 +1,24 @@
-//! F2FS under a file-server or database load, cleaned by remaps or by reads and writes: the third case study of Remap-SSD (FAST 2021,
-//! section 5.4).
+//! F2FS under a file-server or database load, with segment cleaning by remaps or by reads and writes: the third case
+//! study of Remap-SSD (FAST 2021, section 5.4).
 //!
-//! Three phases as in the paper, marked in the request stream: files are created and the load runs, which leaves invalid
-//! blocks behind; the cleaner is forced to run until no closed segment has an invalid block; the load runs again.
+//! Three phases as in the paper, marked in the request stream. First files are created and the load runs, which leaves
+//! invalid blocks. Then the cleaner is forced to run until no closed segment has an invalid block. Then the load runs
+//! again.
 //!
-//! Modelled: segments of 2 MiB (512 blocks); out-of-place writes into logs of their own for file data and for inodes,
-//! and for what the cleaner moves of either; greedy victims, also when the load runs short of free segments; an emptied
-//! segment is discarded whole. File sizes are exponential around `mean`.
+//! Modelled: segments of 2 MiB (512 blocks). Writes are out of place, into separate logs for file data and for inodes,
+//! and for what the cleaner moves of either. The cleaner chooses victims greedily, also when the load runs short of
+//! free segments, and discards an emptied segment as a whole. File sizes are exponential around `mean`.
 //!
-//! - `load=fileserver`, filebench's mix with its mean of 128 KiB and appends of 16 KiB: a step replaces, appends to or
-//!   reads a file chosen uniformly, each with the same probability (filebench runs these in turn). Every change of a file
+//! - `load=fileserver`: filebench's mix with its mean of 128 KiB and appends of 16 KiB. A step replaces, appends to or
+//!   reads a file chosen uniformly, each with equal probability (filebench does these in turn). Every change of a file
 //!   writes its inode block.
-//! - `load=ycsb`, what zipfian updates of a database (the paper's `MongoDB`) leave of locality after they are spread over
-//!   its files: a step overwrites one page, chosen by zipf over all pages and scattered; a sync after every 32 steps writes
-//!   the inodes of the files that changed. The database's own journal and checkpoints are not in it (see `ycsb`).
+//! - `load=ycsb`: the locality that zipfian updates of a database (the paper's `MongoDB`) have after they are spread
+//!   over its files. A step overwrites one page, chosen by a zipf law over all pages and scattered. A sync after every
+//!   32 steps writes the inodes of the files that changed. The database's own journal and checkpoints are not included
+//!   (see `ycsb`).
 //!
-//! Not modelled: checkpoint, NAT and SIT areas, indirect nodes, directories, writing into holes of dirty segments and
-//! updates in place (which F2FS turns to when it is nearly full), and caching of reads.
+//! Not modelled: checkpoint, NAT and SIT areas, indirect nodes, directories, writing into holes of dirty segments,
+//! updates in place (which F2FS uses when it is nearly full), and caching of reads.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -58,13 +60,13 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// Steps between syncs of the database load.
+/// Number of steps of the database load between two syncs.
 const SYNC_STEPS: u64 = 32;
 const SEGMENT_BLOCKS: u32 = 512;
-/// The cleaner starts below this many free segments: one for each log, and two to move into.
+/// Number of free segments below which the cleaner starts: one for each log, and two to move blocks into.
 const RESERVE_SEGMENTS: usize = 6;
 
-/// What a log takes.
+/// The logs of the file system, by what is appended to them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Log {
     Data,
@@ -80,11 +82,11 @@ enum State {
     Closed,
 }
 
-/// Who a valid block belongs to: the block of a file by its number, or the inode.
+/// The owner of a valid block: a data block of a file, or a file's inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Owner {
     file: u32,
-    /// `None` is the inode.
+    /// Number of the block in the file; `None` for the inode.
     index: Option<u32>,
 }
 
@@ -94,14 +96,14 @@ struct File {
     inode: Option<u32>,
 }
 
-/// The main area.
+/// The main area of the file system: its segments, and the owner of each block.
 #[derive(Debug)]
 struct Area {
     owners: Vec<Option<Owner>>,
     valid: Vec<u32>,
     states: Vec<State>,
     free: VecDeque<u32>,
-    /// Next block of each log; `None` where it needs a segment.
+    /// Next block of each log; `None` if the log needs a new segment.
     heads: [Option<u32>; 4],
     live: u64,
 }
@@ -140,7 +142,7 @@ impl Area {
         self.live -= 1;
     }
 
-    /// The closed segment with the most invalid blocks, if any has one.
+    /// Returns the closed segment with the most invalid blocks; `None` if no closed segment has any.
     fn victim(&self) -> Option<u32> {
         let dirty = |segment: &u32| {
             self.states[*segment as usize] == State::Closed && self.valid[*segment as usize] < SEGMENT_BLOCKS
@@ -149,17 +151,17 @@ impl Area {
     }
 }
 
-/// What the load does.
+/// The load that runs on the file system.
 #[derive(Debug)]
 enum Load {
     Fileserver { append: u64 },
     Ycsb { theta: f64, pages: Option<DatabasePages> },
 }
 
-/// The pages of all files as one range, and how popular they are.
+/// The pages of all files as one range, and their popularity.
 #[derive(Debug)]
 struct DatabasePages {
-    /// Where each file starts.
+    /// First page of each file in the range.
     starts: Vec<u64>,
     ranks: Zipf,
     places: Permutation,
@@ -180,7 +182,7 @@ impl DatabasePages {
         Self { starts, ranks, places, dirty: BTreeSet::new(), steps: 0 }
     }
 
-    /// A popular page: its file and its number in it.
+    /// Draws a popular page; returns its file and its page number in the file.
     fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u32, u32) {
         let page = self.places.apply(self.ranks.draw(random) - 1);
         let file = self.starts.partition_point(|&start| start <= page) - 1;
@@ -188,7 +190,7 @@ impl DatabasePages {
     }
 }
 
-/// The model.
+/// The host model `f2fs-clean`.
 #[derive(Debug)]
 pub(super) struct F2fsClean {
     random: Xoshiro256PlusPlus,
@@ -202,7 +204,7 @@ pub(super) struct F2fsClean {
     progress: Progress,
 }
 
-/// How far the three phases are.
+/// Progress through the three phases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Progress {
     Creating { next: u32 },
@@ -238,7 +240,7 @@ impl F2fsClean {
         })
     }
 
-    /// A step of the load.
+    /// Performs one step of the load.
     fn step(&mut self, script: &mut Script) {
         match &mut self.load {
             Load::Fileserver { append } => {
@@ -277,7 +279,7 @@ impl F2fsClean {
         script.write(u64::from(block), 1);
     }
 
-    /// The file is deleted and created with another size.
+    /// Deletes a file, and creates it again with another size.
     fn replace(&mut self, file: u32, script: &mut Script) {
         for block in std::mem::take(&mut self.files[file as usize].blocks) {
             self.area.invalidate(block);
@@ -286,7 +288,8 @@ impl F2fsClean {
         self.extend(file, pages, script);
     }
 
-    /// Adds pages and writes the inode; not beyond 0.85 of the volume, where the file system would say that it is full.
+    /// Appends pages to a file and writes its inode. Stops at 0.85 of the volume, where the file system would report
+    /// that it is full.
     fn extend(&mut self, file: u32, pages: u64, script: &mut Script) {
         let limit = self.area.owners.len() as u64 * 85 / 100;
         let pages = pages.min(limit.saturating_sub(self.area.live));
@@ -310,7 +313,7 @@ impl F2fsClean {
         script.write(u64::from(inode), 1);
     }
 
-    /// Cleans until an operation that writes `pages` pages leaves the reserve alone, or nothing is left to clean.
+    /// Cleans segments until `pages` pages can be written without using the reserve, or nothing is left to clean.
     fn make_room(&mut self, pages: u64, script: &mut Script) {
         let wanted = RESERVE_SEGMENTS + (pages / u64::from(SEGMENT_BLOCKS)) as usize;
         while self.area.free.len() < wanted {
@@ -319,7 +322,7 @@ impl F2fsClean {
         }
     }
 
-    /// Moves the valid blocks of a segment and discards it.
+    /// Moves the valid blocks of a segment to other segments, and discards the segment.
     fn clean(&mut self, segment: u32, script: &mut Script) {
         let first = segment * SEGMENT_BLOCKS;
         let mut moves: Vec<(u32, u32)> = Vec::new();
@@ -338,7 +341,7 @@ impl F2fsClean {
         self.area.free.push_back(segment);
     }
 
-    /// The new place of a block.
+    /// Moves a block to a new place, and returns it.
     fn relocate(&mut self, owner: Owner) -> u32 {
         let file = &mut self.files[owner.file as usize];
         let Some(index) = owner.index else {
@@ -349,7 +352,7 @@ impl F2fsClean {
         block
     }
 
-    /// What follows when a phase is over, or one more step of it.
+    /// Performs one more step of the current phase, or begins the next phase; returns the new progress.
     fn progressed(&mut self, script: &mut Script) -> Progress {
         match self.progress {
             Progress::Creating { next } if next as usize == self.files.len() => {
@@ -398,7 +401,7 @@ mod tests {
     use crate::content_model::{ContentModel, Source, Spec as ContentSpec};
     use crate::workload::options::Options;
 
-    /// Valid counts, owners and the files' lists of blocks say the same.
+    /// Checks that valid counts, owners of blocks and the files' lists of blocks agree.
     fn audit(model: &F2fsClean) {
         let area = &model.area;
         for (segment, &valid) in area.valid.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! Copies of a tree of files, by remaps or by reads and writes (Remap-SSD, FAST 2021, section 3.2: file copy, where the
+//! Copies a tree of files, by remaps or by reads and writes (Remap-SSD, FAST 2021, section 3.2: file copy, where the
 //! number of addresses per page depends on the user).
 //!
-//! Modelled: files of exponential size, written one after another in a first phase, then copied file by file, each copy
-//! of the tree in a phase of its own, into space of their own behind the originals. Not modelled: directories, inodes and
-//! the allocation of extents.
+//! Modelled: files of exponential size are written one after another in a first phase. Then the tree is copied file by
+//! file, each copy in a phase of its own, into separate space after the originals. Not modelled: directories, inodes
+//! and the allocation of extents.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
@@ -25,17 +25,19 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The model.
+/// The host model `file-copy`.
 #[derive(Debug)]
 pub(super) struct FileCopy {
-    /// Pages of each file.
+    /// Size of each file, pages.
     sizes: Vec<u64>,
     tree_pages: u64,
     copies: u64,
     copying: Copying,
-    /// Copy in hand (0 is the original), its next file, and that file's place in the tree.
+    /// Number of the current copy; 0 is the original.
     copy: u64,
+    /// Index of the next file to write or copy.
     file: usize,
+    /// First page of the next file, counted from the start of its tree.
     at: u64,
 }
 
@@ -66,7 +68,7 @@ impl Model for FileCopy {
             }
         }
         if self.copy > self.copies {
-            // Stays at the end.
+            // Marks the model as ended for all further calls.
             self.file = self.sizes.len();
             return;
         }

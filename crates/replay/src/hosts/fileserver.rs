@@ -1,9 +1,9 @@
-//! A file server in the manner of filebench's `fileserver`, on a file system that writes in place.
+//! A file server, modelled after filebench's `fileserver`, on a file system that writes in place.
 //!
-//! Modelled: four in five files exist at the start; a loop creates and writes a whole file, appends 16 KiB to one, reads
-//! one whole and deletes one, in turn, on files chosen uniformly; sizes are exponential around 128 KiB. Files live in slots
-//! of fixed places, four times the mean size, and larger files are cut; a deleted file is discarded. Not modelled: metadata, directories, the page cache, and
-//! the concurrency of filebench's threads.
+//! Modelled: four in five files exist at the start. A loop writes a whole new file, appends 16 KiB to a file, reads a
+//! whole file and deletes a file, in turn, on files chosen uniformly. Sizes are exponential with mean 128 KiB. Files
+//! occupy slots at fixed addresses, four times the mean size, and larger files are truncated; a deleted file is
+//! trimmed. Not modelled: metadata, directories, the page cache, and the concurrency of filebench's threads.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -29,11 +29,11 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The model.
+/// The host model `fileserver`.
 #[derive(Debug)]
 pub(super) struct Fileserver {
     random: Xoshiro256PlusPlus,
-    /// Pages of the file in each slot.
+    /// Size of the file in each slot, pages; 0 = no file.
     sizes: Vec<u64>,
     slot_pages: u64,
     mean: u64,
@@ -56,7 +56,8 @@ impl Fileserver {
         })
     }
 
-    /// A slot with a file, or without; with any of the two if most are of the other kind.
+    /// Draws a random slot with a file (or without one, if `with_file` is false). After 64 unsuccessful draws any slot
+    /// is returned.
     fn draw(&mut self, with_file: bool) -> usize {
         let mut slot = 0;
         for _ in 0..64 {

@@ -1,32 +1,33 @@
-//! Substitutes for the FIU traces `homes`, `mail` and `web-vm`, as the Recyclable SSD paper (LX, section III) counts them
-//! over two weeks.
+//! Substitutes for the FIU traces `homes`, `mail` and `web-vm`: generated requests with the counts that the Recyclable
+//! SSD paper (LX, section III) publishes for two weeks of each trace.
 //!
-//! Met, because given:
+//! Published by the paper, and reproduced here:
 //!
 //! - requests, write share and distinct addresses (Table I); hence the share of overwrites (72.5, 90.2 and 83.6 %) and the
 //!   invalidated pages;
-//! - mean length of the lists of dead pages (7.3, 12.1, 6.7), read as overwrites per address that is overwritten at all:
-//!   so many addresses are overwritten, and the others are written once;
+//! - mean length of the lists of dead pages (7.3, 12.1, 6.7), read as overwrites per address that is overwritten at
+//!   all: that many addresses are overwritten, and the others are written once;
 //! - recyclable pages as a share of the invalidated ones (2.8 of 24.1, 7.4 of 42.2, 2.5 of 15.5 GB). They return in the
 //!   second week only: "the first week is used to age the SSD, and the second week is used to observe the amount of the
 //!   useful data" (section III-B);
-//! - the share of recyclable pages with versions 15 to 12, which are the four newest dead pages of an address (Figure 4:
-//!   79.1, 59.6, 86.5 %);
-//! - how many invalidated pages were read how often (Figure 2), and how many of those return (Figure 3). The paper prints
-//!   ranges over the three traces and does not say which end is whose; [`Popularity`] has what is taken, inside all of
-//!   them.
+//! - the share of recyclable pages with versions 15 to 12, that is those among the four newest dead pages of an address
+//!   (Figure 4: 79.1, 59.6, 86.5 %);
+//! - how often invalidated pages were read (Figure 2), and what share of them returns by number of reads (Figure 3).
+//!   The paper prints ranges over the three traces without saying which value belongs to which trace; [`Popularity`]
+//!   has the values chosen here, which lie inside all of these ranges.
 //!
-//! Figures 2 and 3 contradict Table I: a fifth to a third of the invalidated pages are said to be read eight times or more,
-//! which takes 10.5 million reads for `homes`, whose trace has 0.58 million. So there are two substitutes of each:
-//! `reads=table` has as many reads as Table I, a random sample of those of Figure 2; `reads=figures` has as many as Figure 2
-//! needs, and therefore a smaller share of writes than Table I.
+//! Figures 2 and 3 contradict Table I: a fifth to a third of the invalidated pages are said to be read eight times or
+//! more, which takes 10.5 million reads for `homes`, whose trace has 0.58 million. So each trace has two substitutes:
+//! `reads=table` has as many reads as Table I, a random sample of those of Figure 2; `reads=figures` has as many reads
+//! as Figure 2 needs, and therefore a smaller share of writes than Table I.
 //!
-//! With `duplicates`, that share of the writes repeats a content: what is beyond the recycled ones repeats live pages. The
-//! Remap-SSD paper (section 3.1) quotes 33 to 92 % for the three systems and does not say which is which.
+//! The key `duplicates` sets the share of writes that repeat a content; the repetitions beyond the recycled pages
+//! repeat live pages. The Remap-SSD paper (section 3.1) quotes 33 to 92 % for the three systems without saying which
+//! share belongs to which.
 //!
-//! Assumed: all of `recurring.rs`; requests of one page; addresses count written ones; contents that do not recycle and do
-//! not repeat are new; contents return alone (`run=1`), although section IV-C says that neighbours return together, because
-//! it does not say how many.
+//! Assumed: everything that `recurring.rs` assumes; requests have one page; the published number of addresses counts
+//! written ones; contents that neither recycle nor repeat are new; contents return one by one (`run=1`), although
+//! section IV-C states that neighbours return together, because it does not state how many.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -69,18 +70,21 @@ pub(super) const WEB: Kind =
 
 const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 
-/// How often pages are read before they are invalidated, and how that predicts return (Figures 2 and 3).
+/// How often pages are read before they are invalidated, and how the number of reads predicts whether their content
+/// returns (Figures 2 and 3 of the paper).
 ///
-/// Published: most invalidated pages were read at most three times; 20.8 to 32.9 % eight times or more; of pages never read
-/// 0.7 to 6.9 % return; the share grows with the reads, "exponentially", to 26 to 39.1 %; 52.8 to 80.2 % of those that
-/// return were read eight times or more. The growth is `unread * (most / unread)^((reads / 15)^bend)`, with the bend that
-/// gives the published share of recyclable pages; within a group of counts all are equally frequent.
+/// Published: most invalidated pages were read at most three times, and 20.8 to 32.9 % eight times or more. Of pages
+/// never read 0.7 to 6.9 % return. The share increases with the reads, "exponentially", to 26 to 39.1 %. Of the pages
+/// that return, 52.8 to 80.2 % were read eight times or more. The increase is modelled as
+/// `unread * (most / unread)^((reads / 15)^bend)`, with the bend that gives the published share of recyclable pages.
+/// Within a group of counts all counts are equally frequent.
 #[derive(Clone, Copy, Debug)]
 struct Popularity {
-    /// Share of the invalidated pages with 8 to 15 reads; 52 % have 0 to 3.
+    /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
     hot: f64,
-    /// Probability of return with 0 and with 15 reads.
+    /// Probability that the content of a page with 0 reads is written again after it became dead.
     unread: f64,
+    /// Probability that the content of a page with 15 reads is written again after it became dead.
     most: f64,
     bend: f64,
 }
@@ -88,7 +92,7 @@ struct Popularity {
 const COLD: f64 = 0.52;
 
 impl Popularity {
-    /// Share of the invalidated pages by reads.
+    /// Returns the share of the invalidated pages for each number of reads.
     fn shares(self) -> ByClass {
         std::array::from_fn(|reads| match reads {
             0..4 => COLD / 4.0,
@@ -97,7 +101,7 @@ impl Popularity {
         })
     }
 
-    /// Probability of return by reads.
+    /// Returns the probability that the content of a dead page is written again, for each number of reads.
     fn probabilities(self) -> ByClass {
         let last = (CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
@@ -106,11 +110,11 @@ impl Popularity {
     }
 }
 
-/// What is published about a trace.
+/// Published figures of a trace.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     name: &'static str,
-    /// Requests, share of writes, addresses (Table I).
+    /// Number of requests, share of writes, and number of addresses (Table I).
     table: [f64; 3],
     recyclable_gb: f64,
     invalid_gb: f64,
@@ -149,7 +153,7 @@ const TRACES: [Facts; 3] = [
     },
 ];
 
-/// Whether a kind is one of these, which know their contents.
+/// Whether a kind is one of these substitutes, which choose the contents of their pages themselves.
 pub(super) fn knows_contents(kind: &str) -> bool {
     TRACES.iter().any(|facts| facts.name == kind)
 }
@@ -180,7 +184,7 @@ pub(super) fn substitute(
         live_repeats: repeated.saturating_sub(returns),
         returns_from: keys.number("from", 0.0..=1.0)?,
         newest_four: facts.newest_four,
-        // A page that returned dies again, with its reads: new ones make up the rest.
+        // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         fresh: std::array::from_fn(|reads| shares[reads] * (1.0 - probabilities[reads])),
         returning: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
         class_of_address: false,

@@ -1,10 +1,10 @@
-//! The keys of a host model, all of them present: defaults stand in the grammar and nowhere else.
+//! Typed access to the keys of a host model. All keys are present, because defaults were filled in from the grammar.
 
 use std::ops::RangeInclusive;
 
 use crate::workload::options::{Options, SpecError};
 
-/// Typed access to a completed specification.
+/// Reads the typed values of a specification in which all keys are present.
 #[derive(Debug)]
 pub(super) struct Keys<'a> {
     options: &'a Options<'a>,
@@ -25,7 +25,7 @@ impl<'a> Keys<'a> {
         self.options.number(key, bounds).map(|value| value.expect(COMPLETE))
     }
 
-    /// Whether the value is the first of two words.
+    /// Whether the value of `key` is the first of two allowed words; any third word is an error.
     pub(super) fn is_first_of(
         &self,
         key: &'static str,
@@ -39,7 +39,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// `on` or `off`.
+    /// Returns whether the value of `key` is `on`; the only other value is `off`.
     pub(super) fn switch(&self, key: &'static str) -> Result<bool, SpecError> {
         self.is_first_of(key, ["on", "off"], "on or off")
     }

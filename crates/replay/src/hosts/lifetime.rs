@@ -1,17 +1,18 @@
 //! Substitutes for the private traces of the integrated lifetime paper (IL, section IV): WKSN (a high-end PC), Media
-//! (multimedia files going up and down) and DVMT (a development server).
+//! (upload and download of multimedia files) and DVMT (a development server).
 //!
-//! Published only through Table I, which gives the lifetime of a 64-GiB drive of 3000 cycles: 6.8, 3.8 and 3.04 years
-//! without any scheme are 0.961, 1.720 and 2.150 MB/s written to flash, met here as the rate of page writes. The ratios of
-//! the other columns to the first say what compression and deduplication leave of it: 0.325, 0.987, 0.833 and 0.819,
-//! 0.997, more than 1. They are the content model unless one is given: a share of 18.1, 0.3 and 0 % of the writes repeats an
-//! earlier content, and the compressed sizes of pages have the mean with which four consecutive writes, stored together in
-//! whole pages, leave these shares. (A mean of the shares themselves would leave more: DVMT would save nothing.)
+//! The paper describes the traces only through Table I, the lifetimes of a 64-GiB drive of 3000 cycles. Without any
+//! scheme it lasts 6.8, 3.8 and 3.04 years, that is 0.961, 1.720 and 2.150 MB/s written to flash, which is the rate of
+//! page writes here. The ratios of the other columns to the first give what compression and deduplication leave of the
+//! writes: 0.325, 0.987, 0.833 and 0.819, 0.997, more than 1. The default content model reproduces them: a share of
+//! 18.1, 0.3 and 0 % of the writes repeats an earlier content, and the compressed sizes of pages have the mean with
+//! which four consecutive writes, stored together in whole pages, leave these shares. (A mean equal to the shares would
+//! leave more: DVMT would save nothing.)
 //!
-//! Assumed: all of `substitute.rs`; that the drive's write amplification is 1, so that the host writes what flash is
-//! written (a run on a device that collects garbage wears faster); 0.3 reads per write; a fifth of the writes to new
-//! addresses; a standard deviation of the compressed size of 5 % of a page, from page to page. One day is generated at
-//! `scale=1`.
+//! Assumed: everything that `substitute.rs` assumes; the drive's write amplification is 1, so that the host writes as
+//! much as flash (a run on a device that collects garbage wears faster); 0.3 reads per write; a fifth of the writes is
+//! to new addresses; the compressed size has a standard deviation of 5 % of a page, from page to page. One day is
+//! generated at `scale=1`.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -41,10 +42,10 @@ const DAY_S: f64 = 86_400.0;
 const READS_PER_WRITE: f64 = 0.3;
 const NEW_ADDRESSES: f64 = 0.2;
 
-/// Bytes that the drive of the paper takes over its life: 64 GiB times 3000 cycles.
+/// Bytes that the drive of the paper can write over its life: 64 GiB times 3000 cycles.
 const BYTES_UNTIL_WORN: f64 = 64.0 * (1u64 << 30) as f64 * 3000.0;
 
-/// A row of Table I: years without any scheme, and what compression and deduplication leave of the writes.
+/// A row of Table I: years without any scheme, and the shares of the writes that compression and deduplication leave.
 struct Row {
     name: &'static str,
     years: f64,
@@ -81,10 +82,10 @@ pub(super) fn substitute(
 
 /// Standard deviation of a page's compressed size, in pages.
 const SIGMA: f64 = 0.05;
-/// Pages that are compressed together.
+/// Number of pages that are compressed together.
 const CHUNK_PAGES: f64 = 4.0;
 
-/// The content that Table I implies.
+/// Returns the content model that Table I implies for a trace.
 pub(super) fn content(kind: &str) -> Spec {
     let row = row(kind);
     let share = (1.0 - row.deduplicated).max(0.0);
@@ -93,8 +94,8 @@ pub(super) fn content(kind: &str) -> Spec {
     Spec { compress: Some(Ratio { mean, sigma: SIGMA }), ..Spec::new(source) }
 }
 
-/// The mean size, in pages, of independent Gaussian pages of which chunks leave `share` of their pages; by bisection, as
-/// the share grows with the mean.
+/// Returns the mean compressed size, in pages, with which chunks of independent Gaussian pages leave `share` of their
+/// pages. By bisection, because the share increases with the mean.
 fn mean_that_leaves(share: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
@@ -104,7 +105,8 @@ fn mean_that_leaves(share: f64) -> f64 {
     low
 }
 
-/// Pages that a chunk of mean compressed size takes, over its members: one, and one more for each quarter exceeded.
+/// Returns the flash pages that a chunk takes, divided by its number of pages, for pages of mean compressed size
+/// `mean`. A chunk takes one page, and one more for each quarter that its mean size exceeds.
 fn share_left(mean: f64) -> f64 {
     let sigma = SIGMA / CHUNK_PAGES.sqrt();
     let exceeds = |size: f64| 0.5 * libm::erfc((size - mean) / (sigma * std::f64::consts::SQRT_2));

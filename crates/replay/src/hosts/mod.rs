@@ -1,16 +1,15 @@
-//! Host software and published traces as seeded request generators.
+//! Generates the requests of host software and of published traces, from stated parameters and a seed.
 //!
 //! The case studies of Remap-SSD (FAST 2021, section 5) run modified applications, and the traces of the other papers
-//! are private or no longer offered. A model here sends the requests that such software sends, from stated parameters:
-//! what each module's header lists as modelled is all there is, and a result obtained from a model is a result about
-//! the model. The price of that honesty is that absolute figures of the papers are out of reach; directions and ratios
-//! between designs are not.
+//! are private or no longer offered. A model here sends the requests that such software sends. The head of each module
+//! lists everything that its model covers, and a result obtained from a model is a result about the model. The price of
+//! that honesty is that absolute figures of the papers cannot be reproduced; directions and ratios between designs can.
 //!
-//! Models that copy pages can do it with the remap request or with reads and writes ([`Spec`] key `remap`). Both ways
-//! leave the same contents, because the script of requests knows what every page of the volume holds.
+//! Models that copy pages can do so by remap requests or by reads and writes ([`Spec`] key `remap`). Both ways leave
+//! the same contents, because the script of requests records what every page of the volume holds.
 //!
-//! Invariants: equal specifications give equal requests; every write carries its content; requests are whole pages of
-//! 4 KiB inside a dense volume that starts at page 0.
+//! Invariants: equal specifications give equal requests; every write carries its content; requests are whole pages of 4
+//! KiB inside a dense volume that starts at page 0.
 
 mod delta_ftl;
 mod delta_load;
@@ -43,7 +42,7 @@ use wearwell_trace::Request;
 use crate::content_model::{self, ContentModel};
 use crate::workload::options::{Grammar, Key, Kind, Options, SpecError};
 
-/// Host models and their keys.
+/// Host models and their keys, for parsing and help.
 pub const GRAMMAR: Grammar = Grammar {
     what: "host model",
     kinds: &[
@@ -72,18 +71,18 @@ pub const GRAMMAR: Grammar = Grammar {
     common: &[Key { name: "seed", default: "1", meaning: "equal seeds give equal requests" }],
 };
 
-/// Shared by the models that can copy both ways.
+/// The key `remap` of the models that can copy pages by remaps or by writes.
 const REMAP: Key = Key {
     name: "remap",
     default: "on",
     meaning: "on: pages are copied by remap requests; off: they are written",
 };
 
-/// A host model in numbers: `sqlite-wal:entries=1000,remap=off+dup:share=0.2`. Printed with every key, parsed with any
-/// part of them; what follows `+` is the content model of new pages.
+/// Specification of a host model, such as `sqlite-wal:entries=1000,remap=off+dup:share=0.2`. It is printed with all
+/// keys and parsed with any of them. After `+` follows the content model of new pages.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
-    /// Kind and all keys, defaults filled in.
+    /// Kind and all keys, with defaults filled in.
     text: String,
     content: Option<content_model::Spec>,
 }
@@ -102,7 +101,7 @@ impl FromStr for Spec {
     }
 }
 
-/// The kind with all of its keys.
+/// Returns the specification text with the kind and all of its keys.
 fn complete(options: &Options) -> String {
     let kind = kind_of(options.kind);
     let value = |key: &Key| format!("{}={}", key.name, options.text(key.name).unwrap_or(key.default));
@@ -122,7 +121,7 @@ impl fmt::Display for Spec {
 }
 
 impl Spec {
-    /// Whether a specification names a host model.
+    /// Whether the specification `text` names a host model.
     pub fn is_named_by(text: &str) -> bool {
         let name = text.split([':', '+']).next().unwrap_or_default().trim();
         GRAMMAR.kinds.iter().any(|kind| kind.name == name)
@@ -147,7 +146,7 @@ impl Spec {
     }
 }
 
-/// Kinds that draw the contents of their pages themselves.
+/// Whether models of this kind choose the contents of their pages themselves, without a content model.
 fn knows_contents(kind: &str) -> bool {
     kind == "predicted" || fiu::knows_contents(kind)
 }
@@ -172,29 +171,29 @@ fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Bo
     })
 }
 
-/// What a host model is asked.
+/// A host model that generates requests step by step.
 trait Model: fmt::Debug + Send {
-    /// Adds the next steps to the script; adding none means that the model is at its end.
+    /// Adds the next steps to the script; a model that adds none has ended.
     fn advance(&mut self, script: &mut Script);
 }
 
-/// The requests of a host model.
+/// Generates the requests of a host model.
 #[derive(Debug)]
 pub struct Generator {
     script: Script,
     model: Box<dyn Model>,
-    /// Whether the model names the contents itself.
+    /// Whether the model chooses the contents of its pages itself, without the content model.
     knows_contents: bool,
 }
 
 impl Generator {
-    /// The model at its first request.
+    /// Creates the model at its first request.
     pub fn new(spec: &Spec) -> Self {
         spec.build().expect("a specification is checked when it is parsed")
     }
 
-    /// Puts the next request into `into` and says true, or leaves it alone and says false after the last one. Memory is
-    /// 16 bytes per page of the volume.
+    /// Writes the next request into `into` and returns true; after the last one returns false and leaves `into`
+    /// unchanged. Takes 16 bytes of memory per page of the volume.
     pub fn next(&mut self, into: &mut Request) -> bool {
         if self.script.is_empty() {
             self.model.advance(&mut self.script);
@@ -202,7 +201,7 @@ impl Generator {
         self.script.next(into)
     }
 
-    /// What the content of new pages is, for reports.
+    /// Returns a sentence on the content of new pages, for reports.
     pub fn describe_content(&self) -> String {
         if self.knows_contents {
             return "content is synthetic: dead pages come back as often as the trace's counts say".into();

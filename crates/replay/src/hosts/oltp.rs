@@ -1,9 +1,9 @@
-//! Transaction processing in the manner of filebench's `oltp`.
+//! Transaction processing, modelled after filebench's `oltp`.
 //!
-//! Modelled: the data files are written in a first phase; then rounds of random one-page reads (shadow processes), a batch of 100 random one-page writes (database writer)
-//! and one sequential write of 256 KiB to a circular log with a flush (log writer). Reads per round are our assumption:
-//! in filebench their share follows from the speed of the drive. Not modelled: pages of 2 KiB (here 4 KiB), the limits
-//! that couple filebench's processes.
+//! Modelled: the data files are written in a first phase. Then follow rounds of random one-page reads (shadow
+//! processes), 100 random one-page writes (database writer) and one sequential write of 256 KiB to a circular log with
+//! a flush (log writer). The number of reads per round is our assumption: in filebench it follows from the speed of the
+//! drive. Not modelled: pages of 2 KiB (here 4 KiB), and the limits that couple filebench's processes.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -27,12 +27,12 @@ pub(super) const KIND: Kind = Kind {
 
 const LOG_WRITE_PAGES: u64 = 64;
 
-/// The model.
+/// The host model `oltp`.
 #[derive(Debug)]
 pub(super) struct Oltp {
     random: Xoshiro256PlusPlus,
     pages: u64,
-    /// In writes of [`LOG_WRITE_PAGES`].
+    /// Length of the circular log, in writes of [`LOG_WRITE_PAGES`] pages.
     log_slots: u64,
     reads: u64,
     writes: u64,
@@ -55,7 +55,7 @@ impl Oltp {
         })
     }
 
-    /// The log lies before the data files.
+    /// Draws a page of the data files, which follow the log in the volume.
     fn data_page(&mut self) -> u64 {
         self.log_slots * LOG_WRITE_PAGES + below(&mut self.random, self.pages)
     }

@@ -1,8 +1,10 @@
-//! A load in which reads predict what comes back, with everything that matters a key: the load for which the Recyclable SSD
-//! paper's probability is made, and those for which it is not.
+//! A load in which the number of reads of a page predicts whether its content is written again, with all parameters as
+//! keys. It covers the load for which the recycle probability of the Recyclable SSD paper is made, and loads for which
+//! it is not.
 //!
-//! Some addresses are popular: what is new there is read, the same number of times for every version. A version that dies
-//! returns with one probability if it was read and with another if it was not. The rest is that of `recurring.rs`.
+//! Some addresses are popular: every new content there is read a fixed number of times. A version that is overwritten
+//! returns with one probability if it was read, and with another if it was not. Everything else is as in
+//! `recurring.rs`.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -57,7 +59,7 @@ pub(super) fn load(keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Recurring,
         live_repeats: 0,
         returns_from: share("from")?,
         newest_four: share("newest")?,
-        // A page that returned dies again, with its reads: new ones make up the rest.
+        // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         fresh: by_class(popular - returning[0], 1.0 - popular - returning[1]),
         returning: by_class(returning[0], returning[1]),
         class_of_address: true,

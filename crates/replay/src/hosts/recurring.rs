@@ -1,22 +1,23 @@
-//! Page writes whose contents come back after they died, more often the more they were read.
+//! Generates page writes whose contents are written again after they became dead, more often the more they were read.
 //!
-//! A *version* is what an address holds from one write to the next. Every version is of a class: the number of reads that
-//! it gets, 0 to 15. Returns are dealt by class, so that reads predict return as far as the classes say and no further.
+//! A *version* is what an address holds from one write to the next. Every version has a class, which is the number of
+//! its reads, 0 to 15. Returns (writes of a dead content) are dealt by class, so that reads predict returns exactly as
+//! far as the classes do.
 //!
-//! Counts are exact, not expected: first writes, first overwrites and returns are dealt like cards from a deck that holds
-//! the right number of each (the next one of k left among n is drawn with probability k/n). Only where a few addresses
-//! have no dead version of the wanted class is one returned later.
+//! Counts are exact, not expected values. First writes, first overwrites and returns are dealt like cards from a deck
+//! that contains the right number of each: if k of the n remaining cards are of a kind, the next one is of it with
+//! probability k/n. Only if the drawn addresses have no dead version of the wanted class is a return postponed.
 //!
-//! - Addresses that are overwritten at all are as popular as a zipf law over the order of their first write says, for
-//!   overwrites and for returns alike. The others are written once.
-//! - A returned content goes to an address drawn like that of any overwrite, and keeps its reads: nobody reads it again.
-//! - The reads of a version are spread over its life: a twentieth of all reads waits, and one of those that wait is drawn
-//!   at random. What still waits when the version is overwritten is read just before.
-//! - Where the trace has fewer reads than the classes need, the reads are a random sample of those.
-//! - Requests come at equal intervals over the duration.
+//! - The popularity of addresses that are overwritten at all is a zipf law over the order of their first write, for
+//!   overwrites and for returns alike. The other addresses are written once.
+//! - A returned content is written to an address drawn like that of any overwrite. Its reads are not repeated.
+//! - The reads of a version are spread over its life: a twentieth of all reads is pending, and the next read is drawn
+//!   from these at random. Reads that are still pending when the version is overwritten are sent just before the write.
+//! - If the trace has fewer reads than the classes need, its reads are a random sample of those.
+//! - Requests arrive at equal intervals over the duration.
 //!
-//! The decision is to deal classes and not to simulate why a host reads what it will write again: no paper says. The price
-//! is that reads and returns know of each other through the class alone.
+//! The key decision is to deal classes instead of simulating why a host reads what it will write again, because no
+//! paper describes that. The price is that reads and returns depend on each other through the class alone.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::data::{Fingerprint, mix};
@@ -26,43 +27,47 @@ use super::script::Script;
 use crate::workload::draw::{Zipf, below, unit};
 use crate::workload::permutation::Permutation;
 
-/// Reads are counted up to 15.
+/// Number of classes of versions: reads are counted from 0 to 15.
 pub(super) const CLASSES: usize = 16;
-/// Dead versions kept per address: what 4 bits of version tell apart.
+/// Largest number of dead versions kept per address, as many as 4 bits can number.
 const VERSIONS: usize = 16;
-/// Versions 15 to 12.
+/// Number of dead versions of an address that count as its newest (numbers 15 to 12).
 const NEWEST: usize = 4;
-/// Draws of an address before a return is put off.
+/// Number of addresses that are tried before a return (the write of a dead content) is postponed.
 const PATIENCE: usize = 64;
 
-/// A share for each number of reads.
+/// A share for each class, that is for each number of reads.
 pub(super) type ByClass = [f64; CLASSES];
 
-/// A stream in numbers.
+/// The parameters of the generated requests.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
+    /// Number of page writes.
     pub writes: u64,
-    /// Addresses written, and those of them that are overwritten at least once.
+    /// Number of distinct addresses written.
     pub addresses: u64,
+    /// Number of addresses that are overwritten at least once.
     pub overwritten: u64,
-    /// Reads; `None` = as many as the classes need.
+    /// Number of reads; `None` = as many as the classes of the versions need.
     pub reads: Option<u64>,
     pub duration_s: f64,
-    /// Writes of a dead content.
+    /// Number of writes of a dead content.
     pub returns: u64,
-    /// Other writes of a content that is valid somewhere.
+    /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_repeats: u64,
-    /// Share of the requests before the first return.
+    /// Share of the requests before the first return of a dead content.
     pub returns_from: f64,
-    /// Share of the returns that are among the four newest dead versions of their address.
+    /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
+    /// address.
     pub newest_four: f64,
-    /// Class of a version that did not return.
+    /// Share of each class (number of reads) among versions that are not returns.
     pub fresh: ByClass,
-    /// Class of a return.
+    /// Share of each class (number of reads) among returns (writes of a dead content).
     pub returning: ByClass,
-    /// Whether all versions of an address are of one class.
+    /// Whether all versions of an address have one class (number of reads).
     pub class_of_address: bool,
-    /// Addresses next to each other whose newest dead versions return one after the other; 1 = single returns.
+    /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
+    /// returns.
     pub run: u64,
     /// Zipf exponent of the overwrites.
     pub theta: f64,
@@ -70,7 +75,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Reads that the classes need.
+    /// Returns the number of reads that all versions need by their classes.
     fn reads_needed(&self) -> u64 {
         let total: f64 = self.fresh.iter().sum();
         let mean = (0u32..).zip(self.fresh).map(|(class, share)| f64::from(class) * share).sum::<f64>();
@@ -78,7 +83,7 @@ impl Plan {
     }
 }
 
-/// A deck of `left` cards of which `wanted` are of one kind.
+/// A deck of `left` cards of which `wanted` are of one kind, for dealing exact counts in random order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deck {
     pub wanted: u64,
@@ -86,7 +91,8 @@ pub(super) struct Deck {
 }
 
 impl Deck {
-    /// Deals a card: whether it is of the kind. `must` picks one that is; no deck is asked for one that it lacks.
+    /// Deals a card, and returns whether it is of the wanted kind. `must` forces a wanted card; the deck must then
+    /// contain one.
     pub(super) fn deal(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_wanted = must || below(random, self.left) < self.wanted;
         self.left -= 1;
@@ -95,7 +101,7 @@ impl Deck {
     }
 }
 
-/// An index, by its share.
+/// Draws a class (number of reads) with its share as the probability.
 fn draw_class(shares: &ByClass, random: &mut Xoshiro256PlusPlus) -> u8 {
     let mut left = unit(random) * shares.iter().sum::<f64>();
     for (class, share) in (0u8..).zip(shares) {
@@ -107,7 +113,7 @@ fn draw_class(shares: &ByClass, random: &mut Xoshiro256PlusPlus) -> u8 {
     shares.iter().rposition(|&share| share > 0.0).unwrap_or(0) as u8
 }
 
-/// The model.
+/// The host model of recurring contents.
 #[derive(Debug)]
 pub(super) struct Recurring {
     random: Xoshiro256PlusPlus,
@@ -117,10 +123,12 @@ pub(super) struct Recurring {
     writes_left: u64,
     first_writes: Deck,
     first_overwrites: Deck,
-    /// First overwrites that were dealt before an address was there.
+    /// First overwrites that were dealt when all written addresses had been overwritten already, and which are still to
+    /// be made.
     owed_first_overwrites: u64,
-    /// Addresses written, and overwritten, so far, in order of their first write.
+    /// Number of addresses written so far; addresses are numbered in the order of their first write.
     known: u64,
+    /// Number of addresses overwritten so far.
     overwritten: u64,
     ranks: Zipf,
     places: Permutation,
@@ -153,7 +161,7 @@ impl Recurring {
         }
     }
 
-    /// An address to overwrite.
+    /// Returns the address for the next overwrite.
     fn overwritten_address(&mut self) -> u64 {
         let must = self.overwritten + self.owed_first_overwrites == 0;
         let is_first = self.first_overwrites.deal(must, &mut self.random);
@@ -194,7 +202,8 @@ impl Recurring {
     }
 }
 
-/// An address among the first `known`, popular ones more often. While few are known most draws miss; then any will do.
+/// Returns one of the first `known` addresses, popular ones more often. While few addresses are known most draws fail;
+/// after 16 of them any known address is returned.
 fn popular(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     let drawn = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
     drawn.unwrap_or_else(|| below(random, known))
@@ -216,17 +225,17 @@ impl Model for Recurring {
     }
 }
 
-/// The reads that versions are still to get.
+/// The reads that present versions are still to receive.
 #[derive(Debug)]
 struct Reads {
-    /// Reads among what the classes need.
+    /// Selects which of the reads that the classes need are sent, with an exact total.
     sampled: Deck,
-    /// By address: reads of its version that wait.
+    /// Number of pending reads of the present version of each address.
     unread: Vec<u8>,
-    /// An address for each read that waits, and for some that do not any more.
+    /// The address of each pending read, and of some reads that are no longer pending.
     pool: Vec<u32>,
     waiting: u64,
-    /// So many wait, so that reads are spread over the lives of versions.
+    /// Number of pending reads that is kept, so that the reads of a version are spread over its life.
     backlog: u64,
 }
 
@@ -241,7 +250,7 @@ impl Reads {
         }
     }
 
-    /// A new version at `address` waits for as many reads as its class says, or for a sample of them.
+    /// Adds the pending reads of a new version at `address`: as many as its class, or a random sample of them.
     fn add(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
         let cards = u64::from(class).min(self.sampled.left);
         let reads = (0..cards).filter(|_| self.sampled.deal(false, random)).count();
@@ -250,14 +259,14 @@ impl Reads {
         self.pool.extend(std::iter::repeat_n(address as u32, reads));
     }
 
-    /// The reads that the version of `address` waits for: it waits no longer.
+    /// Removes the pending reads of the version of `address`, and returns their number.
     fn take_rest(&mut self, address: u64) -> u8 {
         let rest = std::mem::take(&mut self.unread[address as usize]);
         self.waiting -= u64::from(rest);
         rest
     }
 
-    /// An address to read now, if more than the backlog wait.
+    /// Returns an address to read now, if more reads are pending than the backlog.
     fn next_due(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.waiting > self.backlog { self.next_waiting(random) } else { None }
     }
@@ -276,16 +285,16 @@ impl Reads {
     }
 }
 
-/// A content and its class.
+/// A content that an address holds or held, and its class (number of reads).
 #[derive(Clone, Copy, Debug, Default)]
 struct Version {
-    /// 0: none.
+    /// Number of the content; 0 = none.
     number: u64,
     class: u8,
     is_fresh: bool,
 }
 
-/// The addresses so far.
+/// The addresses that have been overwritten so far, and their popularity.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     ranks: &'a Zipf,
@@ -293,24 +302,25 @@ struct Known<'a> {
     places: &'a Permutation,
 }
 
-/// Which version every address holds and held. A dead version returns at most once per death, so that the number of
-/// recyclable pages is the number of returns. All other contents are new.
+/// The versions that every address holds and held. A dead version returns at most once per death, so that the number of
+/// recyclable pages is the number of returns. All other contents are new, or repeat that of a valid page.
 #[derive(Debug)]
 struct Contents {
     plan: Plan,
-    /// Request with which returns begin.
+    /// Number of the request from which on dead contents are written again.
     first_return: u64,
-    /// Returns among the overwrites; made when the first return is due.
+    /// Deals which overwrites are returns (writes of a dead content); created when the first return is possible.
     returns: Option<Deck>,
-    /// Overwrites to come.
+    /// Number of overwrites still to come.
     overwrites_left: u64,
     live: Deck,
-    /// Returns that are due and were not found yet, by class.
+    /// Returns that were dealt but for which no dead version was found yet: class, and whether it must be among the
+    /// newest.
     due: Vec<(u8, bool)>,
     present: Vec<Version>,
     /// Dead versions of each address, oldest first.
     dead: Vec<Vec<Version>>,
-    /// The place after that of the last return, and how many places of its run are to come.
+    /// The page after that of the last return, and how many further pages of its run are to return.
     run: Option<(u64, u64)>,
     made: u64,
     seed: u64,
@@ -333,7 +343,8 @@ impl Contents {
         }
     }
 
-    /// The content that write number `done` gives to `address`; what it held is dead.
+    /// Returns the content that request number `done` writes to `address`; the content that the address held becomes
+    /// dead.
     fn next(
         &mut self,
         address: u64,
@@ -355,7 +366,7 @@ impl Contents {
         version
     }
 
-    /// The dead version that this overwrite brings back, if any.
+    /// Returns the dead version that this overwrite writes again, if any.
     fn next_return(
         &mut self,
         done: u64,
@@ -376,7 +387,7 @@ impl Contents {
         self.continue_run(known).or_else(|| self.find_due(known, random))
     }
 
-    /// The newest dead version of the neighbour of what returned last, in place of the return that is due.
+    /// Returns the newest dead version of the page next to the last return, instead of the return that is due.
     fn continue_run(&mut self, known: Known<'_>) -> Option<Version> {
         let (place, left) = self.run?;
         if self.due.is_empty() {
@@ -391,7 +402,7 @@ impl Contents {
         Some(Version { is_fresh: false, ..version })
     }
 
-    /// The return that is due: a dead version of that class, of a popular address.
+    /// Returns a dead version for a return that is due: one of its class, at a popular address.
     fn find_due(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<Version> {
         let at = below(random, self.due.len().max(1) as u64) as usize;
         let &(class, is_new) = self.due.get(at)?;
@@ -416,11 +427,11 @@ impl Contents {
         None
     }
 
-    /// A new content, or that of a valid page.
+    /// Returns a new content, or that of a valid page, with a class.
     fn fresh(&mut self, address: u64, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Version {
         let number = self.live_content(known, random).unwrap_or_else(|| {
             self.made += 1;
-            // A bijection of the number: contents never collide.
+            // A bijection of the number, so that contents never collide.
             mix(self.made ^ self.seed)
         });
         let class = if self.plan.class_of_address {
@@ -432,7 +443,8 @@ impl Contents {
         Version { number, class, is_fresh: true }
     }
 
-    /// The content of a valid page, as popular as its address, if this write repeats one.
+    /// Returns the content of a valid page, if this write is to repeat one. Pages are chosen by the popularity of their
+    /// address.
     fn live_content(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.live.wanted == 0 || self.live.left == 0 || !self.live.deal(false, random) {
             return None;

@@ -1,8 +1,8 @@
-//! What a model has decided to send, and what its volume holds.
+//! The requests that a host model has planned, and the contents of its volume.
 //!
-//! Steps are pages, not requests: they become requests when they are taken, one by one, and only then is the content of
-//! new pages drawn and that of copied pages looked up. So a script behaves like a device that executes in order, and a
-//! copy by writes carries the contents that a copy by remap would give.
+//! Steps name pages, and become requests only one by one when they are taken. Only then is the content of new pages
+//! drawn, and that of copied pages looked up. So the script behaves like a device that executes in order, and a copy by
+//! writes has the contents that a copy by remaps would give.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,17 +13,17 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::content_model::ContentModel;
 
-/// Longest request, pages (1 MiB): what a block layer lets through at once.
+/// Longest request, pages (1 MiB): the largest that a block layer passes on as one request.
 pub(super) const REQUEST_PAGES: u64 = 256;
 
 /// How a model copies pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copying {
-    /// By remap requests.
+    /// By remap requests: no data is read or written.
     Remapped,
     /// By reading the source and writing the target.
     ReadAndWritten,
-    /// By writing the target; the host still has the source in memory.
+    /// By writing the target only; the host still has the source in memory.
     Written,
 }
 
@@ -47,13 +47,13 @@ struct Planned {
     time_ns: u64,
 }
 
-/// The requests ahead and the contents behind.
+/// The planned requests of a host model, and what each page of its volume holds.
 #[derive(Debug)]
 pub(super) struct Script {
     ahead: VecDeque<Planned>,
     time_ns: u64,
     content: ContentModel,
-    /// By page of the volume.
+    /// Content of each page of the volume, as of the requests taken so far.
     held: Vec<Descriptor>,
 }
 
@@ -70,7 +70,7 @@ impl Script {
         self.content.describe()
     }
 
-    /// Steps added from now on happen at this time.
+    /// Sets the time of all steps that are added from now on.
     pub(super) fn at(&mut self, time_ns: u64) {
         self.time_ns = time_ns;
     }
@@ -79,12 +79,12 @@ impl Script {
         self.plan(first, pages, |_| Step::Read);
     }
 
-    /// New contents.
+    /// Plans writes of new contents.
     pub(super) fn write(&mut self, first: u64, pages: u64) {
         self.plan(first, pages, |_| Step::Write);
     }
 
-    /// One page with a content that the model names.
+    /// Plans a write of one page with a content that the model chooses.
     pub(super) fn write_known(&mut self, page: u64, content: Fingerprint) {
         self.plan(page, 1, |_| Step::WriteKnown(content));
     }
@@ -101,8 +101,8 @@ impl Script {
         self.ahead.push_back(Planned { step: Step::Phase, first: 0, pages: 0, time_ns: self.time_ns });
     }
 
-    /// Pages get the contents of others; the ranges do not overlap. A relocation that is not remapped leaves the source
-    /// as it is: the model deallocates what it has emptied.
+    /// Plans a copy of `pages` pages from `source` to `target`, which do not overlap. A relocation that is not done by
+    /// remaps leaves the source pages unchanged, so the model must trim them.
     pub(super) fn copy(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode, copying: Copying) {
         if copying == Copying::Remapped {
             return self.plan(target, pages, |done| Step::Remap { source: source + done, mode });
@@ -113,7 +113,7 @@ impl Script {
         self.plan(target, pages, |done| Step::WriteCopy { source: source + done });
     }
 
-    /// Cuts a range into requests; `step` is told how many pages lie before.
+    /// Divides a range into requests; `step` receives the number of pages of the range before each request.
     fn plan(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> Step) {
         for done in (0..pages).step_by(REQUEST_PAGES as usize) {
             let pages = (pages - done).min(REQUEST_PAGES);
@@ -126,7 +126,7 @@ impl Script {
         }
     }
 
-    /// Turns the next step into a request; false if there is none.
+    /// Converts the next step into a request; returns false if there is none.
     pub(super) fn next(&mut self, into: &mut Request) -> bool {
         let Some(Planned { step, first, pages, time_ns }) = self.ahead.pop_front() else { return false };
         into.clear();
@@ -153,7 +153,8 @@ impl Script {
         &self.held[pages.start as usize..pages.end as usize]
     }
 
-    /// A copy is as large as its original, but what it differs from is another page.
+    /// Records the contents that pages hold. The size of a delta to the earlier version becomes unknown, because a copy
+    /// of the page would be compared with another page.
     fn hold(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
         if self.held.len() < pages.end as usize {
             self.held.resize(pages.end as usize, Descriptor::of(Fingerprint::ZERO_PAGE));

@@ -1,9 +1,9 @@
-//! Snapshots of a volume, by remap or by copying (Remap-SSD, FAST 2021, section 3.2).
+//! Takes snapshots of a volume, by remaps or by copying (Remap-SSD, FAST 2021, section 3.2).
 //!
-//! Modelled: a volume is filled; then, in a phase for each snapshot, the whole volume is copied to a range of its own and
-//! single pages of the volume are overwritten, popular ones more often (zipf). With remaps a snapshot is copy-on-write
-//! inside the drive: nothing moves until the overwrites. Without, the host copies the volume, reading and writing it; a
-//! host with a copy-on-write layer of its own would write less than that, and more than with remaps.
+//! Modelled: a volume is filled. Then, in a phase for each snapshot, the whole volume is copied to a separate range,
+//! and single pages of the volume are overwritten, popular ones more often (zipf). With remaps a snapshot is
+//! copy-on-write inside the drive: no data moves until the overwrites. Without remaps the host reads and writes the
+//! whole volume. A host with its own copy-on-write layer would write less than that, and more than with remaps.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::RemapMode;
@@ -27,7 +27,7 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The model.
+/// The host model `snapshot`.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     random: Xoshiro256PlusPlus,

@@ -1,27 +1,29 @@
-//! `SQLite` with a write-ahead log, filled by `db_bench` (`fillrandom`, `fillseq`), with checkpoints by remap or by writes:
-//! the second case study of Remap-SSD (FAST 2021, section 5.3).
+//! `SQLite` with a write-ahead log, filled by `db_bench` (`fillrandom`, `fillseq`), whose checkpoints copy pages by
+//! remaps or by writes: the second case study of Remap-SSD (FAST 2021, section 5.3).
 //!
 //! Modelled, from `SQLite`'s documented file formats with 4-KiB pages:
 //! - a value as `db_bench` stores it: a row with a 16-byte key in a table with an automatic index; a value of 16 KiB keeps
 //!   489 bytes in its leaf and fills 4 overflow pages;
 //! - the pages that a transaction changes: the first page of the file, the overflow pages, the table's last leaf, a
-//!   leaf of the index (any in random order, the last one in sequential order), and the leaf of a row that is replaced,
-//!   whose overflow pages are used again. Random order draws keys uniformly with repetition, as `fillrandom` does;
-//! - the log: one frame per changed page, frame headers collected in a reserved page before every 170 frames (the
-//!   paper's change, which aligns the frames), written from the page cache when 170 frames are complete and at a
+//!   leaf of the index (any one in random order, the last one in sequential order), and the leaf of a row that is
+//!   replaced, whose overflow pages are reused. In random order keys are drawn uniformly with repetition, as in
+//!   `fillrandom`;
+//! - the log: one frame per changed page. Frame headers are collected in a reserved page before every 170 frames (the
+//!   paper's change, which aligns the frames). Frames are written from the page cache when 170 are complete and at a
 //!   checkpoint (`synchronous=NORMAL` syncs nowhere else);
-//! - a checkpoint after the commit that reaches 1000 frames: sync, newest frame of every page to the database in order of
-//!   pages, sync, and the log starts again at its first page.
+//! - a checkpoint after the commit that reaches 1000 frames: a sync, a copy of the newest frame of every page to the
+//!   database in order of pages, a sync, and the log restarts at its first page.
 //!
-//! With `remap=on` the checkpoint remaps database pages to log pages, run by run. The paper classes journaling as copies
-//! of degree 2 (section 3.2): the log keeps its pages until it is overwritten; `mode=relocate` deallocates them at once.
+//! With `remap=on` the checkpoint remaps database pages to log pages, one run of consecutive pages at a time. The paper
+//! classes journaling as copies of degree 2 (section 3.2): the log keeps its pages until they are overwritten. With
+//! `mode=relocate` the remap deallocates them at once.
 //!
-//! Not modelled: interior pages of the trees and the movement of rows by splits (a leaf appears when the one before is
-//! full, at 69 % of the room in random order), the freelist's own pages, and the file system's journal.
+//! Not modelled: interior pages of the trees and the movement of rows by splits (a leaf appears when the previous one
+//! is full, at 69 % of its space in random order), the freelist's own pages, and the file system's journal.
 //!
-//! Assumed: the host's caches hold `cache` pages of the database, any of them with equal probability, and all that is in
-//! the log, and the last leaves; a leaf that is changed and not held is read first. Reads therefore become more as the database outgrows the
-//! caches, as the paper reports for random order.
+//! Assumed: the host's caches hold `cache` pages of the database, any of them with equal probability, and also all
+//! pages in the log and the last leaves. A leaf that is changed and not cached is read first. Reads therefore increase
+//! as the database outgrows the caches, as the paper reports for random order.
 
 use std::collections::BTreeMap;
 
@@ -72,14 +74,14 @@ pub(super) const KIND: Kind = Kind {
 
 const PAGE: u64 = 4096;
 const KEY_BYTES: u64 = 16;
-/// Headers of 24 bytes in a page.
+/// Number of frames whose headers (24 bytes each) share a page.
 const GROUP_FRAMES: u64 = 170;
-/// A key, a row number, lengths and a pointer.
+/// Bytes of an index entry: a key, a row number, lengths and a pointer.
 const INDEX_ENTRY_BYTES: u64 = 26;
-/// Long-run fill of leaves that split in the middle.
+/// Share of a leaf that is filled in the long run if full leaves split in the middle.
 const RANDOM_FILL: f64 = 0.69;
 
-/// How rows of one size lie in pages.
+/// How rows of one size are laid out in pages.
 #[derive(Clone, Copy, Debug)]
 struct RowShape {
     overflow_pages: u64,
@@ -87,7 +89,7 @@ struct RowShape {
 }
 
 impl RowShape {
-    /// `SQLite`'s rule: what a leaf keeps of a row that does not fit into it.
+    /// Computes the layout by `SQLite`'s rule for how much of a row stays in a leaf if the row does not fit into it.
     fn of(value_bytes: u64) -> Self {
         let row = value_bytes + KEY_BYTES + 6;
         let (most, least) = (PAGE - 35, (PAGE - 12) * 32 / 255 - 23);
@@ -102,14 +104,14 @@ impl RowShape {
     }
 }
 
-/// Where a key's row is.
+/// The pages of a key's row: its first overflow page, and its leaf.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     overflow: u32,
     leaf: u32,
 }
 
-/// Pages of the database file, numbered in order of allocation.
+/// The pages of the database file, numbered in order of allocation.
 #[derive(Debug)]
 struct Database {
     pages: u64,
@@ -129,7 +131,8 @@ impl Database {
         first
     }
 
-    /// Stores a value; `touched` gets the pages that change. Returns the leaves among them that hold older entries.
+    /// Stores a value, and adds the pages that change to `touched`. Returns those leaves among them that hold older
+    /// entries: that of a replaced row, and that of the index.
     fn put(
         &mut self,
         key: u64,
@@ -166,7 +169,7 @@ impl Database {
     }
 }
 
-/// The model.
+/// The host model `sqlite-wal`.
 #[derive(Debug)]
 pub(super) struct SqliteWal {
     random: Xoshiro256PlusPlus,
@@ -178,21 +181,21 @@ pub(super) struct SqliteWal {
     mode: RemapMode,
     done: u64,
     database: Database,
-    /// First page of the database file; the log lies before it.
+    /// First page of the database file in the volume; the log occupies the pages before it.
     base: u64,
-    /// The database page of every frame in the log.
+    /// Database page of every frame in the log.
     frames: Vec<u32>,
-    /// Complete groups of frames that are written.
+    /// Number of complete groups of frames that were written to the log.
     groups: u64,
     touched: Vec<u32>,
     cache: Cache,
 }
 
-/// What of the database the host has in memory.
+/// Which pages of the database the host holds in memory.
 #[derive(Debug)]
 struct Cache {
     pages: u64,
-    /// Pages of the database at the last checkpoint: those behind have never left the log.
+    /// Number of pages of the database at the last checkpoint; pages with higher numbers are only in the log.
     applied_pages: u64,
     logged: FxHashSet<u32>,
 }
@@ -260,13 +263,13 @@ impl SqliteWal {
             }
             self.done += 1;
         }
-        // A transaction logs a page once, however often it changes it.
+        // A transaction logs each page once, however often it changes the page.
         self.touched.sort_unstable();
         self.touched.dedup();
         self.frames.extend_from_slice(&self.touched);
     }
 
-    /// Groups that are full leave the page cache.
+    /// Writes groups of frames that are full from the page cache to the log.
     fn write_full_groups(&mut self, script: &mut Script) {
         while self.frames.len() as u64 >= (self.groups + 1) * GROUP_FRAMES {
             script.write(self.groups * (GROUP_FRAMES + 1), GROUP_FRAMES + 1);
@@ -295,7 +298,7 @@ impl SqliteWal {
     }
 }
 
-/// The page of the log that holds a frame.
+/// Returns the page of the log that holds a frame.
 fn log_page(frame: u64) -> u64 {
     frame / GROUP_FRAMES * (GROUP_FRAMES + 1) + 1 + frame % GROUP_FRAMES
 }
@@ -316,7 +319,7 @@ impl Model for SqliteWal {
 mod tests {
     use super::RowShape;
 
-    /// Worked out by hand from the file format: 16406 bytes leave 489 in the leaf, 15917 need four pages of 4092.
+    /// Computed by hand from the file format: of 16406 bytes 489 stay in the leaf, and 15917 need four pages of 4092.
     #[test]
     fn rows_lie_in_pages_as_the_file_format_says() {
         let shape = RowShape::of(16_384);

@@ -1,15 +1,17 @@
-//! A request stream with the published counts of a trace that cannot be had.
+//! Generates requests with the published counts of a trace that is not available.
 //!
-//! Counts are exact, not expected: reads and writes, and first and repeated writes of an address, are dealt like cards
-//! from a deck that holds the right number of each (the next one of k left among n is drawn with probability k/n). What
-//! a paper does not publish is an assumption, the same for all substitutes unless their header says otherwise:
+//! Counts are exact, not expected values. Reads and writes, and first and repeated writes of an address, are dealt like
+//! cards from a deck that contains the right number of each: if k of the n remaining cards are of a kind, the next one
+//! is of it with probability k/n. What a paper does not publish is assumed, equally for all substitutes unless their
+//! module head says otherwise:
 //!
 //! - requests are single pages of 4 KiB;
-//! - addresses are as popular as a zipf law over the order of their first write says (exponent `theta`), for
-//!   overwrites and reads alike (with `reads=uniform` for overwrites alone); reads go to written addresses only; new addresses appear scattered over the volume;
-//! - requests come at equal intervals over the published duration.
+//! - the popularity of addresses is a zipf law over the order of their first write (exponent `theta`), for overwrites
+//!   and reads alike (with `reads=uniform` for overwrites alone); reads are only of written addresses; new addresses
+//!   are scattered over the volume;
+//! - requests arrive at equal intervals over the published duration.
 //!
-//! `scale` multiplies requests, addresses and duration alike, so that rates and shares stay.
+//! `scale` multiplies requests, addresses and duration alike, so that rates and shares stay the same.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -21,13 +23,13 @@ use crate::workload::draw::{Zipf, below};
 use crate::workload::options::{Key, SpecError};
 use crate::workload::permutation::Permutation;
 
-/// What is published about a trace, or assumed where its table says so.
+/// Published figures of a trace, or assumed ones where the table of the substitute says so.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub name: &'static str,
     pub reads: f64,
     pub writes: f64,
-    /// Distinct addresses written.
+    /// Number of distinct addresses written.
     pub addresses: f64,
     pub duration_s: f64,
 }
@@ -43,17 +45,18 @@ pub(super) const READS: Key = Key {
     meaning: "popular: of addresses that are overwritten often (assumed); uniform: of all written addresses alike",
 };
 
-/// The model.
+/// A host model that substitutes for a trace.
 #[derive(Debug)]
 pub(super) struct Substitute {
     random: Xoshiro256PlusPlus,
     requests: u64,
     interval_ns: f64,
-    /// Writes among requests, first writes among writes.
+    /// Decides which requests are writes, with an exact total.
     writes: Deck,
+    /// Decides which writes are the first of their address, with an exact total.
     first_writes: Deck,
     done: u64,
-    /// Addresses written so far, in order of their first write.
+    /// Number of addresses written so far; addresses are numbered in the order of their first write.
     known: u64,
     ranks: Zipf,
     has_popular_reads: bool,
@@ -68,7 +71,8 @@ impl Substitute {
         let (reads, writes) = (scaled(facts.reads), scaled(facts.writes));
         let addresses = scaled(facts.addresses).min(writes);
         let requests = reads + writes;
-        // Left out, so that the requests of a seed stay what they were when contents took this number.
+        // Draws and discards one number, so that the requests of a seed stay those of earlier versions, in which
+        // contents used it.
         rand::Rng::next_u64(&mut random);
         Ok(Self {
             requests,
@@ -84,7 +88,8 @@ impl Substitute {
         })
     }
 
-    /// A known address, popular ones more often. While few are known most draws miss; then any will do.
+    /// Returns an address that was written before, popular ones more often. While few addresses are written most draws
+    /// fail; after 16 of them any written address is returned.
     fn popular(&mut self) -> u64 {
         for _ in 0..16 {
             let rank = self.ranks.draw(&mut self.random) - 1;
@@ -111,7 +116,7 @@ impl Model for Substitute {
         }
         script.at((self.done as f64 * self.interval_ns) as u64);
         self.done += 1;
-        // The first request writes, so that there is something to read and to overwrite.
+        // The first request is a write, because later requests need a written address to read or overwrite.
         if self.writes.deal(self.known == 0, &mut self.random) {
             self.write(script);
         } else {

@@ -1,11 +1,13 @@
-//! YCSB updates with zipfian popularity through a B-tree that never overwrites, in the manner of `MongoDB`'s `WiredTiger`.
-//! Not a log-structured merge tree: `RocksDB`'s compactions, the other YCSB target of Remap-SSD, look different.
+//! YCSB updates with zipfian popularity on a B-tree that never overwrites pages in place, as `MongoDB`'s `WiredTiger`.
+//! Not a log-structured merge tree: the compactions of `RocksDB`, the other YCSB target of Remap-SSD, send different
+//! requests.
 //!
-//! Modelled: records of 1 KB, four to a leaf; an update is appended to a circular journal (four to a page, a flush per
-//! journal page) and makes its leaf dirty; a checkpoint writes every dirty leaf once, to free places in order of
-//! address, and frees the old places. Popular records are scattered over the leaves, as YCSB hashes its keys.
+//! Modelled: records of 1 KB, four to a leaf. An update is appended to a circular journal (four to a page, a flush per
+//! journal page) and makes its leaf dirty. A checkpoint writes every dirty leaf once, to free pages in order of
+//! address, and frees the old pages. Popular records are scattered over the leaves, because YCSB hashes its keys.
 //!
-//! Not modelled: interior pages, splits, compression, eviction between checkpoints, and reads: the cache holds the leaves.
+//! Not modelled: interior pages, splits, compression and eviction between checkpoints; also reads, because the cache
+//! holds all leaves.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +35,7 @@ pub(super) const KIND: Kind = Kind {
 
 const RECORDS_PER_PAGE: u64 = 4;
 
-/// The model.
+/// The host model `ycsb`.
 #[derive(Debug)]
 pub(super) struct Ycsb {
     random: Xoshiro256PlusPlus,
@@ -44,7 +46,7 @@ pub(super) struct Ycsb {
     journal_pages: u64,
     loaded: bool,
     done: u64,
-    /// Place of each leaf, in pages behind the journal.
+    /// Page of each leaf, counted from the end of the journal.
     places: Vec<u32>,
     free: BTreeSet<u32>,
     dirty: BTreeSet<u32>,
@@ -64,7 +66,7 @@ impl Ycsb {
             loaded: false,
             done: 0,
             places: (0..leaves).collect(),
-            // Twice the leaves: a checkpoint can move all of them.
+            // Twice as many pages as leaves, because a checkpoint can move all of them.
             free: (leaves..2 * leaves).collect(),
             dirty: BTreeSet::new(),
         })

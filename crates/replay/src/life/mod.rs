@@ -1,13 +1,14 @@
-//! The life of a drive: an input repeated until the drive is worn out.
+//! The life of a drive: an input is repeated until the drive is worn out.
 //!
-//! An extrapolation multiplies what a short run wore by how often it fits into the rated cycles. It knows no weak blocks,
-//! no spare space that shrinks (and write amplification that rises with it), and no block that wears faster than the mean.
-//! Here nothing is extrapolated: every block has a limit of its own, drawn from a stated distribution, its last erase or
-//! program fails, the engine retires it, and the drive ends when the stated minimum of its spare blocks is gone or no
-//! write finds room. The price is time: some 10^7 page programs a second and core.
+//! An extrapolation from a short run multiplies its host writes by how often its wear fits into the rated cycles. It
+//! ignores weak blocks, spare space that shrinks (and write amplification that increases with it), and blocks that wear
+//! faster than the mean. Here nothing is extrapolated. Every block has an endurance limit of its own, drawn from a
+//! stated distribution; its last erase or program fails, and the engine retires it. The drive ends when the spare
+//! blocks have fallen to the stated minimum, or when a write finds no space. The price is time: some 10^7 page programs
+//! per second and core.
 //!
-//! What is not modelled: reads wear nothing, cycles are equal whatever the temperature and the pause between them, and
-//! data never ages. The extrapolation is printed beside the life, so that the difference is seen.
+//! Not modelled: wear by reads, effects of temperature and of pauses between cycles, and aging of data. The
+//! extrapolation is printed next to the life, so that the difference is visible.
 
 mod csv;
 mod table;
@@ -26,16 +27,16 @@ use wearwell_config::Config;
 use crate::report::SCHEMA_VERSION;
 use crate::timeline::Timeline;
 
-/// How much the blocks of a drive endure, and when it has ended.
+/// How many cycles the blocks of a drive endure, and when the drive has ended.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Endurance {
-    /// Standard deviation of the cycles of a block, as a share of the rated cycles, which are the mean.
+    /// Standard deviation of the cycles that a block endures, as a share of the rated cycles, which are the mean.
     pub spread: f64,
-    /// Share of the blocks that fail early: at a moment drawn evenly from the rated life.
+    /// Share of the blocks that fail early, after a number of cycles drawn uniformly from the rated cycles.
     pub early_share: f64,
-    /// Share of the blocks whose end shows in a failed program; that of the others shows in a failed erase.
+    /// Share of the blocks whose first failed operation is a program; of all others it is an erase.
     pub program_share: f64,
-    /// The drive has ended when this share of its spare blocks is left.
+    /// Share of the spare blocks that is left when the drive has ended.
     pub spare_minimum: f64,
 }
 
@@ -46,12 +47,12 @@ impl Default for Endurance {
 }
 
 impl Endurance {
-    /// Unless the user knows better: cycles spread by a tenth; one early failure in a thousand blocks; an end at 10 % of the
-    /// spare blocks.
+    /// Default values: a standard deviation of a tenth of the rated cycles; one early failure per thousand blocks; the
+    /// end of the drive when 10 % of the spare blocks are left.
     pub const ASSUMED: Self =
         Self { spread: 0.1, early_share: 0.001, program_share: 0.5, spare_minimum: 0.1 };
 
-    /// A sentence about what cannot be, if something cannot.
+    /// Returns a sentence on the first value that is out of its range; `None` if all are valid.
     pub fn refusal(&self) -> Option<String> {
         let shares = [
             ("spread", self.spread, 0.5),
@@ -63,7 +64,8 @@ impl Endurance {
         bad.map(|(name, value, most)| format!("{name} is {value}: it is a share from 0 to {most}"))
     }
 
-    /// The limit of each block. A normal draw below one cycle counts as one.
+    /// Draws the endurance limit of each block, and how its end shows. A normal draw of less than one cycle counts as
+    /// one.
     pub fn limits(&self, blocks: u32, rated_cycles: u32, seed: u64) -> Vec<WearLimit> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let rated = f64::from(rated_cycles);
@@ -82,7 +84,8 @@ impl Endurance {
     }
 }
 
-/// Share of `rated_cycles` of all blocks that is used when `most_failed` of them have failed, if all wear evenly.
+/// Returns the share of the `rated_cycles` of all blocks that is used when `most_failed` of them have failed, if all
+/// blocks wear evenly.
 pub(crate) fn usable_endurance(limits: &[WearLimit], most_failed: u64, rated_cycles: u32) -> f64 {
     let mut cycles: Vec<u32> = limits.iter().map(|limit| limit.cycles).collect();
     cycles.sort_unstable();
@@ -91,58 +94,58 @@ pub(crate) fn usable_endurance(limits: &[WearLimit], most_failed: u64, rated_cyc
     worn as f64 / (limits.len() as f64 * f64::from(rated_cycles))
 }
 
-/// A draw from the standard normal distribution, by Box and Muller.
+/// Draws a number from the standard normal distribution, by the Box-Muller method.
 fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     let (radius, angle) = (1.0 - random.random::<f64>(), random.random::<f64>());
     libm::sqrt(-2.0 * libm::log(radius)) * libm::cos(std::f64::consts::TAU * angle)
 }
 
-/// Why a drive ended.
+/// Why a simulated drive ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// The stated minimum of spare blocks was reached.
+    /// The spare blocks fell to the stated minimum.
     Spare,
-    /// A write found no room.
+    /// A write found no space.
     Full,
-    /// The user ended the run: the drive still lives.
+    /// The user ended the run before the drive had ended.
     Interrupted,
 }
 
-/// A moment of a drive's life.
+/// State of a drive at one moment of its life.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LifePoint {
-    /// Bytes that the host had written.
+    /// Bytes that the host has written so far.
     pub host_bytes: u64,
-    /// Pages that were programmed.
+    /// Page programs so far.
     pub programs: u64,
-    /// Erases per block, mean.
+    /// Erases per block so far, mean over all blocks.
     pub mean_erases: f64,
-    /// Erases of the most worn block.
+    /// Erases of the most worn block so far.
     pub max_erases: u32,
-    /// Spare blocks left, as a share of those of the new drive.
+    /// Spare blocks left, as a share of the spare blocks of the new drive.
     pub spare: f64,
 }
 
-/// How worn the blocks are.
+/// Distribution of the erase counts of a drive's blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Wear {
     /// Erases of the least worn block.
     pub least: u32,
-    /// A tenth of the blocks have no more.
+    /// 10th percentile of the blocks' erase counts.
     pub p10: u32,
-    /// Half of the blocks have no more.
+    /// Median of the blocks' erase counts.
     pub p50: u32,
-    /// Nine tenths of the blocks have no more.
+    /// 90th percentile of the blocks' erase counts.
     pub p90: u32,
     /// Erases of the most worn block.
     pub most: u32,
-    /// Erases per block, mean.
+    /// Erases per block, mean over all blocks.
     pub mean: f64,
 }
 
 impl Wear {
-    /// Of the erases of all blocks.
+    /// Computes the distribution from the erase counts of all blocks.
     pub fn of(mut erases: Vec<u32>) -> Self {
         erases.sort_unstable();
         let at = |share: usize| erases.get((erases.len().max(1) - 1) * share / 10).copied().unwrap_or(0);
@@ -154,127 +157,128 @@ impl Wear {
 /// The life of one drive.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Life {
-    /// Seed of the blocks' limits, of the design and of content.
+    /// Seed of the blocks' endurance limits, of the design and of content.
     pub seed: u64,
-    /// Why it ended.
+    /// Why the drive ended.
     pub end: End,
-    /// Bytes that the host wrote, a first fill included.
+    /// Bytes that the host wrote until the end, including the first fill.
     pub host_bytes: u64,
-    /// Bytes that were programmed.
+    /// Bytes of all page programs until the end.
     pub media_bytes: u64,
-    /// Times that the input was replayed; the last one in part.
+    /// Number of times that the input was replayed; fractional, because the last pass is incomplete.
     pub passes: f64,
-    /// Years at the rate of the input; absent if the input has no times.
+    /// Years until the end at the rate of the input; absent if the input has no times.
     pub years: Option<f64>,
-    /// What a replay of the beginning says: bytes per share of the rated cycles that it used. Absent if the drive ended
-    /// before there was a beginning to measure.
+    /// Lifetime in host bytes as a short run would extrapolate it: host bytes of an early part of the life, divided by
+    /// the share of the rated cycles that this part used. Absent if the drive ended before that part was complete.
     pub extrapolated_bytes: Option<f64>,
-    /// Share of the rated cycles of all blocks that perfect wear leveling could use before the drive ends: what the spread of
-    /// endurance and early failures leave of the extrapolation, which takes all blocks for equal and evenly worn. Write
-    /// amplification that grows with the spare blocks that are gone comes on top.
+    /// Share of the rated cycles of all blocks that perfect wear leveling could use before the drive ends. It is less
+    /// than 1 because of the spread of endurance and early failures, which the extrapolation ignores. Write
+    /// amplification that increases as spare blocks fail reduces the lifetime further.
     #[serde(default)]
     pub usable_endurance: f64,
     /// Bytes that the host had written when the first block failed; absent if none did.
     pub first_failure_bytes: Option<u64>,
-    /// Blocks that failed.
+    /// Number of blocks that failed.
     pub failed_blocks: u64,
-    /// Wear of all blocks at the end.
+    /// Distribution of the erase counts of all blocks at the end.
     pub wear: Wear,
-    /// Pages that wear leveling copied: what it costs in programs.
+    /// Number of pages that wear leveling copied, which are its cost in programs.
     pub leveling_programs: u64,
-    /// Blocks that wear leveling emptied.
+    /// Number of blocks that wear leveling emptied and erased.
     pub leveling_erases: u64,
-    /// Moments of the life, at most 400.
+    /// States of the drive at moments of its life, at most 400.
     pub series: Vec<LifePoint>,
-    /// What happened over time and where on the flash, if `replay.timeline_cells` asked for it.
+    /// What happened over time and where on the flash; recorded only if `replay.timeline_cells` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// CPU time, seconds.
+    /// CPU time of the simulation, seconds.
     pub cpu_seconds: f64,
 }
 
 impl Life {
-    /// Page programs of the whole life.
+    /// Returns the page programs of the whole life.
     pub fn programs(&self) -> u64 {
         self.series.last().map_or(0, |point| point.programs)
     }
 
-    /// Media bytes per host byte over the whole life.
+    /// Returns the write amplification over the whole life: programmed bytes per host byte.
     pub fn write_amplification(&self) -> f64 {
         self.media_bytes as f64 / self.host_bytes.max(1) as f64
     }
 }
 
-/// What `wearwell life --json` writes.
+/// The JSON document that `wearwell life --json` writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Lives {
-    /// [`SCHEMA_VERSION`].
+    /// Version of the layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// One record per input, design and kind of wear leveling.
+    /// Records, one for each input, design and kind of wear leveling.
     pub drives: Vec<LifeRecord>,
 }
 
 impl Lives {
-    /// Of drives, in the order of the table's columns.
+    /// Creates the document for drives in the order of the table's columns.
     pub fn of(drives: Vec<LifeRecord>) -> Self {
         Self { schema_version: SCHEMA_VERSION, drives }
     }
 }
 
-/// Lives of drives that differ in their seed only.
+/// Lives of drives that differ only in their seed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LifeRecord {
-    /// The input.
+    /// Name of the input.
     pub input: String,
-    /// The design.
+    /// Name of the design.
     pub design: String,
     /// Version of this software.
     pub version: String,
-    /// The wear leveling.
+    /// Kind of wear leveling.
     pub leveling: Leveling,
-    /// Bytes of RAM that it takes in a controller.
+    /// RAM that wear leveling takes in a controller, bytes.
     pub leveling_ram_bytes: u64,
-    /// The configuration with every value that the lives used; the seed is each life's own.
+    /// The configuration with every value that the lives used, without the seed, which differs between the lives.
     pub config: Config,
-    /// The distribution of the blocks' limits, and the end.
+    /// Distribution of the blocks' endurance limits, and the condition for the end of the drive.
     pub endurance: Endurance,
-    /// Mean of the limits, cycles.
+    /// Rated cycles of a block, which are the mean of the endurance limits.
     pub rated_cycles: u32,
-    /// Exported bytes.
+    /// Bytes that the drive exports to the host.
     pub exported_bytes: u64,
-    /// Bytes of all blocks.
+    /// Bytes of all blocks of the drive.
     pub physical_bytes: u64,
-    /// All exported pages were written once before the input; that counts as written by the host.
+    /// Whether all exported pages were written once before the input; this fill counts as written by the host.
     pub is_filled: bool,
-    /// Exported bytes of a larger drive that takes the input's writes at the same rate, if one was asked for.
+    /// Exported bytes of the larger drive for which years are scaled; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
-    /// One per seed.
+    /// Lives, one for each seed.
     pub lives: Vec<Life>,
-    /// What figures rest on a model rather than on the input.
+    /// Remarks on the results, such as which figures rest on a model rather than on the input.
     pub notes: Vec<String>,
 }
 
-/// What evens out the wear of blocks.
+/// Kinds of wear leveling that lives can compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Leveling {
-    /// What the configuration says.
+    /// As the configuration sets it.
     Configured,
-    /// Nothing: blocks are opened in the order in which they became free.
+    /// No wear leveling: blocks are opened in the order in which they became free.
     None,
-    /// Free blocks are opened by wear.
+    /// Dynamic wear leveling: free blocks are opened by wear.
     Dynamic,
-    /// The same, and blocks that stay behind are moved.
+    /// Dynamic wear leveling, and static: data of blocks with few erases is moved.
     Static,
-    /// Blocks are opened in the order in which they became free, and worn ones rest under cold data (Chang, SAC 2007).
+    /// Dual-pool wear leveling (Chang, SAC 2007): blocks are opened in the order in which they became free, and worn
+    /// blocks receive cold data.
     DualPool,
 }
 
 impl Leveling {
-    /// All that can be compared.
+    /// All kinds of wear leveling, without the configured one, for comparison.
     pub const COMPARED: [Self; 4] = [Self::None, Self::Dynamic, Self::Static, Self::DualPool];
 
-    /// The name, as on the command line.
+    /// Returns the name of this kind of wear leveling, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Configured => "configured",
@@ -285,9 +289,10 @@ impl Leveling {
         }
     }
 
-    /// The settings that make it, for blocks of so many rated cycles. Static leveling lets a block stay behind by a fiftieth of
-    /// them. The threshold of dual-pool leveling is a two-hundredth: a block that became hot again takes as many erases before
-    /// it rests again, so a high threshold levels late, while the copies of a low one are few.
+    /// Returns the settings of this kind of wear leveling for blocks of `rated_cycles`. Static leveling lets a block
+    /// lag by a fiftieth of the rated cycles. The threshold of dual-pool leveling is a two-hundredth: a block that
+    /// became hot again takes that many erases before it rests again. So a high threshold levels late, whereas even a
+    /// low one copies few pages.
     pub fn settings(self, rated_cycles: u32) -> Vec<String> {
         let (gap, threshold) = ((rated_cycles / 50).max(4), (rated_cycles / 200).max(4));
         let (dynamic, static_gap, dual_pool_gap) = match self {
@@ -305,17 +310,17 @@ impl Leveling {
     }
 }
 
-/// Mean of a figure over seeds.
+/// Mean of a figure over the seeds, with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// Mean.
+    /// Mean of the figure over the seeds.
     pub mean: f64,
-    /// Half of the interval that holds the mean of all seeds in 95 of 100 cases (Student's t); absent with one seed.
+    /// Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed.
     pub half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// Of one value per seed; `None` if a seed has none.
+    /// Computes the estimate from one value per seed; `None` if a seed has no value.
     pub fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.collect::<Option<_>>()?;
         let count = values.len() as f64;
@@ -327,8 +332,8 @@ impl Estimate {
     }
 }
 
-/// The quantile of Student's t for 95 % on both sides; beyond 30 degrees of freedom that of the normal distribution, at
-/// most 4 % too small.
+/// Returns the quantile of Student's t for a two-sided interval of 95 %. For more than 30 degrees of freedom returns
+/// that of the normal distribution, which is at most 4 % too small.
 fn student_95(freedom: usize) -> f64 {
     const QUANTILES: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
@@ -339,23 +344,25 @@ fn student_95(freedom: usize) -> f64 {
 }
 
 impl LifeRecord {
-    /// Mean over the seeds of what `figure` says of a life.
+    /// Returns the mean of `figure` over the seeds, with its confidence interval.
     pub fn estimate(&self, figure: impl Fn(&Life) -> Option<f64>) -> Option<Estimate> {
         Estimate::of(self.lives.iter().map(figure))
     }
 
-    /// Host bytes until the end.
+    /// Returns the bytes that the host wrote until the end of the drive, as the mean over the seeds.
     pub fn host_bytes(&self) -> Option<Estimate> {
         self.estimate(|life| Some(life.host_bytes as f64))
     }
 
-    /// Years of the larger drive at the input's rate: it takes as many drive writes, each of which is larger. The input's
-    /// footprint grows with it. Absent without one, or without years.
+    /// Returns the years of a larger drive whose host writes as many bytes per unit of time, if its footprint grows in
+    /// proportion: the drive takes as many drive writes, each of which is larger. `None` without the size of such a
+    /// drive, or without years.
     pub fn scaled_years(&self, life: &Life) -> Option<f64> {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }
 
-    /// Drive writes a day over the life, without the first fill, which takes no time; absent without years.
+    /// Returns the drive writes per day over the life, without the first fill, which takes no time; `None` without
+    /// years.
     pub fn drive_writes_per_day(&self, life: &Life) -> Option<f64> {
         let days = life.years? * YEAR_S as f64 / 86_400.0;
         let fill = if self.is_filled { 1.0 } else { 0.0 };

@@ -1,25 +1,25 @@
-//! Lives side by side, for people.
+//! Prints the lives of drives as a table for people.
 
 use std::fmt::Write as _;
 
 use super::{End, Estimate, Leveling, Life, LifeRecord};
 use crate::report::{aligned, digits_of, grouped};
 
-/// One row per figure, one column per design and wear leveling. Figures of several seeds are means with half of their 95 %
-/// interval. Empty without lives.
+/// Returns the table: one row per figure, one column per design and wear leveling. With several seeds a figure is a
+/// mean with half of its 95 % interval. Empty without lives.
 pub fn table(records: &[LifeRecord]) -> String {
     shown(records)
         .map_or_else(String::new, |Shown { preamble, rows, notes }| preamble + &aligned(&rows) + &notes)
 }
 
-/// The table, and the lines above and below it.
+/// The table of lives, and the lines above and below it.
 pub(crate) struct Shown {
     pub(crate) preamble: String,
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) notes: String,
 }
 
-/// What [`table`] shows; `None` without lives.
+/// Returns what [`table`] shows; `None` without lives.
 pub(crate) fn shown(records: &[LifeRecord]) -> Option<Shown> {
     let records: Vec<&LifeRecord> = records.iter().filter(|record| !record.lives.is_empty()).collect();
     let first = records.first()?;
@@ -49,7 +49,7 @@ fn row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) -> Strin
     std::iter::once(title.to_owned()).chain(records.iter().map(|record| cell(record))).collect()
 }
 
-/// What a drive takes over what the first one takes.
+/// Returns the host bytes of a drive until its end, divided by those of the first drive.
 fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
     let bytes = |record: &LifeRecord| {
         let has_ended = record.lives.iter().all(|life| life.end != End::Interrupted);
@@ -61,12 +61,12 @@ fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
     }
 }
 
-/// A figure of a life.
+/// A row of the table: a figure of a life.
 struct Figure {
     title: &'static str,
-    /// Behind the point, unless a small value needs more for its three first digits.
+    /// Digits after the decimal point; a small value gets more, to show its first three significant digits.
     digits: usize,
-    /// Shown as absent rather than left out where no record has it.
+    /// Whether the row is shown even if no record has the figure.
     is_always: bool,
     value: fn(&LifeRecord, &Life) -> Option<f64>,
 }
@@ -81,7 +81,7 @@ fn estimate(record: &LifeRecord, figure: &Figure) -> Option<Estimate> {
 
 const TB: f64 = 1e12;
 
-/// A figure of a whole life; an interrupted one has none.
+/// Returns `value` if the life has ended; a figure of a whole life has no value for an interrupted one.
 fn ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != End::Interrupted).then_some(value)
 }
@@ -116,7 +116,8 @@ const FIGURES: &[Figure] = &[
     figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
 
-/// Absent where nobody asked for leveling and there is none.
+/// Returns the share of page programs made by wear leveling, in percent; `None` if the leveling is the configured one
+/// and there is none.
 fn copied_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
     let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
     is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)
@@ -170,7 +171,8 @@ fn preamble(record: &LifeRecord) -> String {
     )
 }
 
-/// Spare over exported bytes, as it was asked for: without what collection keeps free on a drive that is sized to the input.
+/// Returns the over-provisioning (spare / exported bytes) as it was configured, without the blocks that collection
+/// keeps free on a drive that is sized to the input.
 fn over_provisioning(record: &LifeRecord) -> f64 {
     let device = &record.config.device;
     let counts = [
@@ -186,7 +188,7 @@ fn over_provisioning(record: &LifeRecord) -> f64 {
     (record.physical_bytes as f64 - reserve_bytes) / record.exported_bytes as f64 - 1.0
 }
 
-/// What the figures rest on.
+/// Returns the notes below the table.
 fn notes(records: &[&LifeRecord]) -> String {
     let mut text = "note: the extrapolation takes all blocks for equal and evenly worn. The spread of their endurance alone leaves a \
                     perfectly leveled drive the share of it that is shown; uneven wear, and write amplification that grows as spare \

@@ -1,4 +1,4 @@
-//! The page of `ablate`.
+//! The HTML page of `wearwell ablate`.
 
 use super::Report;
 use super::markup::{charts_of, details, element, heading, notes, table};

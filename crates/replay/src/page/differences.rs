@@ -1,4 +1,4 @@
-//! The page of `diff`.
+//! The HTML page of `wearwell diff`.
 
 use super::Report;
 use super::markup::{charts_of, details, element, heading, notes, table};

@@ -1,4 +1,4 @@
-//! The page of `life`.
+//! The HTML page of `wearwell life`.
 
 use super::Report;
 use super::markup::{charts_of_runs, element, heading, notes, table};

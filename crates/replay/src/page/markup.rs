@@ -1,6 +1,6 @@
-//! Pieces of HTML. Every function takes plain texts and escapes them, unless its parameter is called `html`.
+//! Functions that build HTML. Parameters are plain texts and are escaped, except parameters called `html`.
 
-/// A text as it stands between tags and in attributes.
+/// Returns a text escaped for use between tags and in attributes.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -16,25 +16,26 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
-/// An element of a class that holds a text.
+/// Returns an element of a class that contains a text.
 pub(super) fn element(name: &str, class: &str, text: &str) -> String {
     format!("<{name} class=\"{class}\">{}</{name}>\n", escaped(text))
 }
 
-/// A heading, which may be the long description of a generator: it breaks behind commas.
+/// Returns a heading. It may be the long specification of a generator, so it can break after commas.
 pub(super) fn heading(text: &str) -> String {
     format!("<h2>{}</h2>\n", escaped(text).replace(',', ",<wbr>"))
 }
 
-/// A part that is closed at first.
+/// Returns a collapsible part that is closed at first.
 pub(super) fn details(summary: &str, html: &str) -> String {
     format!("<details><summary>{}</summary>\n{html}</details>\n", escaped(summary))
 }
 
-/// The title of a column that stands behind its figures.
+/// Title of a column that shows ratios, which gets a style of its own.
 const RATIO: &str = "ratio";
 
-/// A table whose first row and first column are titles, of which blanks in front say how deep they lie.
+/// Returns a table whose first row and first column are titles. Leading blanks of a row's title are its depth of
+/// indentation.
 pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
     let Some((head, body)) = rows.split_first() else { return String::new() };
     let classes: Vec<&str> =
@@ -50,7 +51,7 @@ pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String 
     )
 }
 
-/// A row whose cells have the classes of their columns. Names of fields break behind their dots.
+/// Returns a table row whose cells have the classes of their columns. Names of fields can break after their dots.
 fn line(row: &[String], classes: &[&str]) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;
@@ -64,7 +65,7 @@ fn line(row: &[String], classes: &[&str]) -> String {
     )
 }
 
-/// Sentences that a reader of the figures must know, below a title; nothing without any.
+/// Returns a list of sentences that a reader of the figures must know, below a title; empty without sentences.
 pub(super) fn notes<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> =
         sentences.into_iter().map(|sentence| format!("<li>{}</li>", escaped(sentence))).collect();
@@ -75,13 +76,13 @@ pub(super) fn notes<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str
     format!("<div class=\"notes\" role=\"note\"><strong>{title}</strong><ul>\n{items}\n</ul></div>\n")
 }
 
-/// A place for the charts of the runs with these numbers.
+/// Returns the element into which the page's scripts draw the charts of the runs with these numbers.
 pub(super) fn charts_of_runs(numbers: impl IntoIterator<Item = usize>) -> String {
     let numbers: Vec<String> = numbers.into_iter().map(|number| number.to_string()).collect();
     format!("<div class=\"charts\" data-runs=\"{}\"></div>\n", numbers.join(" "))
 }
 
-/// A place for the charts of one record.
+/// Returns the element into which the page's scripts draw the charts of one record.
 pub(super) fn charts_of(number: usize) -> String {
     format!("<div class=\"charts\" data-number=\"{number}\"></div>\n")
 }

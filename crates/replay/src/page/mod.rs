@@ -1,11 +1,12 @@
-//! Reports that people look at: one HTML file that works offline and holds the record that it shows.
+//! Reports as HTML pages: one file that works offline and contains the record that it shows.
 //!
-//! Tables and sentences are made here, from the rows of the terminal's tables, so that page and terminal say the same and a page
-//! reads without JavaScript. Charts are drawn in the browser from the embedded record by the scripts in `script/` and by
-//! [uPlot](https://github.com/leeoniya/uPlot) (`uplot-1.6.32/`). The price: 90 KB in each page.
+//! Tables and sentences are generated here, from the rows of the terminal's tables, so that page and terminal agree and
+//! the page is readable without JavaScript. Charts are drawn in the browser from the embedded record, by the scripts in
+//! `script/` and by [uPlot](https://github.com/leeoniya/uPlot) (`uplot-1.6.32/`). The price: 90 KB in each page.
 //!
-//! Invariant: a text of the record is data. It comes into the markup escaped (`markup.rs`), into the script element as JSON
-//! without angle brackets, and from there into text nodes. The page's policy forbids it to load anything.
+//! Invariant: texts of the record are data and never markup. They are escaped in the markup (`markup.rs`), are JSON
+//! without angle brackets in the script element, and are copied from there into text nodes. The page's policy forbids
+//! it to load anything.
 
 mod ablations;
 mod differences;
@@ -30,22 +31,23 @@ const SCRIPTS: [&str; 6] = [
 const UPLOT_SCRIPT: &str = include_str!("uplot-1.6.32/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("uplot-1.6.32/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("uplot-1.6.32/LICENSE");
-/// In front of the record of a page, and behind it.
+/// Tags before and after the record in a page.
 const RECORD_TAGS: [&str; 2] = ["<script type=\"application/json\" id=\"record\">", "</script>"];
 
-/// A result that has a page.
+/// A result that can be shown as an HTML page.
 pub trait Report: Serialize {
-    /// Which scripts show it.
+    /// Name of the kind of result; it selects the scripts that draw the page's charts.
     const KIND: &'static str;
 
-    /// Heading of the page: what was run.
+    /// Returns the heading of the page, which states what was run.
     fn title(&self) -> String;
 
-    /// The answer, then what it rests on, as HTML. Elements of the class `charts` are filled by the scripts.
+    /// Returns the body of the page as HTML: first the main figures, then the details behind them. The scripts fill
+    /// elements of the class `charts`.
     fn sections(&self) -> String;
 }
 
-/// The page of a result.
+/// Returns the HTML page of a result.
 ///
 /// # Panics
 /// Never: results are plain data.
@@ -69,14 +71,14 @@ pub fn html<T: Report>(result: &T) -> String {
     )
 }
 
-/// The JSON of the record that a page holds; `None` if the text is no page.
+/// Returns the JSON of the record that a page contains; `None` if the text is not such a page.
 pub fn record_in(page: &str) -> Option<&str> {
     let [before, after] = RECORD_TAGS;
     let (_, rest) = page.split_once(before)?;
     rest.split_once(after).map(|(json, _)| json)
 }
 
-/// JSON in which nothing ends a script element or begins another.
+/// Returns equal JSON in which no character can end a script element or begin another.
 fn without_markup(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -92,7 +94,7 @@ fn without_markup(json: &str) -> String {
     text
 }
 
-/// The template with a value for each `{{name}}`; values are not searched for names.
+/// Returns the template with the value of each `{{name}}` inserted; names inside values are not replaced.
 fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let mut parts = template.split("{{");
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! The page of `profile`.
+//! The HTML page of `wearwell profile`.
 
 use super::Report;
 use super::markup::{charts_of, element, heading, notes, table};

@@ -1,4 +1,4 @@
-//! The page of `replay` and `compare`.
+//! The HTML page of `wearwell replay` and `wearwell compare`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::markup::{charts_of_runs, details, element, heading, notes, table};
 use crate::record::RunRecord;
 use crate::report::{Comparison, all_rows, answer_rows, cell, postscript, preamble};
 
-/// Above the notes of a result.
+/// Title of the notes on a result.
 pub(super) const FOUNDATIONS: &str = "What these figures rest on";
 const FIGURES: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
 
@@ -33,18 +33,19 @@ impl Report for Comparison {
     }
 }
 
-/// The values in their order, each once.
+/// Returns the values in their order, each once.
 pub(super) fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     values.filter(|value| seen.insert(value.clone())).collect()
 }
 
-/// Up to three names, or how many there are.
+/// Joins up to three names; of more names returns their number and `what`.
 pub(super) fn listed(names: &[String], what: &str) -> String {
     if names.len() > 3 { format!("{} {what}", names.len()) } else { names.join(", ") }
 }
 
-/// What was run, and on how many inputs where there are several: the name of one is the heading below.
+/// Returns the title of a page: what was run and, if there are several inputs, their number. The name of a single input
+/// is in the heading below.
 pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String {
     match distinct(inputs).len() {
         0 | 1 => what.to_owned(),
@@ -52,7 +53,7 @@ pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String
     }
 }
 
-/// What a reader came for: a sentence, and the figures that decide, side by side.
+/// Returns the first section: a sentence with the result, and a table of the figures that decide between the runs.
 fn answer(runs: &[RunRecord]) -> String {
     let refs: Vec<&RunRecord> = runs.iter().collect();
     heading(&runs[0].trace.path)
@@ -100,13 +101,13 @@ fn worn(run: &RunRecord) -> String {
     cell(run, "TB written until worn")
 }
 
-/// The lines below the terminal's table: steadiness, notes, partial runs.
+/// Returns the lines below the terminal's table as notes: steadiness, remarks and partial runs.
 fn notes_of(runs: &[RunRecord]) -> String {
     let labelled: Vec<(String, &RunRecord)> = runs.iter().map(|run| (run.label(), run)).collect();
     notes(FOUNDATIONS, postscript(&labelled).lines())
 }
 
-/// All figures, and what they come from.
+/// Returns all figures, the RAM of the controller, and the configuration, as collapsible parts.
 pub(super) fn foundations(runs: &[RunRecord]) -> String {
     if runs.is_empty() {
         return String::new();
@@ -134,7 +135,7 @@ fn ram(runs: &[&RunRecord]) -> String {
     table("", "Bytes of controller RAM", &rows)
 }
 
-/// A fact about a run and its name.
+/// A fact about a run: its name, and a function that returns it.
 type Fact = (&'static str, fn(&RunRecord) -> String);
 
 const FACTS: [Fact; 10] = [
@@ -158,7 +159,8 @@ fn provenance(runs: &[&RunRecord]) -> String {
     table("left wrap", "Where the figures come from", &rows)
 }
 
-/// Every effective setting: a column where all runs have the same, else one for each; and whether it is the default.
+/// Returns a table of every effective setting: its value, or the values of the runs if they differ, and whether it is
+/// the default.
 fn configuration(runs: &[&RunRecord]) -> String {
     let default = settings(&Config::default());
     let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings(&run.config)).collect();
@@ -181,7 +183,7 @@ fn configuration(runs: &[&RunRecord]) -> String {
         + &details(&format!("As a file, for --config: {}", runs[0].label()), &file)
 }
 
-/// A configuration by dotted keys, without what has no value.
+/// Returns a configuration as values by dotted keys, without keys that have no value.
 fn settings(config: &Config) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     flatten("", &serde_json::to_value(config).expect("a configuration is plain data"), &mut settings);

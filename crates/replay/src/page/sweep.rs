@@ -1,4 +1,4 @@
-//! The page of `sweep`.
+//! The HTML page of `wearwell sweep`.
 
 use super::Report;
 use super::markup::{charts_of_runs, element, heading, notes, table};
@@ -46,7 +46,7 @@ impl Swept {
         }
     }
 
-    /// Notes of the runs, each once.
+    /// Returns the notes of all runs, each different note once.
     fn notes(&self) -> impl Iterator<Item = &str> {
         let mut seen = std::collections::BTreeSet::new();
         let notes = self.comparison.runs.iter().flat_map(|run| &run.notes).map(String::as_str);

@@ -1,7 +1,7 @@
-//! How often each content occurs and how far it compresses.
+//! Counts how often each content occurs, and how far it compresses.
 //!
-//! Everything is derived at the end from one table with an entry per content of the sample, so that a sample that has to
-//! shrink on the way stays consistent. Memory: 25 bytes per entry, at a load of at least 7/16.
+//! All figures are computed at the end from one table with an entry for each content of the sample, so that they stay
+//! consistent if the sample shrinks on the way. Memory: 25 bytes per entry, at a load of at least 7/16.
 
 use rustc_hash::FxHashMap;
 use wearwell::data::{Descriptor, Fingerprint};
@@ -10,39 +10,41 @@ use super::distribution::{SizeShares, Sizes};
 use super::sample::{GROUPS, Sample, error_of, group};
 use super::skew::growing_theta;
 
-/// What is known of the contents of pages.
+/// Figures on the contents of pages: duplicates and compressibility.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct ContentFigures {
-    /// Pages whose content is known, zero pages among them.
+    /// Number of pages whose content is known, zero pages included.
     pub pages: u64,
-    /// Share of zero pages.
+    /// Zero pages as a share of the pages with known content.
     pub zero_share: f64,
-    /// Share of pages, zero pages apart, whose content was seen before, of all pages.
+    /// Pages whose content occurred before, as a share of all pages with known content; zero pages do not count as
+    /// duplicates.
     pub duplicate_share: f64,
     /// Standard error of `duplicate_share`; 0 without sampling.
     pub duplicate_share_error: f64,
-    /// Distinct contents, the zero page apart; scaled up if sampled.
+    /// Number of distinct contents without the zero page, extrapolated if the input was sampled.
     pub distinct: u64,
-    /// Popularity of the contents that repeat: exponent of a zipf law.
+    /// Zipf exponent of the popularity of contents that are repeated.
     pub duplicate_theta: f64,
-    /// Contents, from the first on, among which those lie that are repeated.
+    /// Number of contents, in order of first occurrence, that contain nearly all (99 %) of the repeated ones.
     pub duplicate_pool: u64,
-    /// Sizes after compression of each page by itself (LZ4), zero pages apart, each page as often as it occurs.
+    /// Sizes of pages after each is compressed by itself (LZ4). Each page counts as often as it occurs; zero pages are
+    /// left out.
     pub compressed: Option<SizeShares>,
     /// Standard error of the mean of `compressed`; 0 without sampling.
     pub compressed_mean_error: f64,
-    /// The same, each distinct content once: what is left to compress after deduplication.
+    /// Mean compressed size as a share of the page if each distinct content counts once, that is after deduplication.
     pub compressed_distinct_mean: Option<f64>,
 }
 
 struct Entry {
     seen: u32,
     compressed_bytes: u16,
-    /// Distinct contents before this one, estimated by the sample of that time.
+    /// Number of distinct contents that occurred before this one first did, estimated from the sample of that time.
     ordinal: u32,
 }
 
-/// The contents of a sample.
+/// Counts of the contents in a sample.
 pub(super) struct Contents {
     entries: FxHashMap<u64, Entry>,
     pub(super) sample: Sample,
@@ -50,7 +52,7 @@ pub(super) struct Contents {
     pages: u64,
     zero: u64,
     ordinals: u32,
-    /// Repetitions by the octave of distinct contents at that time.
+    /// Number of repetitions, by the octave (power of two) of the number of distinct contents at the time.
     repeats: [u64; 32],
 }
 
@@ -67,7 +69,7 @@ impl Contents {
         }
     }
 
-    /// Counts a page; its compressed size is asked for where the content is new and in the sample.
+    /// Counts a page; `compressed_bytes` is called only if the content is new and in the sample.
     pub(super) fn add(&mut self, content: Fingerprint, compressed_bytes: impl FnOnce() -> u16) {
         self.pages += 1;
         if content == Fingerprint::ZERO_PAGE {
@@ -136,8 +138,8 @@ impl Contents {
         })
     }
 
-    /// Exponent and number of the contents that repeat. The pool ends where all but 1 % of the repetitions are inside, so
-    /// that one late repetition does not make it the whole input.
+    /// Returns the zipf exponent and the number of the contents that repeat. The pool ends where it contains 99 % of
+    /// the repetitions, so that one late repetition does not extend it to the whole input.
     fn popularity(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
             .entries
@@ -158,8 +160,9 @@ impl Contents {
         (growing_theta(&counts, &self.stages(pool, inside as u64)), pool)
     }
 
-    /// How many contents of the sample could be repeated, and by which share of the repetitions. In steps of two, as the
-    /// content model extends its popularity.
+    /// Returns, for growing numbers of contents of the sample, the share of the repetitions that were made while so
+    /// many contents could be repeated. The numbers double at each step, because the content model extends its
+    /// popularity in the same steps.
     fn stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
         let total: u64 = self.repeats.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {

@@ -1,29 +1,29 @@
-//! Distributions that are kept as counts: sizes below a page exactly, intervals in bins of 1/16 of an octave.
+//! Distributions stored as counts: sizes up to a page exactly, intervals in bins of 1/16 of an octave.
 
 use wearwell_trace::PAGE_BYTES;
 
-/// Sizes of pages after a codec, as shares of the page.
+/// Distribution of the sizes of pages after a codec (compression or delta), as shares of the page.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShares {
-    /// Pages whose size is known.
+    /// Number of pages whose size after the codec is known.
     pub pages: u64,
-    /// Mean size / page.
+    /// Mean size after the codec, as a share of the page.
     pub mean: f64,
-    /// Its standard deviation over the pages.
+    /// Standard deviation of the size after the codec over the pages, as a share of the page.
     pub sigma: f64,
-    /// Size / page of the smallest tenth.
+    /// 10th percentile of the size after the codec, as a share of the page.
     pub p10: f64,
-    /// The median.
+    /// Median size after the codec, as a share of the page.
     pub p50: f64,
-    /// Of the largest tenth.
+    /// 90th percentile of the size after the codec, as a share of the page.
     pub p90: f64,
-    /// Share of pages that stay a whole page.
+    /// Share of pages that the codec does not make smaller than a page.
     pub incompressible_share: f64,
-    /// Share of pages by size, tenth of a page by tenth of a page: at most 0.1, at most 0.2, ...
+    /// Shares of pages by size in tenths of a page: more than 0 to 0.1, more than 0.1 to 0.2, and so on.
     pub tenths: [f64; 10],
 }
 
-/// Counts by size in bytes.
+/// Number of pages by size in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes(Vec<u64>);
 
@@ -34,7 +34,8 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Sizes above a page count as a page: it would be stored as it is.
+    /// Counts `pages` pages of this size. A size greater than a page counts as a page, because such a page would be
+    /// stored uncompressed.
     pub(super) fn add(&mut self, bytes: u16, pages: u64) {
         self.0[usize::from(bytes).min(PAGE_BYTES as usize)] += pages;
     }
@@ -80,7 +81,7 @@ impl Sizes {
 
 const BINS_PER_OCTAVE: u64 = 16;
 
-/// Counts by magnitude.
+/// Histogram of values in logarithmic bins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Intervals {
     bins: Vec<u64>,
@@ -97,7 +98,7 @@ impl Intervals {
         self.total += weight;
     }
 
-    /// The middle of the bin that holds the quantile; `None` of nothing.
+    /// Returns the middle of the bin that contains the quantile; `None` if nothing was counted.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let mut left = share * self.total as f64;
         for (bin, &count) in self.bins.iter().enumerate() {
@@ -110,7 +111,7 @@ impl Intervals {
     }
 }
 
-/// Values below 16 have a bin each, then each octave has 16.
+/// Returns the bin of a value: values less than 16 have a bin each, and each octave from there on has 16 bins.
 fn bin_of(value: u64) -> usize {
     if value < BINS_PER_OCTAVE {
         return value as usize;

@@ -1,7 +1,8 @@
-//! Pages of files: a disk image, any file, or all files of a directory tree.
+//! Reads the pages of files: of a disk image, any file, or all files of a directory tree.
 //!
-//! A file occupies whole pages, as in a file system with blocks of 4 KiB: the rest of its last page is zero. Links are not
-//! followed, hard links count once, and what is neither a file nor a directory is left out.
+//! A file occupies whole pages, as in a file system with blocks of 4 KiB: the rest of its last page is zero. Symbolic
+//! links are not followed, a file with several hard links counts once, and anything that is neither file nor directory
+//! is left out.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -14,26 +15,26 @@ use wearwell_trace::PAGE_BYTES;
 
 use super::Profiler;
 
-/// Pages read at a time.
+/// Number of pages that are read at a time.
 const BATCH_PAGES: usize = 256;
 
-/// The files to profile, found before any is read.
+/// The files to profile; all are found before the first is read.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// Each with the file of the same name in the old version, where there is one.
+    /// Path of each file, with the path of its old version if there is one.
     found: Vec<(PathBuf, Option<PathBuf>)>,
-    /// Bytes of all of them.
+    /// Total bytes of all files.
     pub bytes: u64,
-    /// What could not be read.
+    /// Paths that could not be read, with the reason.
     pub unreadable: Vec<String>,
     seen: HashSet<(u64, u64)>,
 }
 
 impl Files {
-    /// A file or all files below a directory; `against` is the old version of it.
+    /// Finds a file, or all files below a directory; `against` is the path of its old version.
     ///
     /// # Errors
-    /// The path itself cannot be read. What lies below and cannot be read is listed.
+    /// The path itself cannot be read. Unreadable paths below it are listed in [`Self::unreadable`] instead.
     pub fn find(path: &Path, against: Option<&Path>) -> io::Result<Self> {
         let mut files = Self::default();
         let is_directory = fs::metadata(path)?.is_dir();
@@ -53,7 +54,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Number of files.
+    /// Returns the number of files.
     pub fn count(&self) -> usize {
         self.found.len()
     }
@@ -66,7 +67,7 @@ impl Files {
         self.found.push((path, old));
     }
 
-    /// In the order of names, so that two runs see the same.
+    /// Adds all files below a directory, in the order of names, so that two runs see the same order.
     fn walk(&mut self, directory: &Path, old: Option<&Path>) -> io::Result<()> {
         let mut entries: Vec<_> = fs::read_dir(directory)?.collect::<io::Result<_>>()?;
         entries.sort_by_key(fs::DirEntry::file_name);
@@ -88,7 +89,8 @@ impl Files {
         Ok(())
     }
 
-    /// Reads all files into the profiler, calling `progress` with the bytes done; false if that broke it off.
+    /// Reads all files into the profiler, and calls `progress` with the bytes done. Returns false if `progress` ended
+    /// it.
     pub fn read_into(
         &mut self,
         profiler: &mut Profiler,
@@ -139,7 +141,8 @@ fn read_file(
     }
 }
 
-/// Fills the buffer as far as the file reaches, and the rest of the last page with zeroes.
+/// Reads from the file until the buffer is full or the file ends, and fills the rest of the last page with zeros.
+/// Returns the bytes read.
 fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     while count < buffer.len() {

@@ -1,15 +1,15 @@
-//! What data and traffic look like to a drive: duplicates, compressibility, differences between versions, rewrites,
-//! skew, and the `--content` and `--workload` lines that say the same.
+//! Profiles data and traffic as a drive sees them: duplicates, compressibility, differences between versions, rewrites
+//! and skew, with the `--content` and `--workload` specifications that reproduce them.
 //!
-//! Every mechanism of the designs has a question that decides whether it pays: are there pages to deduplicate, do they
-//! compress, do new versions differ little, are the same pages written again? [`Profiler`] answers them from requests
-//! ([`Profiler::request`]) or from pages of files ([`Profiler::page`]); [`files`] finds the pages of a directory tree.
-//! Pages are 4 KiB, codecs are those of the engine (`wearwell::content`), so that a profile and a replay of the same bytes
-//! agree.
+//! For each mechanism of the designs, a property of the input decides whether it pays: duplicate pages,
+//! compressibility, similarity of versions, and rewrites. [`Profiler`] measures these on requests
+//! ([`Profiler::request`]) or on pages of files ([`Profiler::page`]); [`files`] finds the pages of a directory tree.
+//! Pages are 4 KiB, and codecs are those of the engine (`wearwell::content`), so that a profile and a replay of the
+//! same bytes agree.
 //!
 //! Memory is bounded: two tables of at most [`ENTRIES_MAX`] entries, about 0.5 GB together at their largest, and 0.9 GB
-//! in the moment in which they grow. An input that has more pages or contents is sampled, and the figures carry their
-//! standard errors. The price of the bound: a sample of contents says nothing about a single page.
+//! while they grow. If an input has more pages or contents it is sampled, and the figures have their standard errors.
+//! The price of the bound: a sample of contents shows nothing about a single page.
 
 mod contents;
 mod distribution;
@@ -35,66 +35,68 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::report::SCHEMA_VERSION;
 
-/// Entries of a table before the sample is halved: 28 GB of distinct pages.
+/// Largest number of entries in a table; when it is exceeded the sample is halved. Covers 28 GB of distinct pages.
 pub const ENTRIES_MAX: usize = 7 << 20;
 
-/// What an input looks like. Names are stable; figures that the input cannot have are null.
+/// Properties of an input's data and traffic. Names are stable; figures that the input cannot have are null.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Profile {
-    /// What was profiled.
+    /// Name of the profiled input.
     pub input: String,
-    /// Whether the input was not seen to its end.
+    /// Whether profiling ended before the end of the input.
     pub partial: bool,
-    /// One of so many contents was looked at.
+    /// Sampling of contents: one of this many contents was examined; 1 = all.
     pub contents_sampled_1_of: u64,
-    /// One of so many pages was looked at.
+    /// Sampling of pages: one of this many pages was examined; 1 = all.
     pub pages_sampled_1_of: u64,
-    /// Contents of the pages written, or of the pages of files.
+    /// Figures on the contents of the written pages, or of the pages of files; null if no content is known.
     pub content: Option<ContentFigures>,
-    /// Compressed differences between the versions of a page, as shares of the page; unchanged pages apart.
+    /// Sizes of the compressed differences between successive versions of a page, as shares of the page; unchanged
+    /// pages are left out.
     pub delta: Option<SizeShares>,
-    /// Share of overwrites that change nothing, or of pages that equal the old version.
+    /// Share of overwrites that change nothing; of files, share of pages that equal their old version.
     pub unchanged_share: Option<f64>,
-    /// Requests; of a trace only.
+    /// Figures on the requests; of a trace only.
     pub traffic: Option<TrafficFigures>,
-    /// Rewrites; of a trace only.
+    /// Figures on rewrites of pages; of a trace only.
     pub rewrites: Option<RewriteFigures>,
-    /// Skew; of a trace only.
+    /// How unequally writes spread over pages; of a trace only.
     pub skew: Option<SkewFigures>,
-    /// What `--content` takes for content like this.
+    /// Specification for `--content` that generates similar content.
     pub content_line: Option<String>,
-    /// What `--workload` takes for traffic like this.
+    /// Specification for `--workload` that generates similar traffic.
     pub workload_line: Option<String>,
-    /// What a reader must know.
+    /// Remarks that a reader of the figures must know, such as sampling.
     pub notes: Vec<String>,
 }
 
-/// What `wearwell profile --json` writes.
+/// The JSON document that `wearwell profile --json` writes.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Profiles {
-    /// [`SCHEMA_VERSION`].
+    /// Version of the layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// One per path.
+    /// Profiles, one for each path.
     pub profiles: Vec<Profile>,
 }
 
 impl Profiles {
-    /// Of profiles, in the order of their paths.
+    /// Creates the document for profiles in the order of their paths.
     pub fn of(profiles: Vec<Profile>) -> Self {
         Self { schema_version: SCHEMA_VERSION, profiles }
     }
 }
 
-/// Collects a [`Profile`].
+/// Measures an input, request by request or page by page, and computes its [`Profile`].
 pub struct Profiler {
     contents: Contents,
     pages: Pages,
     traffic: Traffic,
     deltas: Sizes,
-    /// Pages of files that have an old version, and those among them that equal it.
+    /// Pages of files that have an old version.
     versions: u64,
+    /// Pages of files that equal their old version.
     unchanged: u64,
-    /// Writes without content.
+    /// Page writes whose content is unknown.
     unknown_pages: u64,
 }
 
@@ -105,18 +107,19 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// One that looks at one of `one_of` pages and contents (1: all), and at fewer where its tables are full.
+    /// Creates a profiler that examines one of `one_of` pages and contents (1: all), and fewer when its tables are
+    /// full.
     ///
     /// # Panics
-    /// `one_of` is 0.
+    /// Panics if `one_of` is 0.
     pub fn new(one_of: u64) -> Self {
         Self::bounded(one_of, ENTRIES_MAX)
     }
 
-    /// With tables of at most `entries_max` entries.
+    /// As [`Self::new`], with tables of at most `entries_max` entries.
     ///
     /// # Panics
-    /// One of the two is 0.
+    /// Panics if `one_of` or `entries_max` is 0.
     pub fn bounded(one_of: u64, entries_max: usize) -> Self {
         assert!(one_of > 0 && entries_max > 0, "a sample has pages");
         let sample = Sample { one_of };
@@ -131,7 +134,7 @@ impl Profiler {
         }
     }
 
-    /// Counts a request of a trace or generator.
+    /// Counts a request of a trace or of a generator.
     pub fn request(&mut self, request: &Request) {
         self.traffic.add(request);
         match request.op {
@@ -172,7 +175,7 @@ impl Profiler {
         }
     }
 
-    /// Counts a page of a file, and its difference to the old version if there is one.
+    /// Counts a page of a file, and its difference to the old version of the page if there is one.
     pub fn page(&mut self, page: &[u8], old: Option<&[u8]>) {
         let fingerprint = fingerprint_of(page);
         self.contents.add(fingerprint, || compressed_len(page) as u16);
@@ -185,7 +188,7 @@ impl Profiler {
         }
     }
 
-    /// The figures of what was counted so far.
+    /// Returns the profile of everything counted so far, for the input called `input`.
     pub fn profile(&self, input: String) -> Profile {
         let content = self.contents.figures();
         let delta = self.deltas.shares();

@@ -1,7 +1,9 @@
-//! Which pages are touched, how often each is written, and after how many other writes again.
+//! Counts which pages are touched, how often each is written, and how many other writes lie between two writes of a
+//! page.
 //!
-//! One table with an entry per page of the sample. Memory: 41 bytes per entry, at a load of at least 7/16. Pages are known
-//! by a 64-bit hash of device and page number; two of 7 million share one with a probability below 10^-5.
+//! One table has an entry for each page of the sample. Memory: 41 bytes per entry, at a load of at least 7/16. Pages
+//! are identified by a 64-bit hash of device and page number; the probability that any two of 7 million pages share a
+//! hash is below 10^-5.
 
 use rustc_hash::FxHashMap;
 use wearwell::data::mix;
@@ -10,46 +12,47 @@ use super::distribution::Intervals;
 use super::sample::{GROUPS, Sample, error_of, group};
 use super::skew::{collision_theta, harmonic};
 
-/// Rewrites of pages.
+/// Figures on repeated writes of pages.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RewriteFigures {
-    /// Page writes that find the page written before, of all.
+    /// Page writes whose page was written before, as a share of all page writes.
     pub rewrite_share: f64,
     /// Standard error of `rewrite_share`; 0 without sampling.
     pub rewrite_share_error: f64,
-    /// Pages written once, of all pages written.
+    /// Pages written exactly once, as a share of all written pages.
     pub once_share: f64,
     /// Standard error of `once_share`; 0 without sampling.
     pub once_share_error: f64,
-    /// Writes per written page.
+    /// Mean number of writes per written page.
     pub writes_per_page: f64,
-    /// Page writes between two writes of a page; a quarter of the intervals are at most as long. `None`: no rewrite.
+    /// 25th percentile of the interval between two writes of a page, in page writes; null without rewrites.
     pub interval_p25_pages: Option<f64>,
-    /// The median.
+    /// Median interval between two writes of a page, in page writes; null without rewrites.
     pub interval_p50_pages: Option<f64>,
-    /// Three quarters.
+    /// 75th percentile of the interval between two writes of a page, in page writes; null without rewrites.
     pub interval_p75_pages: Option<f64>,
-    /// Ninety-nine of a hundred.
+    /// 99th percentile of the interval between two writes of a page, in page writes; null without rewrites.
     pub interval_p99_pages: Option<f64>,
-    /// Seconds between two writes of a page, the median; `None` without rewrites or times.
+    /// Median time between two writes of a page, seconds; null without rewrites or times.
     pub interval_p50_s: Option<f64>,
 }
 
-/// How unequally writes spread over the pages written.
+/// How unequally writes spread over the written pages.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SkewFigures {
-    /// Share of writes that the hottest 1 % of the written pages take.
+    /// Share of writes to the most written 1 % of the written pages.
     pub top_1_percent: f64,
-    /// Of the hottest 10 %.
+    /// Share of writes to the most written 10 % of the written pages.
     pub top_10_percent: f64,
-    /// Of the hottest 20 %.
+    /// Share of writes to the most written 20 % of the written pages.
     pub top_20_percent: f64,
     /// Standard error of `top_20_percent`; 0 without sampling.
     pub top_20_percent_error: f64,
-    /// Exponent of the zipf law over the written pages with as many coinciding writes, 0 to 2.
+    /// Exponent, 0 to 2, of the zipf law over the written pages in which two writes hit the same page as often as
+    /// measured.
     pub zipf_theta: f64,
-    /// Largest difference between the share of writes that the hottest pages take and that the law says, over the hottest
-    /// 1, 2, 5, 10, 20 and 50 %.
+    /// Largest difference between the measured share of writes to the most written pages and that of the zipf law, over
+    /// the most written 1, 2, 5, 10, 20 and 50 % of the pages.
     pub zipf_misfit: f64,
 }
 
@@ -60,7 +63,7 @@ struct Entry {
     held: u64,
 }
 
-/// The pages of a sample.
+/// Counts of the writes of pages in a sample.
 pub(super) struct Pages {
     entries: FxHashMap<u64, Entry>,
     pub(super) sample: Sample,
@@ -68,8 +71,9 @@ pub(super) struct Pages {
     writes: u64,
     intervals: Intervals,
     intervals_ns: Intervals,
-    /// Overwrites whose old and new content are known, and those among them that change nothing; of the sample.
+    /// Overwrites of sampled pages whose old and new content are known.
     overwrites: u64,
+    /// Overwrites of sampled pages that change nothing.
     silent: u64,
 }
 
@@ -87,7 +91,7 @@ impl Pages {
         }
     }
 
-    /// Counts a page write, with the fingerprint of its content if that is known.
+    /// Counts a page write; `content` is the fingerprint of its content if that is known.
     pub(super) fn write(&mut self, device: u32, page: u64, time_ns: u64, content: Option<u64>) {
         let key = key_of(device, page);
         let now = self.writes;
@@ -95,7 +99,8 @@ impl Pages {
         if !self.sample.contains(key) {
             return;
         }
-        // 0 is the zero page and a content; the hash of it is not 0.
+        // 0 means unknown here, but is also the fingerprint of the zero page, so fingerprints are hashed to a value
+        // other than 0.
         let held = content.map_or(0, |content| mix(content ^ 1).max(1));
         let weight = self.sample.one_of;
         if !self.entries.contains_key(&key) && !self.insert(key) {
@@ -112,7 +117,7 @@ impl Pages {
         *entry = Entry { writes: entry.writes.saturating_add(1), last_write: now, last_ns: time_ns, held };
     }
 
-    /// Counts a page as touched.
+    /// Counts a page as touched by a read.
     pub(super) fn read(&mut self, device: u32, page: u64) {
         let key = key_of(device, page);
         if self.sample.contains(key) && !self.entries.contains_key(&key) {
@@ -120,8 +125,8 @@ impl Pages {
         }
     }
 
-    /// Makes an entry of a page that is in the sample, which is halved where the table is full; false if the page is then
-    /// outside.
+    /// Adds an entry for a page of the sample. If the table is full the sample is halved first; returns false if the
+    /// page is then outside the sample.
     fn insert(&mut self, key: u64) -> bool {
         if self.entries.len() == self.entries_max {
             self.sample = self.sample.halved();
@@ -135,7 +140,7 @@ impl Pages {
         true
     }
 
-    /// Distinct pages read or written, scaled up if sampled.
+    /// Returns the number of distinct pages read or written, extrapolated if sampled.
     pub(super) fn touched(&self) -> u64 {
         self.entries.len() as u64 * self.sample.one_of
     }
@@ -144,12 +149,12 @@ impl Pages {
         self.entries.iter().filter(|(_, entry)| entry.writes > 0).map(|(&key, entry)| (key, entry.writes))
     }
 
-    /// Distinct pages written, scaled up if sampled.
+    /// Returns the number of distinct pages written, extrapolated if sampled.
     pub(super) fn written(&self) -> u64 {
         self.written_entries().count() as u64 * self.sample.one_of
     }
 
-    /// Share of overwrites that change nothing; `None` where no old and new content is known.
+    /// Returns the share of overwrites that change nothing; `None` if no overwrite has known old and new content.
     pub(super) fn silent_share(&self) -> Option<f64> {
         (self.overwrites > 0).then(|| self.silent as f64 / self.overwrites as f64)
     }
@@ -211,7 +216,8 @@ impl Pages {
         })
     }
 
-    /// From the spread of the share between the parts of the sample.
+    /// Returns the standard error of the share of writes to the most written pages, from its spread between the parts
+    /// of the sample.
     fn top_error(&self, share: f64) -> f64 {
         let mut parts: [Vec<u32>; GROUPS] = Default::default();
         for (key, writes) in self.written_entries() {
@@ -235,7 +241,8 @@ fn key_of(device: u32, page: u64) -> u64 {
     mix(page ^ mix(u64::from(device)))
 }
 
-/// The share of all writes that the hottest share of the pages takes; counts come sorted, hottest first.
+/// Returns the share of all writes that the most written `share` of the pages receives; `counts` is sorted in
+/// descending order.
 fn top_share(counts: &[u32], share: f64) -> f64 {
     let sum = |counts: &[u32]| counts.iter().map(|&count| f64::from(count)).sum::<f64>();
     let hottest = (share * counts.len() as f64).ceil() as usize;

@@ -1,17 +1,18 @@
-//! Which pages and contents of a large input are looked at: those whose hash falls into the first 1/N of all hashes.
+//! Chooses which pages and contents of a large input are examined: those whose hash is among the smallest 1/N of all
+//! hashes.
 //!
 //! The choice depends on the page number or the content, not on time, so that every write of a chosen page and every
-//! repetition of a chosen content is seen (spatial sampling, as SHARDS does for cache curves: Waldspurger et al., FAST
-//! 2015). Shares are then estimates without bias; the price is their error, which [`error_of`] takes from the spread
-//! between [`GROUPS`] independent parts of the sample.
+//! repetition of a chosen content is counted (spatial sampling, as SHARDS does for cache curves: Waldspurger et al.,
+//! FAST 2015). Shares are then unbiased estimates. The price is their error, which [`error_of`] computes from the
+//! spread between [`GROUPS`] independent parts of the sample.
 
 use wearwell::data::mix;
 
-/// Parts of a sample whose spread gives the error.
+/// Number of independent parts of a sample, whose spread gives the standard error.
 pub(super) const GROUPS: usize = 16;
 const SALT: u64 = 0x7072_6f66_696c_6573;
 
-/// One of N pages or contents.
+/// A sample of one in `one_of` pages or contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sample {
     pub(super) one_of: u64,
@@ -22,18 +23,18 @@ impl Sample {
         self.one_of == 1 || mix(key ^ SALT) <= u64::MAX / self.one_of
     }
 
-    /// Half as many.
+    /// Returns a sample of half as many pages or contents, a subset of this one.
     pub(super) fn halved(self) -> Self {
         Self { one_of: self.one_of * 2 }
     }
 }
 
-/// The part of the sample that a key belongs to.
+/// Returns the part of the sample to which a key belongs.
 pub(super) fn group(key: u64) -> usize {
     (mix(!key ^ SALT) as usize) % GROUPS
 }
 
-/// Standard error of the quotient of two sums over a sample, by leaving out one part at a time (jackknife).
+/// Returns the standard error of the quotient of two sums over a sample, by leaving out one part at a time (jackknife).
 pub(super) fn error_of(parts: &[f64; GROUPS], wholes: &[f64; GROUPS]) -> f64 {
     let (part, whole): (f64, f64) = (parts.iter().sum(), wholes.iter().sum());
     let without: Vec<f64> = parts

@@ -1,20 +1,22 @@
-//! How unequal popularity is, and the zipf exponent that says the same.
+//! Measures how unequal popularity is, as the exponent of a zipf law.
 //!
-//! A fit to the sorted counts calls noise skew: uniform draws, sorted, slope. The exponent is therefore taken from the
-//! probability that two draws hit the same item, which pairs of equal draws estimate without bias whatever the order
-//! (Simpson's index): it is H(2 theta) / H(theta)^2 for a zipf law over n items, H(t) being the sum of k^-t.
+//! A fit to the sorted counts would mistake noise for skew, because even uniform draws, sorted, show a slope. So the
+//! exponent is computed from the probability that two draws hit the same item (Simpson's index), which pairs of equal
+//! draws estimate without bias, whatever the order of the draws. For a zipf law over n items it is H(2 theta) /
+//! H(theta)^2, where H(t) is the sum of k^-t.
 
-/// Largest exponent of generators.
+/// Largest zipf exponent that workload generators accept.
 const THETA_MAX: f64 = 2.0;
 
-/// The exponent of a zipf law over `items` whose draws coincide as often as these counts say. Items that were never
-/// drawn need not be listed.
+/// Returns the exponent of the zipf law over `items` in which two draws coincide as often as in these counts. Items
+/// that were never drawn may be left out of the counts.
 pub(super) fn collision_theta(counts: &[u32], items: u64) -> f64 {
     growing_theta(counts, &[(items, 1.0)])
 }
 
-/// The same where the items become more on the way: with each of the `stages` a share of the draws goes to the first so
-/// many items. Two draws of different stages coincide among the items of the smaller one.
+/// Returns the zipf exponent as [`collision_theta`], for a number of items that grows during the draws: in each of the
+/// `stages` (items, share) that share of the draws is among the first so many items. Two draws of different stages can
+/// coincide among the items of the smaller one.
 pub(super) fn growing_theta(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
     let draws: f64 = counts.iter().map(|&count| f64::from(count)).sum();
     let pairs: f64 = counts.iter().map(|&count| f64::from(count) * (f64::from(count) - 1.0)).sum();
@@ -34,7 +36,7 @@ pub(super) fn growing_theta(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Probability that two draws hit the same item.
+/// Returns the probability that two draws hit the same item, for a zipf exponent `theta`.
 fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
     let sums: Vec<(f64, f64, f64)> = stages
         .iter()
@@ -46,7 +48,8 @@ fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
     sums.iter().map(|one| sums.iter().map(|other| with(one, other)).sum::<f64>()).sum()
 }
 
-/// The sum of `k^-theta` for `k` from 1 to `items`: a thousand terms, and an integral for the others.
+/// Returns the sum of `k^-theta` for `k` from 1 to `items`: exact for the first thousand terms, by an integral for the
+/// others.
 pub(super) fn harmonic(items: u64, theta: f64) -> f64 {
     const TERMS: u64 = 1000;
     let sum: f64 = (1..=items.min(TERMS)).map(|k| (k as f64).powf(-theta)).sum();

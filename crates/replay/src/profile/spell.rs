@@ -1,8 +1,9 @@
-//! The figures of a profile as specifications that a replay takes.
+//! Writes the figures of a profile as `--content` and `--workload` specifications that a replay accepts.
 //!
-//! The content model writes a silent page with its own probability and repeats the others with `share`; a measured
-//! duplicate share has both, and zero pages as well, which are repetitions of one content to a device. The line takes
-//! that apart: `share = (duplicates - silent) / (1 - silent)`, all as shares of the pages written.
+//! The content model makes a write silent with one probability and lets the other writes repeat a content with
+//! probability `share`. A measured duplicate share contains both, and also zero pages, which repeat one content from
+//! the device's view. The specification separates them: `share = (duplicates - silent) / (1 - silent)`, all as shares
+//! of the pages written.
 
 use std::fmt::Write as _;
 
@@ -11,13 +12,13 @@ use super::distribution::SizeShares;
 use super::pages::{RewriteFigures, SkewFigures};
 use super::traffic::TrafficFigures;
 
-/// Below this exponent a uniform workload says the same.
+/// Zipf exponent below which a workload is described as uniform.
 const THETA_UNIFORM: f64 = 0.05;
 const SEQUENTIAL_SHARE: f64 = 0.9;
-/// The largest pool of the content model.
+/// Largest pool of repeated contents that the content model accepts.
 const POOL_MAX: u64 = 1 << 26;
 
-/// What `--content` takes.
+/// Returns the specification for `--content` that generates similar content.
 pub(super) fn content_line(
     content: &ContentFigures,
     delta: Option<&SizeShares>,
@@ -54,7 +55,7 @@ pub(super) fn content_line(
     line
 }
 
-/// What `--workload` takes.
+/// Returns the specification for `--workload` that generates similar requests.
 pub(super) fn workload_line(
     traffic: &TrafficFigures,
     skew: Option<&SkewFigures>,
@@ -66,7 +67,7 @@ pub(super) fn workload_line(
         _ => "uniform:".to_owned(),
     };
     let pages = traffic.footprint_pages.max(1);
-    // A generator sends reads, writes and trims.
+    // A generator sends only reads, writes and trims.
     let requests = traffic.requests - traffic.flushes;
     let trim = traffic.trim_share * traffic.requests as f64 / requests.max(1) as f64;
     let read = traffic.read_share * (1.0 - trim);

@@ -1,4 +1,4 @@
-//! A profile for people, at most 80 columns wide; the lines to copy stand by themselves and may be longer.
+//! Prints a profile as text, at most 80 columns wide; only the specification lines to copy may be longer.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::report::grouped;
 const COLUMNS: usize = 80;
 
 impl Profile {
-    /// The table.
+    /// Returns the profile as a table of text.
     pub fn to_table(&self) -> String {
         let mut text =
             format!("{}{}\n", self.input, if self.partial { "  PARTIAL: not seen to its end" } else { "" });
@@ -27,7 +27,7 @@ impl Profile {
         text
     }
 
-    /// Names of the figures that the input has, and their values.
+    /// Returns names and values of the figures that the input has.
     pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         self.traffic_rows(&mut rows);
@@ -161,7 +161,7 @@ fn mib(bytes: u64) -> String {
     grouped(bytes as f64 / 1_048_576.0, 1)
 }
 
-/// Breaks at blanks, further lines indented.
+/// Breaks a sentence into lines at blanks, with further lines indented.
 fn wrap(text: &mut String, first: &str, sentence: &str) {
     let mut line = first.to_owned();
     for word in sentence.split(' ') {

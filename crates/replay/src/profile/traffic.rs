@@ -1,62 +1,62 @@
-//! What requests look like: kinds, sizes, neighbours, times.
+//! Figures on requests: kinds, sizes, sequentiality, and times.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
-/// Sizes of requests that are listed by themselves.
+/// Number of request sizes that are listed individually.
 const SIZES_LISTED: usize = 8;
 
-/// What requests look like.
+/// Figures on the requests of an input.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct TrafficFigures {
-    /// Requests of all kinds.
+    /// Number of requests of all kinds.
     pub requests: u64,
-    /// Reads among reads and writes.
+    /// Reads as a share of reads and writes.
     pub read_share: f64,
-    /// Trims among all requests.
+    /// Trims as a share of all requests.
     pub trim_share: f64,
-    /// Requests that are flushes.
+    /// Number of flush requests.
     pub flushes: u64,
-    /// Pages (4 KiB) that writes touch.
+    /// Number of pages (4 KiB) that writes touch, counted once per write.
     pub pages_written: u64,
-    /// Bytes that writes carry.
+    /// Bytes of all write requests.
     pub bytes_written: u64,
-    /// Bytes that reads ask for.
+    /// Bytes of all read requests.
     pub bytes_read: u64,
-    /// Mean bytes of a write.
+    /// Mean size of a write request, bytes.
     pub write_mean_bytes: f64,
-    /// Mean bytes of a read.
+    /// Mean size of a read request, bytes.
     pub read_mean_bytes: f64,
-    /// The commonest sizes of reads and writes in pages touched, with their shares.
+    /// The most frequent sizes of reads and writes, in pages touched, with their shares.
     pub sizes: Vec<SizeShare>,
-    /// The mean of all other sizes, and their share.
+    /// Mean of all sizes that `sizes` does not list, with their total share; null if there are none.
     pub other_sizes: Option<SizeShare>,
-    /// Reads and writes that start or end inside a page.
+    /// Share of reads and writes that start or end inside a page.
     pub partial_share: f64,
-    /// Reads and writes without length.
+    /// Number of reads and writes of length zero.
     pub empty_requests: u64,
-    /// Writes that begin where the write before ended, on the same device.
+    /// Share of writes that begin where the previous write ended, on the same device number.
     pub sequential_write_share: f64,
-    /// The same for reads.
+    /// Share of reads that begin where the previous read ended, on the same device number.
     pub sequential_read_share: f64,
-    /// Distinct pages read or written.
+    /// Number of distinct pages read or written.
     pub footprint_pages: u64,
-    /// Distinct pages written.
+    /// Number of distinct pages written.
     pub written_pages: u64,
-    /// Seconds from the first to the latest request; 0 without times.
+    /// Time of the latest request, seconds after the start of the trace; 0 without times.
     pub duration_s: f64,
-    /// Requests whose time lies before that of the request before.
+    /// Number of requests whose time lies before that of the previous request.
     pub unsorted_times: u64,
 }
 
-/// A size of requests.
+/// A request size and how frequent it is.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShare {
-    /// Pages touched.
+    /// Number of pages that the request touches.
     pub pages: u64,
-    /// Share of reads and writes.
+    /// Requests of this size as a share of reads and writes.
     pub share: f64,
 }
 
@@ -65,7 +65,7 @@ struct Kind {
     requests: u64,
     bytes: u64,
     sequential: u64,
-    /// End of the last one by device.
+    /// End of the last request of this kind, in bytes, by device number.
     ends: FxHashMap<u32, u64>,
 }
 
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// Counts of one pass.
+/// Counters of one pass over the requests.
 #[derive(Default)]
 pub(super) struct Traffic {
     requests: u64,
@@ -93,7 +93,7 @@ pub(super) struct Traffic {
     pages_written: u64,
     partial: u64,
     empty: u64,
-    /// Requests by pages touched; at most 2^18 + 1 sizes, because requests are bounded.
+    /// Number of requests by pages touched; at most 2^18 + 1 sizes, because the length of requests is bounded.
     sizes: BTreeMap<u64, u64>,
     latest_ns: u64,
     before_ns: u64,
@@ -172,7 +172,7 @@ impl Traffic {
     }
 }
 
-/// A quotient that is 0 where there is nothing.
+/// Returns `part / whole`, or 0 if `whole` is 0.
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

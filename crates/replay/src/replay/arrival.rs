@@ -1,5 +1,5 @@
-//! When a request starts: open loop, closed loop or think time, what lifetime management holds back, and background
-//! garbage collection in the gaps.
+//! Decides when a request starts: in open loop, closed loop or with think time, delayed by throttling; and runs
+//! background garbage collection in idle gaps.
 
 use wearwell::Error;
 use wearwell::operation::{FlashOp, OpKind};
@@ -17,13 +17,13 @@ pub(super) struct Clock {
     pub(super) completed_ns: u64,
 }
 
-/// How requests follow each other.
+/// How requests follow each other in time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     arrival: Arrival,
-    /// Requests in flight at most; an open loop does not ask.
+    /// Largest number of requests in flight; not used in open loop.
     depth: usize,
-    /// Factor on the times of the trace.
+    /// Factor by which the times of the trace are multiplied.
     scale: f64,
 }
 
@@ -44,7 +44,8 @@ impl Pace {
 }
 
 impl Clock {
-    /// Sets the arrival time of a request that the trace has at `trace_ns`, and lets those complete that have to before.
+    /// Sets the arrival time of a request whose time in the trace is `trace_ns`, and completes the requests that it
+    /// must wait for.
     #[inline]
     pub(super) fn set_arrival(&mut self, pace: Pace, timing: &mut Timing, trace_ns: u64, first_ns: u64) {
         let gap_ns = trace_ns.saturating_sub(self.previous_trace_ns);
@@ -57,10 +58,10 @@ impl Clock {
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
     }
 
-    /// The time when fewer than `depth` requests are in flight.
+    /// Returns the time from which fewer than `depth` requests are in flight.
     #[inline]
     fn wait_for_answers(&mut self, depth: usize, timing: &mut Timing) -> u64 {
-        // What needs no flash operation completes when it arrives and is not reported.
+        // A request without flash operations completes on arrival and is not reported.
         self.completed_ns = self.completed_ns.max(self.arrival_ns);
         while timing.outstanding() >= depth {
             let Some(completed) = timing.complete_one() else { break };
@@ -71,7 +72,8 @@ impl Clock {
 }
 
 impl Run<'_> {
-    /// Sets the arrival time of the next request, after the idle work that fits before it.
+    /// Sets the arrival time of the next request, and runs the background collection that fits into the idle time
+    /// before it.
     pub(super) fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
@@ -79,7 +81,8 @@ impl Run<'_> {
         self.collect_while_idle(before)
     }
 
-    /// Lets time pass until the request may start, if lifetime management holds it back. Without time it only switches schemes.
+    /// Advances time until the request may start, if lifetime management delays it. Without a timing engine only
+    /// switches schemes.
     pub(super) fn hold_back(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.managed else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch(&mut self.device, 0) };
@@ -94,8 +97,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Background GC in the gap since the last arrival, as far as its operations fit: from the time on when the device had
-    /// answered every request.
+    /// Runs background GC in the gap before the new arrival, as far as its operations fit. The gap begins when the
+    /// device has answered every request.
     fn collect_while_idle(&mut self, since_ns: u64) -> Result<(), Error> {
         if self.plan.resolved.gc.background_blocks == 0 {
             return Ok(());
@@ -115,7 +118,7 @@ impl Run<'_> {
             OpKind::Program => flash.program_ns,
             OpKind::Erase => flash.erase_ns,
             OpKind::Copies => u64::from(op.count) * (flash.read_ns + flash.program_ns),
-            // All dies wait for a scan.
+            // A scan of NVRAM makes all dies wait.
             OpKind::Scan => u64::from(op.count) * line_read_ps / 1000 * dies,
         };
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {

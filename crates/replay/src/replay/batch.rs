@@ -1,8 +1,8 @@
-//! A batch of requests: page writes together where the design allows it, anything else one by one.
+//! Executes a batch of requests: page writes together if the design allows it, all other requests one by one.
 //!
-//! The FTL knows no clock, so a design that writes in runs can be ahead of the time of its requests by a batch: their
-//! operations are priced afterwards, each at its arrival. Whatever acts between two requests (collection in idle time,
-//! throttling) excludes that.
+//! The FTL has no clock. So a design that writes several pages in one call may execute a whole batch before its
+//! requests are timed; their operations are timed afterwards, each from its arrival. This is impossible if something
+//! acts between two requests, such as collection in idle time or throttling.
 
 use wearwell::Error;
 use wearwell::operation::{Cause, FlashOp, OpKind};
@@ -12,13 +12,13 @@ use wearwell_trace::{Op, Request};
 use super::Run;
 
 impl Run<'_> {
-    /// Whether nothing comes between two writes of whole pages.
+    /// Whether consecutive writes of whole pages can be executed in one call, because nothing acts between them.
     pub(super) fn writes_together(&self) -> bool {
         let collects_between = self.timing.is_some() && self.plan.resolved.gc.background_blocks > 0;
         self.device.writes_in_runs() && self.managed.is_none() && !collects_between
     }
 
-    /// Executes a batch; how many of its requests before the outcome.
+    /// Executes a batch of requests. Returns how many were executed, and the error of the next one if there was any.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_some(batch);
         self.host_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
@@ -42,7 +42,8 @@ impl Run<'_> {
         (batch.len(), Ok(()))
     }
 
-    /// Writes whole pages: `upcoming` says all that there is to know of them but their times.
+    /// Writes a batch in which every request is a write of one whole page. `upcoming` already holds the pages, so that
+    /// only the requests' times are read.
     fn write_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (written, outcome) = self.device.write_pages(&self.upcoming);
         let batch = &batch[..written];
@@ -54,7 +55,8 @@ impl Run<'_> {
         (written, outcome)
     }
 
-    /// Prices writes that the FTL has done, each with the operations up to its program.
+    /// Submits writes that the FTL has executed to the timing engine, each with its operations up to and including its
+    /// own program.
     fn time_writes(&mut self, batch: &[Request]) {
         let Self { device, timing: Some(timing), clock, pace, first_ns: Some(first_ns), .. } = self else {
             return;
@@ -71,7 +73,7 @@ impl Run<'_> {
     }
 }
 
-/// Bytes that a request makes the drive write.
+/// Returns the bytes that a request writes to the drive; 0 unless it is a write.
 pub(super) fn written_bytes(request: &Request) -> u64 {
     if request.op == Op::Write { request.len_bytes } else { 0 }
 }

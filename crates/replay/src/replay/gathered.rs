@@ -1,25 +1,28 @@
-//! Response times of writes that gather in the chunk buffer, counted until they are on flash.
+//! Response times of writes that are buffered until a compressed chunk is full, measured until their data is on flash.
 //!
-//! Three of four pages of a chunk are acknowledged when they come, because the buffer is on battery; the write that completes
-//! the chunk waits for its programs. The mean response of such a run says how often the buffer answers, not what compression
-//! saves: incompressible data gets three answers of four in no time as well. Here the pages that waited are charged the
-//! response of the write that completed their chunk. The time that they waited for company is not counted: it is the host's.
+//! Of the four pages of a chunk, three are acknowledged on arrival, because a battery protects the buffer; the write
+//! that completes the chunk waits for its programs. So the mean response time shows how often the buffer answers, not
+//! what compression saves: incompressible data also gets three of four answers at once. Here the buffered pages are
+//! charged the response time of the write that completed their chunk. The time until that write arrived is not counted,
+//! because it depends on the host.
 
 use rustc_hash::FxHashMap;
 use wearwell::timing::Completion;
 
-/// See the module's head.
+/// Sums up the response times of writes that were buffered for a chunk, until their chunk was programmed.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Writes that wait for their chunk.
+    /// Number of writes whose chunk is not complete yet.
     waiting: u64,
-    /// Numbers of requests that completed a chunk and are not completed themselves, with the writes that waited for them.
+    /// Requests that completed a chunk but have no completion time yet, by number, with the count of writes that waited
+    /// for the chunk.
     completing: FxHashMap<u64, u64>,
     charged_ns: f64,
 }
 
 impl Gathered {
-    /// A write that left `pages` pages in the chunk buffer; before it there were `before`.
+    /// Notes a write (number `request`) with the pages in the chunk buffer before and after it. `gathers`: the write
+    /// was buffered for a chunk. An emptied buffer means that this write completed the chunk.
     pub(super) fn note(&mut self, request: u64, (before, pages): (usize, usize), gathers: bool) {
         if pages == 0 && before > 0 {
             self.completing.insert(request, std::mem::take(&mut self.waiting));
@@ -28,7 +31,7 @@ impl Gathered {
         }
     }
 
-    /// Takes note of completed requests.
+    /// Charges the writes whose chunk was completed by one of these requests with the latency of that request.
     pub(super) fn complete(&mut self, completions: &[Completion]) {
         for completion in completions {
             if let Some(writes) = self.completing.remove(&completion.request) {
@@ -37,7 +40,8 @@ impl Gathered {
         }
     }
 
-    /// Mean response until programmed of `writes` requests that were answered after `mean_us` on average, microseconds.
+    /// Returns the mean response time until programmed, microseconds, of `writes` requests that were answered after
+    /// `mean_us` on average.
     pub(super) fn mean_us(&self, mean_us: f64, writes: u64) -> f64 {
         if writes == 0 { 0.0 } else { mean_us + self.charged_ns / 1e3 / writes as f64 }
     }

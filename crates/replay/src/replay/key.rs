@@ -1,6 +1,8 @@
-//! What tells a result from all others: the digest of everything that it depends on, by which finished results are kept.
+//! Keys of results: the digest of everything that a result depends on, under which finished results are stored and
+//! found again.
 //!
-//! A trace counts by its SHA-256; the files beside a capture, and the trace that ages a drive, by length and time of change.
+//! A trace is identified by its SHA-256; files next to a trace, and the trace that ages a drive, by their length and
+//! modification time.
 
 use std::path::Path;
 use std::time::SystemTime;
@@ -14,12 +16,13 @@ use crate::input::Input;
 use crate::life::LifeRecord;
 
 impl Plan<'_> {
-    /// Digest of all that a run of `design` depends on: code, input, design and settings.
+    /// Returns the digest of everything that a run of `design` depends on: code, input, design and settings.
     pub fn run_key(&self, design: &str) -> String {
         self.key(design, &self.config.effective(&self.resolved, self.arrival()), "")
     }
 
-    /// Digest of all that the life of `record`'s drive depends on: code, input, design, settings, seed and limits.
+    /// Returns the digest of everything that the life of `record`'s drive depends on: code, input, design, settings,
+    /// seed and endurance limits.
     pub fn life_key(&self, record: &LifeRecord) -> String {
         let (seed, endurance, is_filled) = (self.config.seed(), record.endurance, record.is_filled);
         self.key(&record.design, &self.config_of_lives(), &format!("{seed} {endurance:?} {is_filled}"))
@@ -31,7 +34,7 @@ impl Plan<'_> {
         code::digest(&format!("{made_by}\n{input}\n{read}\n{design}\n{more}\n{settings}"))
     }
 
-    /// What is read, and how; nothing of an input that its name describes.
+    /// Describes the input's file and how it is read; empty for generators, whose name describes them completely.
     fn read(&self) -> String {
         let input = match self.input {
             Input::Trace { path, options } => {
@@ -47,7 +50,7 @@ impl Plan<'_> {
     }
 }
 
-/// Length and time of change of a file.
+/// Returns the length and modification time of a file; `None` if it does not exist.
 fn stamp(path: &Path) -> Option<(u64, Option<SystemTime>)> {
     std::fs::metadata(path).map(|file| (file.len(), file.modified().ok())).ok()
 }

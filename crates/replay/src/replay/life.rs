@@ -1,4 +1,4 @@
-//! A drive from its first write to its end: the input again and again, on blocks that fail.
+//! Simulates a drive from its first write to its end: repeats the input on blocks that fail when they are worn out.
 
 use std::ops::ControlFlow::{Break, Continue};
 
@@ -17,15 +17,17 @@ use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, W
 use crate::record::SeriesPoint;
 use crate::{precondition, process};
 
-/// Moments that are kept at most. When they are reached, every second one is forgotten.
+/// Largest number of moments in the series of a life. When it is reached, every second moment is dropped.
 const MOST_POINTS: usize = 400;
-/// The extrapolation rests on the wear between these erases per block: a drive that was filled in order is steady after some
-/// ten of them. Where they would be a large part of the rated cycles, the shares below count.
+/// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
+/// after about ten erases per block. If these would be a large part of the rated cycles, [`MEASURED_SHARES`] applies.
 const MEASURED_ERASES: [f64; 2] = [15.0, 30.0];
+/// Range of the share of the rated cycles from which the lifetime is extrapolated, if that is less than
+/// [`MEASURED_ERASES`].
 const MEASURED_SHARES: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
-    /// A record without lives, of drives that are filled first.
+    /// Creates a record without lives, for drives of `design` that are filled before the first request.
     pub fn life_record(&self, design: &str, leveling: Leveling, endurance: Endurance) -> LifeRecord {
         let Resolved { geometry, logical_pages, endurance_cycles, .. } = &self.resolved;
         let page_bytes = u64::from(geometry.page_bytes);
@@ -47,8 +49,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Replays the input through the design of `record` again and again, until the drive has ended, and adds this life. The
-    /// configuration's preconditioning plays no part: a life begins with a new drive.
+    /// Replays the input on the design of `record` repeatedly until the drive has ended, and adds this life to
+    /// `record`. The configuration's preconditioning is not used, because a life begins with a new drive.
     ///
     /// # Errors
     /// [`ReplayError`] if the drive cannot be built or filled, or the input cannot be read to its end.
@@ -76,7 +78,7 @@ impl Plan<'_> {
 }
 
 impl Plan<'_> {
-    /// Every effective value, without the seed.
+    /// Returns the configuration with every effective value, but without the seed.
     pub(super) fn config_of_lives(&self) -> Config {
         let mut config = self.config.effective(&self.resolved, self.arrival());
         config.replay.seed = None;
@@ -84,7 +86,7 @@ impl Plan<'_> {
     }
 }
 
-/// Keeps the draws of limits apart from those of content and faults.
+/// Mixed into the seed of endurance limits, so that they are independent of the draws of content and faults.
 const SEED_OF_LIMITS: u64 = 0x6c69_6665;
 
 /// A drive that is being worn out.
@@ -92,26 +94,29 @@ struct Living<'a> {
     run: Run<'a>,
     host_bytes: u64,
     requests: u64,
-    /// Blocks beside those that the exported pages need.
+    /// Number of good blocks beyond those that the exported pages need.
     spare_blocks: u64,
-    /// The drive has ended when so many blocks have failed.
+    /// Number of failed blocks at which the drive has ended.
     most_failed: u64,
-    /// Physical blocks, each of a superblock counted, and the cycles that all of them are rated for.
+    /// Number of physical blocks; each block of a superblock counts.
     blocks: f64,
+    /// Erases for which all physical blocks together are rated.
     rated_erases: f64,
-    /// Share of the rated cycles that these blocks give under perfect leveling.
+    /// Share of the rated cycles that the blocks provide under perfect leveling, until too many have failed.
     usable_endurance: f64,
     first_failure_bytes: Option<u64>,
-    /// Host bytes and erases per block where the measured beginning starts and ends.
+    /// Host bytes and mean erases per block at the start and at the end of the range for the extrapolation.
     measured: [Option<(u64, f64)>; 2],
-    /// Time that the passes took by the input, seconds.
+    /// Duration of all passes by the times of the input, seconds.
     elapsed_s: f64,
     series: Vec<LifePoint>,
-    /// Host bytes between two moments of the series, and at the next one.
+    /// Host bytes between two moments of the series.
     every_bytes: u64,
+    /// Host bytes at the next moment of the series.
     next_bytes: u64,
-    /// Host bytes between two moments that a timeline is offered, and at the next one.
+    /// Host bytes between two samples offered to the timeline.
     offer_every_bytes: u64,
+    /// Host bytes at the next sample offered to the timeline.
     next_offer_bytes: u64,
 }
 
@@ -168,7 +173,7 @@ impl<'a> Living<'a> {
         }
     }
 
-    /// The first fill is a part of the life.
+    /// Writes all exported pages once, as a part of the life. Returns the end if the user interrupts.
     fn fill(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         let filled = precondition::fill(&mut self.run.device, &mut step)?;
@@ -178,7 +183,7 @@ impl<'a> Living<'a> {
         Ok(filled.is_break().then_some(End::Interrupted))
     }
 
-    /// The input once; the end of the drive if it came.
+    /// Replays the input once; returns the end of the drive if it was reached.
     fn pass(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let ahead = if self.run.writes_together() { RUN_BATCH } else { BATCH };
         let mut batch = vec![Request::default(); ahead];
@@ -212,7 +217,8 @@ impl<'a> Living<'a> {
         }
     }
 
-    /// Progress in erases of all that the blocks are rated for; whether the user ends the run.
+    /// Reports progress in erases, as a part of those that all blocks are rated for. Returns whether the user ends the
+    /// run.
     fn report_progress(&self, on_progress: OnProgress<'_>) -> bool {
         let done = self.run.device.ftl().stats().total_erases().min(self.rated_erases as u64);
         let flow = on_progress(Progress { phase: Phase::Life, done, total: self.rated_erases as u64 });
@@ -235,7 +241,7 @@ impl<'a> Living<'a> {
         self.run.device.ftl().stats().total_erases() as f64 / self.blocks
     }
 
-    /// Notes the moment, and whether the measured beginning starts or ends.
+    /// Adds a moment to the series, and notes whether the range for the extrapolation starts or ends here.
     fn look(&mut self) {
         self.next_bytes = self.host_bytes + self.every_bytes;
         let mean_erases = self.mean_erases();
@@ -256,7 +262,7 @@ impl<'a> Living<'a> {
         self.series.push(point);
     }
 
-    /// Counters so far, with the bytes of the first fill.
+    /// Returns the counters so far, with the bytes of the first fill.
     fn counters(&self) -> SeriesPoint {
         SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.counters() }
     }
@@ -282,7 +288,8 @@ impl<'a> Living<'a> {
         (0..self.run.plan.resolved.geometry.blocks()).map(|block| nand.erase_count(BlockId(block)))
     }
 
-    /// Host bytes per share of the rated cycles that the beginning used.
+    /// Returns the lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the share of
+    /// all rated cycles that it used.
     fn extrapolated_bytes(&self) -> Option<f64> {
         let [Some((from, erases_before)), Some((to, erases))] = self.measured else { return None };
         let used = (erases - erases_before) * self.blocks / self.rated_erases;

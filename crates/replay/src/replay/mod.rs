@@ -1,25 +1,24 @@
-//! The replay driver: one input through one design, from preconditioning to the run record.
+//! The replay driver: replays one input on one design, from preconditioning to the run record.
 //!
-//! The hot loop reads requests in small batches and looks up the map entries of the whole batch before it executes
-//! it, because on devices larger than the caches the first access to the map is the dearest step of a write and a
-//! batch of them overlaps (a factor of two at 8 GB). Everything else about a request is decided once per request,
-//! not per page.
+//! The hot loop reads requests in small batches and looks up the map entries of the whole batch before it executes it.
+//! On devices larger than the CPU caches the first access to the map is the most expensive step of a write, and the
+//! accesses of a batch overlap (a factor of two at 8 GB). All other decisions are made once per request, not per page.
 //!
-//! Time: open loop issues at the trace's times, closed loop keeps a number of requests in flight, think time keeps
-//! the gap after the previous completion. Without a timing engine arrival means nothing and the loop only counts.
-//! Throttled writes start later than they arrive (`lifetime.rs`).
+//! Time: in open loop requests arrive at the trace's times; in closed loop a fixed number is in flight; with think time
+//! each request arrives its original gap after the previous completion. Without a timing engine the arrival mode has no
+//! effect and the loop only counts. Throttled writes start later than they arrive (`lifetime.rs`).
 //!
 //! | file | what it decides |
 //! |---|---|
 //! | `plan.rs` | which device the input runs on, once for all designs |
-//! | `mod.rs` | the order of things: preconditioning, aging, the batches of the measured part |
-//! | `batch.rs` | which requests of a batch go together |
+//! | `mod.rs` | the order of phases: preconditioning, aging, the batches of the measured part |
+//! | `batch.rs` | which requests of a batch are executed in one call |
 //! | `arrival.rs` | when a request starts |
-//! | `perform.rs` | what the device is asked |
-//! | `gathered.rs` | what a write that gathers in a chunk waits for |
+//! | `perform.rs` | which device calls a request becomes |
+//! | `gathered.rs` | the response time of a write that is buffered for a compressed chunk |
 //! | `life.rs` | when a drive has ended, if the input is repeated until then |
-//! | `outcome.rs`, `part_figures.rs` | what is said about it |
-//! | `key.rs` | by what a finished result is found again |
+//! | `outcome.rs`, `part_figures.rs` | what the run record contains |
+//! | `key.rs` | the key under which a finished result is stored |
 
 mod arrival;
 mod batch;
@@ -55,90 +54,92 @@ use crate::record::{RecoveryRecord, SeriesPoint};
 use crate::steadiness::Steadiness;
 use crate::timeline::Recorder;
 
-/// Why a run could not start or had to end without a result.
+/// Why a run could not start, or ended without a result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// The configuration.
+    /// An invalid configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The input.
+    /// An input that cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The device refused to be built or preconditioned.
+    /// The device could not be built or preconditioned.
     #[error("{0}")]
     Device(#[from] Error),
-    /// The content model.
+    /// An invalid specification of a content model.
     #[error("content model: {0}")]
     Content(String),
-    /// The input is empty.
+    /// An input without requests, or a life whose input writes nothing.
     #[error("{input}: there is no request in it{hint}")]
     NoRequests {
-        /// The input.
+        /// Name of the input.
         input: String,
-        /// What may help.
+        /// A hint how to find requests, or the reason why there are none.
         hint: String,
     },
 }
 
 impl ReplayError {
-    /// Whether a device with these parts was refused, or cannot be filled: one with other parts may do.
+    /// Whether the error is due to this configuration or device, so that another device or design may succeed on the
+    /// same input.
     pub fn is_of_device(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Device(_))
     }
 }
 
-/// What a run is doing.
+/// Phases of a run or of a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Bringing the device into its state.
+    /// Preconditioning: bringing the device into its initial state.
     Precondition,
-    /// Requests that age the device.
+    /// Replay of requests that age the device before the measured part.
     Aging,
-    /// Measured requests.
+    /// Replay of the measured requests.
     Replay,
-    /// Erases until a drive is worn out.
+    /// Wearing out a drive; progress is counted in erases.
     Life,
 }
 
-/// Reported every few ten thousand requests.
+/// Progress of a phase, reported every few ten thousand requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Phase.
+    /// The current phase.
     pub phase: Phase,
-    /// Requests done in this phase.
+    /// Requests done in this phase; erases in [`Phase::Life`].
     pub done: u64,
-    /// Requests of this phase, if known.
+    /// Expected requests of this phase; erases in [`Phase::Life`].
     pub total: u64,
 }
 
-/// Called with the progress; `Break` ends the run with a partial result.
+/// Callback with the progress; `Break` ends the run with a partial result.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// Requests read ahead.
+/// Number of requests that are read ahead as one batch.
 const BATCH: usize = 32;
-/// The same where they are written in runs, which leave nothing in the cache for later.
+/// Number of requests in a batch if all are written in one call, which leaves no earlier work in the CPU cache worth
+/// keeping.
 const RUN_BATCH: usize = 128;
-/// Requests between progress reports.
+/// Number of requests between two progress reports.
 const REPORT_EVERY: u64 = 1 << 16;
-/// Points of the time series at most.
+/// Largest number of points in the time series.
 const SERIES_POINTS: u64 = 200;
 
-/// Why a phase ended before its input did.
+/// Why a phase ended before its input did; `None` if it did not.
 type Ended = Option<String>;
 
-/// One design being run.
+/// One design that is being run on one input.
 struct Run<'a> {
     plan: &'a Plan<'a>,
     device: Device<SimNand>,
     requests: Requests,
     content: ContentModel,
     timing: Option<Timing>,
-    /// Lifetime management, if the configuration asks for any.
+    /// Lifetime management, if the configuration enables it.
     managed: Option<Managed>,
-    /// Responses of writes that gather in chunks; `None` where none do.
+    /// Response times of writes that are buffered for chunks; `None` without timing or on a design without chunks.
     gathered: Option<Gathered>,
-    /// What is managed in the measured part.
+    /// Options of lifetime management, which starts with the measured part.
     management: Option<LifetimeOptions>,
     compacts: bool,
     looks_at_content: bool,
@@ -146,37 +147,39 @@ struct Run<'a> {
     page_shift: u32,
     exported_bytes: u64,
     pace: Pace,
-    /// Time of the current request and completion of the last one, nanoseconds.
+    /// Arrival time of the current request and completion time of the last one, nanoseconds.
     clock: Clock,
     descriptors: Vec<Descriptor>,
-    /// What the last read returned, where the medium keeps bytes.
+    /// Bytes returned by the last read, if the medium keeps bytes.
     bytes_read: Vec<u8>,
-    /// First pages of the batch's writes, and their contents where known.
+    /// First page of each write in the batch.
     upcoming: Vec<Lpn>,
+    /// Contents of the batch's writes, where known.
     upcoming_contents: Vec<Fingerprint>,
-    /// First pages of the batch's reads.
+    /// First page of each read in the batch.
     upcoming_reads: Vec<Lpn>,
     series: Vec<SeriesPoint>,
-    /// What happens over time, if the configuration asks for it.
+    /// Recorder of the timeline, if the configuration sets one.
     recorder: Option<Recorder>,
-    /// The recovery in the middle of the run.
-    /// How steady the random overwrites before the first request were, where there were any to judge.
+    /// How steady the random overwrites of preconditioning were, if there were any to judge.
     settled: Option<Steadiness>,
+    /// Cost of the recovery from a loss of power in the middle of the run.
     recovery: Option<RecoveryRecord>,
-    /// Counters when each phase but the first began.
+    /// Counters at the start of each phase of the input except the first; at the end of the run those of its end are
+    /// added.
     phases: Vec<SeriesPoint>,
     remapped_pages: u64,
     /// Bytes of the host's write requests.
     host_bytes: u64,
     /// Bytes of the host's read requests.
     host_read_bytes: u64,
-    /// When the last request was answered, before the background work behind it.
+    /// When the last request was answered, nanoseconds, without the background work after it.
     answered_ns: u64,
-    /// The controller's work up to the request in hand.
+    /// The controller's work (hashing, deltas, compression) up to the current request.
     work_before: Work,
-    /// Writes that the buffer absorbed before the measured part.
+    /// Page writes that the write buffer absorbed before the measured part.
     absorbed_before: u64,
-    /// Page writes of parts of pages before the measured part.
+    /// Writes of parts of pages before the measured part.
     partial_before: PartialWrites,
     measured: u64,
     aged: u64,
@@ -241,7 +244,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Brings the device into its state and clears the counters.
+    /// Brings the device into the configured state and clears the counters.
     fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let config = &self.plan.config.precondition;
         let seed = mix(self.plan.config.seed());
@@ -283,13 +286,13 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Fills the reverse map to the share that the configuration asks for.
+    /// Fills the reverse map to the share that the configuration sets.
     fn bind_pages(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let config = self.plan.config;
         let Some(share) = config.precondition.bound_share else { return Ok(()) };
         let entries = config.remap.sized_entries(&self.plan.resolved.geometry) as f64 * share;
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
-        // An interruption shows in the next phase.
+        // An interruption is noticed in the next phase.
         let _ = precondition::bind(&mut self.device, entries as u64, mix(mix(config.seed())), &mut step)?;
         Ok(())
     }
@@ -314,7 +317,7 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// The measured part.
+    /// Replays the measured part of the input.
     fn replay(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let config = self.plan.config;
         if config.timing.engine() != TimingMode::None {
@@ -355,8 +358,8 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Writes out what is in the write buffer behind the last request: the host wrote it, so it counts, and takes its time. Not
-    /// where power is lost then.
+    /// Writes out the write buffer after the last request: the host wrote its pages, so that their programs and their
+    /// time count. Not done if power is lost then, or if `buffer.keep_at_end` is set.
     fn empty_buffer(&mut self) -> Ended {
         let config = self.plan.config;
         let is_kept = config.buffer.keep_at_end || config.recovery.after_run;
@@ -375,7 +378,7 @@ impl<'a> Run<'a> {
         emptied.err().map(|error| error.to_string())
     }
 
-    /// The measured part with a loss of power behind request `cut`.
+    /// Replays the measured part with a loss of power after request `cut`.
     fn replay_with_cut(
         &mut self,
         cut: u64,
@@ -390,8 +393,8 @@ impl<'a> Run<'a> {
         self.pump(Some(total - cut), total - cut, Phase::Replay, on_progress)
     }
 
-    /// Executes requests up to `limit`, or to the end of the input, of which `total` are expected: the survey stops at
-    /// damage, so only reading on tells whether the input really ends there.
+    /// Executes requests up to `limit`, or to the end of the input; `total` requests are expected. The survey of the
+    /// input stops at damage, so only reading on reveals whether the input really ends there.
     fn pump(
         &mut self,
         limit: Option<u64>,
@@ -431,8 +434,8 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Reads and prepares requests, and notes what the device should look up before it executes them: the memory
-    /// accesses of the batch then overlap.
+    /// Reads and prepares requests, and notes the pages that the device should look up before it executes them, so that
+    /// the memory accesses of the batch overlap.
     fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         let (read, damage) = self.read_requests(batch);
         let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
@@ -455,7 +458,7 @@ impl<'a> Run<'a> {
         (read, damage)
     }
 
-    /// Fills a batch, to the end of the input or to its damage.
+    /// Fills a batch with requests, up to the end of the input or to its damage.
     fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         for (k, request) in batch.iter_mut().enumerate() {
             match self.requests.next(request) {
@@ -467,7 +470,7 @@ impl<'a> Run<'a> {
         (batch.len(), None)
     }
 
-    /// What is done to a request before it is executed: content where it lacks some, dense addresses.
+    /// Prepares a request: adds content from the model if it has none, and converts its addresses to dense ones.
     #[inline]
     fn prepare(&mut self, request: &mut Request) {
         if self.looks_at_content {
@@ -480,7 +483,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Content from the model for a write that comes without, drawn when the request is read, in order.
+    /// Adds content from the model to a write that has none. Content is drawn in the order in which requests are read.
     fn give_content(&mut self, request: &mut Request) {
         match request.op {
             Op::Write if request.content.is_empty() && request.bytes.is_empty() => {
@@ -542,14 +545,15 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Pages that the host read, and those of them that were never written.
+    /// Returns the pages that the host has read, and how many of these were never written or deallocated.
     #[inline]
     fn page_reads(&self) -> [u64; 2] {
         let stats = self.device.ftl().stats();
         [stats.host_page_reads, stats.unwritten_page_reads]
     }
 
-    /// Whether all pages that were read since were never written.
+    /// Whether all pages read since the counts `before` (from [`Self::page_reads`]) were never written or deallocated,
+    /// and there was at least one.
     #[inline]
     fn were_unwritten(&self, before: [u64; 2]) -> bool {
         let [read, unwritten] = self.page_reads();
@@ -557,7 +561,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A device that cannot be built as configured is a mistake in the configuration.
+/// Converts the error of a device that cannot be built as configured into an error of the configuration.
 fn refused(error: Error) -> ReplayError {
     match error {
         Error::NoSpareSpace { .. } | Error::Options(_) => ConfigError::Value(error.to_string()).into(),

@@ -1,4 +1,4 @@
-//! What is said about a run: counters on the way, and the record at the end.
+//! Reports on a run: samples of the counters during the run, and the run record at its end.
 
 use std::collections::BTreeMap;
 
@@ -28,20 +28,20 @@ impl Run<'_> {
         self.sample_timeline(&counters);
     }
 
-    /// Begins a timeline, if the configuration asks for one.
+    /// Starts recording a timeline, if the configuration sets one.
     pub(super) fn start_timeline(&mut self) {
         let blocks = self.device.ftl().store().blocks().len();
         self.recorder = self.plan.config.replay.timeline_cells.map(|cells| Recorder::new(cells, blocks));
     }
 
-    /// Offers the timeline the drive as it is now; nothing without one.
+    /// Samples the present state of the drive for the timeline; does nothing without a timeline.
     pub(super) fn sample_timeline(&mut self, counters: &SeriesPoint) {
         if let Some(recorder) = &mut self.recorder {
             recorder.sample(counters, self.device.ftl(), self.timing.as_ref());
         }
     }
 
-    /// The timeline, ended by the drive as it is now.
+    /// Returns the timeline, with the present state of the drive as its last sample; `None` without a timeline.
     pub(super) fn timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
         let recorder = self.recorder.take()?;
         Some(recorder.finish(counters, self.device.ftl(), self.timing.as_ref()))
@@ -63,7 +63,7 @@ impl Run<'_> {
         }
     }
 
-    /// Power is lost behind the last request.
+    /// Executes a recovery as after a loss of power at this moment, and returns its cost.
     pub(super) fn recover(&mut self) -> Result<RecoveryRecord, ReplayError> {
         let costs = RecoveryCosts::of(&self.plan.resolved.timing);
         let before = self.device.ftl().stats().clone();
@@ -136,7 +136,7 @@ impl Run<'_> {
         }
     }
 
-    /// The time series, which may have missed what came last.
+    /// Returns the time series with a last point at the end of the run, which its regular samples may have missed.
     fn series_to_the_end(&self) -> Vec<SeriesPoint> {
         let end = self.counters();
         let is_missing = self.series.last().is_none_or(|last| last.requests < end.requests);
@@ -158,8 +158,9 @@ impl Run<'_> {
         }
     }
 
-    /// RAM of a controller whose map places 4 KiB, bytes, where the modelled one places more: of the structures with an entry
-    /// per mapped page. A cache of a map on flash is as large as it was chosen to be.
+    /// Returns the RAM of a controller whose map has units of 4 KiB, bytes; `None` if the device's pages are not
+    /// larger. Only structures with an entry per mapped page grow; the cache of a map on flash keeps its configured
+    /// size.
     fn ram_of_4k_map(&self) -> Option<u64> {
         const PER_PAGE: [&str; 3] = ["l2p table", "page validity bitmap", "global mapping directory"];
         let units = self.page_bytes / PAGE_BYTES;
@@ -221,7 +222,7 @@ impl Run<'_> {
         }
     }
 
-    /// How requests came, and how many the drive answered.
+    /// Returns how requests arrived, and how many the drive answered.
     fn service_record(&self, stats: &Stats) -> ServiceRecord {
         let arrival = self.plan.arrival();
         let service =
@@ -242,20 +243,21 @@ impl Run<'_> {
         }
     }
 
-    /// Time from the last arrival to the last answer, where requests come at the input's times.
+    /// Returns the time from the last arrival to the last answer, seconds; `None` unless requests arrive at the input's
+    /// times.
     fn queue_at_end_s(&self) -> Option<f64> {
         let is_open = self.plan.arrival() == Arrival::Open;
         (is_open && self.answered_ns > 0)
             .then(|| (self.answered_ns as f64 / 1e9 - self.arrivals_s()).max(0.0))
     }
 
-    /// Whether requests came faster than the drive answered them: the queue at the end is longer than a fiftieth of the time
-    /// in which requests came, and than any collection takes.
+    /// Whether requests arrived faster than the drive answered them: the queue at the end is longer than a fiftieth of
+    /// the time in which requests arrived plus 0.02 s, which is more than any collection takes.
     fn is_overloaded(&self) -> bool {
         self.queue_at_end_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrivals_s())
     }
 
-    /// Time from the first arrival to the last in open loop.
+    /// Returns the time from the first arrival to the last in open loop, seconds.
     fn arrivals_s(&self) -> f64 {
         self.duration_s() * self.plan.config.replay.time_scale()
     }
@@ -292,8 +294,9 @@ impl Run<'_> {
         gathered.mean_us(answered.mean_ns / 1e3, answered.count)
     }
 
-    /// The time that the measured part took: the trace's times `replay.time_scale`, or the device's where arrival depends
-    /// on completions. Writes that are not paid for yet take the time until the next one could start.
+    /// Returns the duration of the measured part, seconds: the trace's times `replay.time_scale` in open loop, else the
+    /// device time. If earlier writes have exceeded the throttling budget, the time until the next write could start is
+    /// added.
     fn elapsed_s(&self) -> f64 {
         let arrivals_s = self.arrivals_s();
         let Some(timing) = &self.timing else { return arrivals_s };
@@ -357,7 +360,7 @@ impl Run<'_> {
         Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
     }
 
-    /// Random overwrites that ended before write amplification was steady.
+    /// Returns a note if the random overwrites of preconditioning ended before write amplification was steady.
     fn note_of_precondition(&self) -> Option<String> {
         let settled = self.settled.as_ref().filter(|settled| !settled.is_steady)?;
         Some(format!(
@@ -374,7 +377,8 @@ impl Run<'_> {
         })
     }
 
-    /// A trace of years: more likely its times were read in a wrong unit.
+    /// Returns a note if the trace seems to last for years, which more likely means that its times were read in a wrong
+    /// unit.
     fn note_of_length(&self) -> Option<String> {
         let years = self.duration_s() / YEAR_S as f64;
         (years > 1.0).then(|| {
@@ -384,7 +388,7 @@ impl Run<'_> {
         })
     }
 
-    /// Host writes smaller than a page, and what a finer map would take.
+    /// Returns a note if host writes can be smaller than a page, with the RAM that a map of 4-KiB units would need.
     fn note_of_page_size(&self) -> Option<String> {
         let page_bytes = self.page_bytes;
         let mib = |bytes: u64| grouped(bytes as f64 / 1_048_576.0, 2);
@@ -410,7 +414,7 @@ impl Run<'_> {
         })
     }
 
-    /// What a write waits for that finds the write buffer full.
+    /// Returns a note on what a write waits for if the write buffer is full.
     fn note_of_buffered_writes(&self) -> Option<String> {
         let config = self.plan.config;
         let has_buffer = config.buffer(&self.plan.resolved.geometry).pages > 0;
@@ -421,7 +425,7 @@ impl Run<'_> {
         })
     }
 
-    /// What gathering for a chunk saves and answers beside compression.
+    /// Returns a note on what buffering pages for compressed chunks saves and answers, apart from compression.
     fn note_of_chunk_buffer(&self) -> Option<String> {
         (self.device.ftl().stats().packed_writes > 0).then(|| {
             "pages gather for a chunk in RAM: such a write is answered at once, is durable by a battery or after a flush, and \
@@ -430,7 +434,7 @@ impl Run<'_> {
         })
     }
 
-    /// Pages that wait for company at the end.
+    /// Returns a note if pages are buffered for an incomplete chunk at the end of the run.
     fn note_of_gathering_pages(&self) -> Option<String> {
         let pages = self.device.ftl().gathering_pages();
         (pages > 0).then(|| {
@@ -438,7 +442,7 @@ impl Run<'_> {
         })
     }
 
-    /// Requests at the trace's times that the drive could not keep up with.
+    /// Returns a note if requests at the trace's times were too many for the drive to keep up with.
     fn note_of_overload(&self) -> Option<String> {
         let queue_s = self.queue_at_end_s().filter(|_| self.is_overloaded())?;
         Some(format!(
@@ -449,7 +453,7 @@ impl Run<'_> {
         ))
     }
 
-    /// Reads that cost no flash operation because nothing had been written there.
+    /// Returns a note if reads needed no flash operation because their pages were never written, or were deallocated.
     fn note_of_unwritten_pages(&self) -> Option<String> {
         let stats = self.device.ftl().stats();
         let (unwritten, all) = (stats.unwritten_page_reads, stats.host_page_reads);
@@ -475,7 +479,7 @@ fn record_pages(stats: &Stats) -> f64 {
     stats.host_page_writes.max(1) as f64
 }
 
-/// Host page writes by what became of them; forms without any are absent.
+/// Returns host page writes by how they were stored; forms with a count of zero are absent.
 fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
     let without_page = [
         ("recycled", stats.recycled_writes),
@@ -488,8 +492,8 @@ fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
     forms.map(|(form, count)| (form.to_owned(), count)).collect()
 }
 
-/// Share of host page writes that cost no program: `(n - m) / n`, where m counts the programs made for host data,
-/// packed pages included, and not those of garbage collection (LX, section V-B).
+/// Returns the share of host page writes that needed no program: `(n - m) / n`, where m counts the programs of host
+/// data, packed pages included, but not those of garbage collection (LX, section V-B).
 fn write_reduction(stats: &Stats) -> f64 {
     let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
     1.0 - programs as f64 / record_pages(stats)

@@ -1,4 +1,4 @@
-//! What the parts of a design counted, by name: `parts` of a run record. Figures that are zero are left out.
+//! Counters of a design's parts, by name: the field `parts` of a run record. Figures that are zero are left out.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use wearwell::validity::{AnyValidity, Gecko, ValidityLog};
 
 type Figure = (&'static str, f64);
 
-/// All figures of a device.
+/// Returns all figures of a device's parts that are not zero, by name.
 pub(super) fn of(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     let cached = ftl.mapping().on_flash();
     let journal = match ftl.mapping() {

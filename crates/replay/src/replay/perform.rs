@@ -1,4 +1,4 @@
-//! What a request asks of the device: whole pages directly, anything else by sectors.
+//! Converts a request into calls of the device: whole pages directly, all other ranges in sectors.
 
 use wearwell::Error;
 use wearwell::address::Lpn;
@@ -20,7 +20,8 @@ impl Run<'_> {
         self.perform_any(request)
     }
 
-    /// A write that covers exactly one page: the bulk of most runs, spared the way through sectors.
+    /// Returns page and content of a write that covers exactly one page; `None` for any other request. Such writes are
+    /// the bulk of most runs, and skip the conversion to sectors.
     #[inline]
     pub(super) fn as_page_write(&self, request: &Request) -> Option<(Lpn, Descriptor)> {
         let plain = request.op == Op::Write
@@ -57,7 +58,8 @@ impl Run<'_> {
         }
     }
 
-    /// The request in whole sectors: traces may name single bytes.
+    /// Returns the request's range rounded to whole sectors (offset and length in bytes), because traces may contain
+    /// single bytes.
     fn sectors_of(request: &Request) -> (u64, u64) {
         if request.len_bytes == 0 {
             return (0, 0);
@@ -66,7 +68,8 @@ impl Run<'_> {
         (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
     }
 
-    /// With real bytes a read takes them, as a host's does: a mechanism may use what was read (merging a delta).
+    /// Reads a range. If the medium keeps bytes they are copied as for a host, because a mechanism may use what was
+    /// read (such as merging a delta).
     fn read(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         let wanted = if self.device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
         self.bytes_read.resize(wanted, 0);
@@ -93,8 +96,9 @@ impl Run<'_> {
         self.device.write(offset, len, HostData::Descriptors(&self.descriptors))
     }
 
-    /// Turns descriptors of 4-KiB pages into descriptors of the device's pages: larger pages mix the identities of
-    /// their parts, smaller ones split them.
+    /// Converts descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets an identity
+    /// combined from those of its parts; a smaller one gets the identity of its 4-KiB page combined with its position
+    /// in it.
     fn regroup(&mut self, offset: u64, len: u64) {
         let small = std::mem::take(&mut self.descriptors);
         let first_small = offset / PAGE_BYTES;

@@ -1,4 +1,4 @@
-//! What all designs of a comparison share: the surveyed input and the device that it runs on.
+//! What all designs of a comparison share: the input, surveyed once, and the device on which it runs.
 
 use wearwell::gc::OwnPolicy;
 use wearwell::timing::TimingOptions;
@@ -25,7 +25,7 @@ pub struct Plan<'a> {
     pub(super) own_policy: Option<OwnPolicy>,
 }
 
-/// What reading an input taught, to be used again: it takes as long as the input is.
+/// Results of surveying an input (a pass over all of its requests), for use in further plans.
 #[derive(Clone, Debug)]
 pub struct Surveyed {
     aging: Option<Input>,
@@ -34,10 +34,10 @@ pub struct Surveyed {
 }
 
 impl<'a> Plan<'a> {
-    /// Surveys the input and resolves the device.
+    /// Surveys the input, and resolves the device that the configuration describes.
     ///
     /// # Errors
-    /// Those of the configuration and of the trace.
+    /// Errors of the configuration and of the trace.
     pub fn new(config: &'a Config, input: &'a Input) -> Result<Self, ReplayError> {
         let aging = aging_input(config, input);
         let survey = input.survey(aging.as_ref())?;
@@ -51,8 +51,8 @@ impl<'a> Plan<'a> {
         Self::of_survey(config, input, (aging, survey), sha256)
     }
 
-    /// The same input on another configuration's device. The input is not read again unless the configuration ages the device
-    /// with another trace.
+    /// Plans to replay this plan's input on the device of another configuration. The input is not read again unless
+    /// that configuration ages the device with another trace.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -60,18 +60,20 @@ impl<'a> Plan<'a> {
         Self::of_surveyed(config, self.input, self.surveyed())
     }
 
-    /// Every run asks this policy for its victims in place of `gc.policy`, preconditioning included; records say so in a note.
+    /// Lets `policy` choose the victims of every run instead of `gc.policy`, in preconditioning too; run records
+    /// contain a note on it.
     #[must_use]
     pub fn with_own_policy(self, policy: OwnPolicy) -> Self {
         Self { own_policy: Some(policy), ..self }
     }
 
-    /// What is known of the input, for [`Self::of_surveyed`].
+    /// Returns the results of surveying the input, for [`Self::of_surveyed`].
     pub fn surveyed(&self) -> Surveyed {
         Surveyed { aging: self.aging.clone(), survey: self.survey.clone(), sha256: self.sha256.clone() }
     }
 
-    /// As [`Self::new`], of an input that was surveyed before and has not changed since.
+    /// Plans the replay of an input as [`Self::new`], but with the results of an earlier survey; the input must not
+    /// have changed since.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -88,7 +90,8 @@ impl<'a> Plan<'a> {
         Self::of_survey(config, input, (aging, survey), sha256)
     }
 
-    /// Refuses what would be wrong after minutes: a misspelt design, a content model that nothing asks for.
+    /// Refuses mistakes that would appear only after minutes: an unknown design, or a content model although every
+    /// write has content.
     ///
     /// # Errors
     /// [`ReplayError::Config`].
@@ -119,7 +122,7 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// When requests come: what the configuration leaves open, the input decides.
+    /// Returns the arrival mode; if the configuration leaves it open, the input decides.
     pub(super) fn arrival(&self) -> Arrival {
         match self.config.replay.arrival {
             Arrival::Auto if self.survey.is_timed => Arrival::Open,
@@ -128,12 +131,12 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// How the timing engine works on this device.
+    /// Returns the options of the timing engine for this device.
     pub(super) fn timing_options(&self) -> TimingOptions {
         self.config.timing.options(&self.resolved.geometry, self.resolved.gc.low_blocks)
     }
 
-    /// Refuses a queue depth where requests come at the times of the input.
+    /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
     fn require_depth_to_matter(&self) -> Result<(), ConfigError> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
         if is_auto && self.survey.is_timed && self.config.replay.queue_depth.is_some() {
@@ -146,12 +149,12 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// The device every design runs on.
+    /// Returns the device on which every design runs.
     pub fn resolved(&self) -> &Resolved {
         &self.resolved
     }
 
-    /// What the input touches.
+    /// Returns the extent of the input: its requests, and the pages that they touch.
     pub fn survey(&self) -> &Survey {
         &self.survey
     }
@@ -160,7 +163,7 @@ impl<'a> Plan<'a> {
         self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64
     }
 
-    /// Whether addresses are compacted. A generator's are dense as they are.
+    /// Whether only touched pages exist, numbered densely. Never for generators, whose addresses are dense already.
     pub(super) fn compacts(&self) -> bool {
         let too_far = || self.survey.end_bytes > self.exported_bytes();
         match self.config.replay.addresses {
@@ -171,7 +174,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Refuses an input that cannot fit, before hours are spent on its beginning.
+    /// Refuses an input that does not fit the device, before hours are spent on its beginning.
     fn require_room(&self) -> Result<(), ConfigError> {
         let (touched, how) = if self.compacts() {
             (self.survey.footprint_pages * PAGE_BYTES, "")
@@ -191,10 +194,10 @@ impl<'a> Plan<'a> {
         )))
     }
 
-    /// Replays the input through one design.
+    /// Replays the input on one design.
     ///
     /// # Errors
-    /// [`ReplayError`] if there is nothing to report; a run that ends early returns a record marked partial.
+    /// [`ReplayError`] if there is nothing to report; a run that ends early returns a record marked as partial.
     pub fn run(&self, design: &str, on_progress: OnProgress<'_>) -> Result<RunRecord, ReplayError> {
         process::reset_peak_rss();
         let mut run = Run::new(self, design)?;
@@ -216,7 +219,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What else may be read from a trace in which requests have several stages.
+/// Returns a hint for the error of an empty input, if its trace records several stages of each request (queued, issued,
+/// completed), of which only one is read.
 fn hint_of_stage(input: &Input) -> String {
     let (Input::Trace { options, .. }, Ok(Requests::Trace(reader))) = (input, input.open()) else {
         return String::new();
@@ -230,7 +234,8 @@ fn hint_of_stage(input: &Input) -> String {
     }
 }
 
-/// The trace that ages the device, read like the input except for its format, which may be another.
+/// Returns the trace that ages the device, if the configuration sets one. It is read with the options of the input,
+/// except for its format, which may differ.
 fn aging_input(config: &Config, input: &Input) -> Option<Input> {
     let precondition = &config.precondition;
     let path = precondition.trace.as_ref().filter(|_| precondition.mode == Precondition::Aged)?;

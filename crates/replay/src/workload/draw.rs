@@ -1,9 +1,9 @@
-//! The draws that generators and content models are made of.
+//! The random draws that generators and content models use.
 //!
-//! A result is only reproducible if a seed means the same requests on every machine and after every upgrade, so the
-//! draws are written down here instead of taken from a distribution library, whose sampling may change between
-//! versions. Logarithm and exponential are `libm`'s (Rust code) or, on the hot path, our own, rather than those of the
-//! platform, whose last bit differs. The price is two short series that a reader has to trust, or test.
+//! A result can only be repeated if a seed gives the same requests on every machine and after every upgrade. So the
+//! draws are defined here instead of taken from a distribution library, whose sampling may change between versions.
+//! Logarithm and exponential are those of `libm` (Rust code) or, on the hot path, our own; those of the platform differ
+//! in the last bit. The price is two short series that a reader has to trust, or test.
 //!
 //! - integer below `n`: upper 64 bits of `word * n` (multiply-shift); biased by less than `n / 2^64`, not rejected;
 //! - unit interval: upper 53 bits of a word, so in `[0, 1)`;
@@ -13,37 +13,37 @@
 
 use rand::Rng;
 
-/// Uniform in `0..n`.
+/// Returns a uniform random integer in `0..n`.
 #[inline]
 pub fn below(rng: &mut impl Rng, n: u64) -> u64 {
     ((u128::from(rng.next_u64()) * u128::from(n)) >> 64) as u64
 }
 
-/// Uniform in `[0, 1)`, a multiple of 2^-53.
+/// Returns a uniform random number in `[0, 1)`, a multiple of 2^-53.
 #[inline]
 pub fn unit(rng: &mut impl Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
-/// Exponentially distributed with mean `mean`, in the unit of `mean`.
+/// Returns an exponentially distributed random number with mean `mean`, in the unit of `mean`.
 #[inline]
 pub fn exponential(rng: &mut impl Rng, mean: f64) -> f64 {
     -mean * libm::log1p(-unit(rng))
 }
 
-/// An event of fixed probability.
+/// A random event of fixed probability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chance {
-    /// Probability 0; draws nothing.
+    /// Probability 0; draws no random word.
     Never,
-    /// Happens if a word is below the threshold.
+    /// The event happens if a random word is less than this threshold.
     Below(u64),
-    /// Probability 1; draws nothing.
+    /// Probability 1; draws no random word.
     Always,
 }
 
 impl Chance {
-    /// An event of probability `p`, which is taken into `[0, 1]`.
+    /// Creates an event of probability `p`, which is clamped to `[0, 1]`.
     pub fn new(p: f64) -> Self {
         match threshold(p) {
             _ if p >= 1.0 => Self::Always,
@@ -52,7 +52,7 @@ impl Chance {
         }
     }
 
-    /// Draws at most one word.
+    /// Decides at random whether the event happens; draws at most one random word.
     #[inline]
     pub fn happens(self, rng: &mut impl Rng) -> bool {
         match self {
@@ -63,13 +63,13 @@ impl Chance {
     }
 }
 
-/// `p 2^64`, saturating: words below it are a share `p` of all words.
+/// Returns `p 2^64`, saturating: a share `p` of all 64-bit words is less than this threshold.
 #[expect(clippy::cast_sign_loss, reason = "the cast saturates at 0 and 2^64 - 1, as it should")]
 pub fn threshold(p: f64) -> u64 {
     (p * 2f64.powi(64)) as u64
 }
 
-/// Ranks `1..=n` with probability proportional to `rank^-theta`, without a table.
+/// Draws ranks `1..=n` with probability proportional to `rank^-theta`, without a table.
 ///
 /// Rejection inversion: invert the integral of `x^-theta` at a uniform height, round to the nearest rank, and reject
 /// the sliver by which the integral over `[k - 1/2, k + 1/2]` exceeds `k^-theta` (Hoermann and Derflinger,
@@ -80,18 +80,20 @@ pub fn threshold(p: f64) -> u64 {
 pub struct Zipf {
     n: u64,
     theta: f64,
-    /// `1 - theta`; 0 turns the integral into a logarithm.
+    /// `1 - theta`; if it is 0 the integral is a logarithm.
     q: f64,
     inverse_q: f64,
-    /// Heights are drawn from `(high - range, high]`.
+    /// Upper end of the interval `(high - range, high]` from which values of the integral of `x^-theta` (heights) are
+    /// drawn.
     high: f64,
+    /// Length of the interval from which values of the integral are drawn.
     range: f64,
-    /// A point this close below its rank, or nearer, is accepted without evaluating the sliver.
+    /// Largest difference by which a rank may exceed the drawn point and be accepted without evaluating the integral.
     sure: f64,
 }
 
 impl Zipf {
-    /// Over 1 to 2^52 ranks with an exponent `theta` from 0 to 2.
+    /// Creates a Zipf distribution over `n` ranks (1 to 2^52) with exponent `theta` (0 to 2).
     pub fn new(n: u64, theta: f64) -> Self {
         assert!((1..=1 << 52).contains(&n), "zipf ranks 1 to 2^52 items, not {n}");
         assert!((0.0..=2.0).contains(&theta), "zipf exponents lie in 0 to 2, not {theta}");
@@ -103,7 +105,7 @@ impl Zipf {
         zipf
     }
 
-    /// A rank in `1..=n`.
+    /// Draws a rank in `1..=n`.
     #[inline]
     pub fn draw(&self, rng: &mut impl Rng) -> u64 {
         loop {
@@ -116,7 +118,8 @@ impl Zipf {
         }
     }
 
-    /// Outside the sliver of its rank.
+    /// Whether the drawn height is accepted for its rank: rejected is the part by which the integral over the rank
+    /// exceeds the rank's weight.
     #[cold]
     fn holds(&self, rank: f64, height: f64) -> bool {
         height >= self.integral(rank + 0.5) - self.weight(rank)
@@ -126,7 +129,7 @@ impl Zipf {
         libm::exp(-self.theta * libm::log(x))
     }
 
-    /// `(x^q - 1) / q`, the integral of `x^-theta` from 1.
+    /// Returns `(x^q - 1) / q`, the integral of `y^-theta` over `y` from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         if self.q == 0.0 { log } else { libm::expm1(self.q * log) / self.q }
@@ -142,14 +145,14 @@ impl Zipf {
     }
 }
 
-/// Rounds half up; `x` is positive and below 2^53.
+/// Returns `x` rounded to the nearest integer, half up; `x` is positive and less than 2^53.
 #[inline]
 #[expect(clippy::cast_sign_loss, reason = "ranks are positive")]
 fn nearest_rank(x: f64) -> u64 {
     (x + 0.5) as i64 as u64
 }
 
-/// Binary logarithm of a positive normal number; absolute error below 1e-14.
+/// Returns the binary logarithm of a positive normal number; the absolute error is below 1e-14.
 ///
 /// Without branches, so that draws overlap: half the cost of the general routine. With `v = 2^e m`, `m` in
 /// `[sqrt(1/2), sqrt(2))` and `t = (m-1)/(m+1)`, the logarithm of `m` is the odd series `2 (t + t^3/3 + t^5/5 ..)`.
@@ -180,13 +183,14 @@ fn log2(v: f64) -> f64 {
     exponent as f64 + (2.0 * std::f64::consts::LOG2_E) * t * series
 }
 
-/// `2^y` for `y` in -1000 to 1000; relative error below 2e-14.
+/// Returns `2^y` for `y` in -1000 to 1000; the relative error is below 2e-14.
 ///
 /// `2^y = 2^n exp(z)` with `n` the nearest integer and `|z| <= ln(2)/2`, where 12 terms of the series leave 7e-15.
 #[inline]
 #[expect(clippy::cast_sign_loss, reason = "bit patterns")]
 fn exp2(y: f64) -> f64 {
-    /// Adding and subtracting it rounds to an integer, without a call where the processor has no such instruction.
+    /// Adding and then subtracting this constant rounds to an integer, without a function call on processors that have
+    /// no instruction for it.
     const ROUNDER: f64 = 6_755_399_441_055_744.0;
     let n = (y + ROUNDER) - ROUNDER;
     let z = (y - n) * std::f64::consts::LN_2;
@@ -194,7 +198,7 @@ fn exp2(y: f64) -> f64 {
     series * f64::from_bits(((n as i64 + 1023) << 52) as u64)
 }
 
-/// `1 / k!`
+/// Coefficients `1 / k!` of the exponential series.
 const EXPONENTIAL_SERIES: [f64; 12] = [
     1.0,
     1.0,
@@ -210,8 +214,8 @@ const EXPONENTIAL_SERIES: [f64; 12] = [
     1.0 / 39_916_800.0,
 ];
 
-/// `c[0] + c[1] x + c[2] x^2 ..`, as four short chains that a processor runs side by side (Estrin's scheme): a draw
-/// waits for its longest chain.
+/// Returns `c[0] + c[1] x + c[2] x^2 ..`, computed as short chains of operations that a processor executes in parallel
+/// (Estrin's scheme), because the longest chain determines the time of a draw.
 #[inline]
 fn polynomial(x: f64, c: [f64; 12]) -> f64 {
     let (x2, x4) = (x * x, x * x * (x * x));

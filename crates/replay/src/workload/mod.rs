@@ -1,15 +1,16 @@
-//! Seeded workload generators.
+//! Seeded generators of synthetic workloads.
 //!
-//! A trace shows what one machine did; a generator holds everything still but one number. Both fill the same
-//! [`Request`], so replay does not know the difference. The engine under test takes 30 to 60 ns per write, so a
-//! generator must stay well below 10 ns: no allocation, no table that competes for the cache, and draws that are
-//! skipped where there is nothing to choose.
+//! A trace shows what one machine did; with a generator one parameter can be varied while all others stay fixed. Both
+//! fill a [`Request`], so replay treats them alike. The engine under test takes 30 to 60 ns per write, so a generator
+//! must stay well below 10 ns: no allocation, no table that competes for the CPU cache, and no draw if there is nothing
+//! to choose.
 //!
-//! Draws of one request, in this order, from one `Xoshiro256PlusPlus::seed_from_u64(seed)`: operation, size, first
-//! page, partial (then first sector, length). Arrival times come from a second generator, content from a third, so
-//! that a run with another rate or another content sends the same requests. [`draw`] defines each draw.
+//! One request makes its draws in this order, from one `Xoshiro256PlusPlus::seed_from_u64(seed)`: operation, size,
+//! first page, partial (then first sector, length). Arrival times come from a second random generator and content from
+//! a third, so that a run with another rate or other content has identical requests. [`draw`] defines each draw.
 //!
-//! Simplified: requests are independent of each other and of time; there is no locality beyond popularity.
+//! Simplified: requests are independent of each other and of time; the only locality is that some pages are more
+//! popular.
 
 pub mod draw;
 pub mod options;
@@ -27,9 +28,9 @@ use wearwell_trace::{Op, Request};
 
 use crate::content_model::ContentModel;
 
-/// Page of all generators and content models, bytes.
+/// Page size of all generators and content models, bytes.
 pub const PAGE_BYTES: u64 = 4096;
-/// Sector of partial requests, bytes.
+/// Sector size of requests that are not aligned to pages, bytes.
 pub const SECTOR_BYTES: u64 = 512;
 
 const SECTORS_PER_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
@@ -37,7 +38,7 @@ const ARRIVAL_STREAM: u64 = 0x6172_7269_7661_6c73;
 const CONTENT_STREAM: u64 = 0x636f_6e74_656e_7473;
 const SCRAMBLE_STREAM: u64 = 0x7363_7261_6d62_6c65;
 
-/// Produces the requests that a [`Spec`] describes.
+/// Generates the requests that a [`Spec`] describes.
 #[derive(Clone, Debug)]
 pub struct Generator {
     rng: Xoshiro256PlusPlus,
@@ -52,7 +53,8 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The generator at its first request. Panics if `spec` was built by hand beyond the bounds of [`GRAMMAR`].
+    /// Creates the generator at its first request. Panics if the values of a hand-made `spec` exceed the bounds of
+    /// [`GRAMMAR`].
     pub fn new(spec: &Spec) -> Self {
         let content_seed = mix(spec.seed ^ CONTENT_STREAM);
         let operations = [(Op::Read, spec.read), (Op::Trim, spec.trim), (Op::Write, spec.write())];
@@ -69,10 +71,11 @@ impl Generator {
         }
     }
 
-    /// Puts the next request into `into` and says true, or leaves it alone and says false after the last one.
+    /// Writes the next request into `into` and returns true; after the last one returns false and leaves `into`
+    /// unchanged.
     ///
     /// Requests lie inside the working set. A multi-page request whose drawn page is too close to the end starts
-    /// earlier. Reads and trims carry no content. No allocation once `into.content` has room for a request.
+    /// earlier. Reads and trims carry no content. Allocates nothing once `into.content` has capacity for a request.
     #[inline]
     pub fn next(&mut self, into: &mut Request) -> bool {
         if self.left == 0 {
@@ -98,12 +101,13 @@ impl Generator {
         true
     }
 
-    /// What the content of the writes is, for reports; `None` without a content model.
+    /// Returns a sentence on the content of the writes, for reports; `None` without a content model.
     pub fn describe_content(&self) -> Option<String> {
         self.content.as_ref().map(ContentModel::describe)
     }
 
-    /// Starts at any sector of the first page, with 1 sector to one less than the full length; never whole pages.
+    /// Makes a request partial: it starts at any sector of its first page and has from 1 sector to one less than its
+    /// full length, but is never a whole number of aligned pages.
     fn shift_off_the_page_grid(&mut self, request: &mut Request) {
         let full_sectors = request.len_bytes / SECTOR_BYTES;
         let start = below(&mut self.rng, SECTORS_PER_PAGE);
@@ -124,7 +128,7 @@ impl Generator {
                 let touched = request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
                 model.fill(touched, &mut request.content);
             }
-            // A page that is deallocated in part keeps what it holds.
+            // A page that is deallocated only in part keeps its content.
             Op::Trim => model.forget(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),
             Op::Read | Op::Zero | Op::Flush | Op::Remap(_) | Op::Phase => {}
         }
@@ -141,10 +145,10 @@ fn sizes_of(spec: &Spec) -> Weighted<u32> {
     Weighted::new(items)
 }
 
-/// A choice among a few items; a single item is chosen without a draw.
+/// A random choice among a few weighted items; a single item is chosen without a draw.
 #[derive(Clone, Debug)]
 struct Weighted<T> {
-    /// Upper bounds in words of all items but the last.
+    /// For each item but the last, the exclusive upper bound of the random words that select it.
     bounds: Vec<(u64, T)>,
     last: T,
 }
@@ -173,7 +177,7 @@ impl<T: Copy> Weighted<T> {
     }
 }
 
-/// First pages of requests.
+/// Chooses the first page of each request.
 #[derive(Clone, Debug)]
 enum Places {
     Sequential { at: u64 },
@@ -198,7 +202,7 @@ impl Places {
         }
     }
 
-    /// First page and pages of a request of `size` pages in a working set of `pages`.
+    /// Returns the first page and the length, in pages, of a request of `size` pages in a working set of `pages`.
     #[inline]
     fn draw(&mut self, rng: &mut Xoshiro256PlusPlus, size: u64, pages: u64) -> (u64, u64) {
         let page = match self {
@@ -226,7 +230,7 @@ fn advance(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
     (first, len)
 }
 
-/// (first page, pages) of every zone, weighted by its accesses; the rest of the space is the last zone.
+/// Returns (first page, pages) of every zone, weighted by its accesses; the remaining space is the last zone.
 fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
     let taken = zones.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.space, sum.1 + zone.access));
     let rest = Zone { space: 1.0 - taken.0, access: 1.0 - taken.1 };
@@ -234,13 +238,13 @@ fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
     let placed = zones.iter().chain([&rest]).map(|zone| {
         let start = boundary(space, pages).min(pages - 1);
         space += zone.space;
-        // A zone that rounds to nothing still takes its accesses, on one page.
+        // A zone whose size rounds to zero still receives its accesses, on one page.
         ((start, boundary(space, pages).saturating_sub(start).max(1)), clean(zone.access))
     });
     Weighted::new(placed)
 }
 
-/// Shares that subtraction left a few bits above zero count as zero.
+/// Returns 0 for a share that only differs from zero by the rounding of a subtraction.
 fn clean(share: f64) -> f64 {
     if share < 1e-12 { 0.0 } else { share }
 }
@@ -250,7 +254,7 @@ fn boundary(space: f64, pages: u64) -> u64 {
     ((space * pages as f64).round() as u64).min(pages)
 }
 
-/// Arrival times; 53 bits of nanoseconds are 104 days without loss.
+/// Generates arrival times; the 53 bits of its floating-point nanoseconds cover 104 days without loss.
 #[derive(Clone, Debug)]
 struct Clock {
     rng: Xoshiro256PlusPlus,
@@ -265,7 +269,7 @@ impl Clock {
         Self { rng, arrival, issued: 0, busy_ns: 0.0 }
     }
 
-    /// Nanoseconds since the first request, which arrives at 0.
+    /// Returns the arrival time of the next request, in nanoseconds since the first request, which arrives at 0.
     #[inline]
     #[expect(clippy::cast_sign_loss, reason = "time runs forward")]
     fn next(&mut self) -> u64 {
@@ -283,7 +287,8 @@ impl Clock {
         }
     }
 
-    /// Busy time at this request; the next one follows after an exponential gap.
+    /// Returns the time of this request, nanoseconds without the silences between bursts; adds an exponential gap for
+    /// the next request.
     fn exponential(&mut self, rate: f64) -> f64 {
         let now = self.busy_ns;
         self.busy_ns += draw::exponential(&mut self.rng, 1e9 / rate);

@@ -1,48 +1,48 @@
-//! Spec strings: `kind:key=value,key=value`.
+//! Specification strings of the form `kind:key=value,key=value`.
 //!
-//! One grammar serves generators and content models, so that a run is named by one line that can be typed, stored in
-//! a report and parsed again. Unknown names are refused with the nearest valid one, because a misspelt key that is
-//! silently ignored gives a wrong result that looks right. The tables that drive the checks also print `--help`.
+//! One grammar serves generators and content models, so that a run is named by one line that can be typed, stored in a
+//! report and parsed again. Unknown names are refused with the most similar valid one, because a misspelt key that is
+//! silently ignored gives a wrong result that looks right. The tables behind the checks also print `--help`.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// One key of a spec string.
+/// One key of a specification string.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// As written before `=`.
+    /// Name of the key, before `=`.
     pub name: &'static str,
-    /// Value when the key is absent.
+    /// Value that is used if the key is absent.
     pub default: &'static str,
-    /// What it sets, with unit and bounds.
+    /// What the key sets, with unit and bounds.
     pub meaning: &'static str,
 }
 
-/// One kind: the word before the colon.
+/// One kind of generator or model: the word before the colon.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// As written.
+    /// Name of the kind, as written.
     pub name: &'static str,
-    /// What it stands for.
+    /// What the kind stands for.
     pub meaning: &'static str,
-    /// Keys that only this kind knows.
+    /// Keys that only this kind accepts.
     pub keys: &'static [Key],
 }
 
-/// All that may be written.
+/// All kinds and keys that a specification string may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
-    /// What the kinds are, for messages: "generator".
+    /// What the kinds are, for error messages, such as "generator".
     pub what: &'static str,
-    /// The kinds.
+    /// The kinds of generator or model that the grammar accepts.
     pub kinds: &'static [Kind],
-    /// Keys that every kind knows.
+    /// Keys that every kind accepts.
     pub common: &'static [Key],
 }
 
 impl Grammar {
-    /// The table of names for `--help`: kinds with their keys, then the common keys.
+    /// Returns the table of names for `--help`: kinds with their keys, then the common keys.
     pub fn help(&self) -> String {
         let mut text = String::new();
         for kind in self.kinds {
@@ -59,66 +59,66 @@ fn help_line(text: &mut String, key: &Key) {
     let _ = writeln!(text, "  {:<15} {} [{}]", key.name, key.meaning, key.default);
 }
 
-/// Why a spec string was refused.
+/// Why a specification string was refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// The word before the colon is not a kind.
+    /// The word before the colon is not a known kind.
     #[error("there is no {what} `{name}`; did you mean `{nearest}`? Valid: {valid}")]
     UnknownKind {
-        /// "generator" or "content model".
+        /// Kind of name that is expected: "generator" or "content model".
         what: &'static str,
-        /// As written.
+        /// The unknown name, as written.
         name: String,
         /// The most similar valid name.
         nearest: &'static str,
-        /// All valid names.
+        /// All valid names, separated by commas.
         valid: String,
     },
-    /// The kind does not know the key.
+    /// The kind does not accept the key.
     #[error("`{kind}` has no key `{key}`; did you mean `{nearest}`? Valid: {valid}")]
     UnknownKey {
-        /// The kind that was asked.
+        /// The kind before the colon.
         kind: &'static str,
-        /// As written.
+        /// The unknown key, as written.
         key: String,
         /// The most similar valid key.
         nearest: &'static str,
-        /// All valid keys of this kind.
+        /// All valid keys of this kind, separated by commas.
         valid: String,
     },
-    /// A part is not `key=value`.
+    /// A part is not of the form `key=value`.
     #[error("`{0}` is not of the form key=value")]
     NotAPair(String),
     /// A key appears twice.
     #[error("`{0}` is given twice")]
     Repeated(String),
-    /// A value that cannot be read.
+    /// A value that cannot be parsed.
     #[error("{key}={value}: expected {expected}")]
     BadValue {
-        /// The key.
+        /// Key of the value.
         key: &'static str,
-        /// As written.
+        /// The value, as written.
         value: String,
-        /// What would be right.
+        /// What kind of value the key expects.
         expected: &'static str,
     },
     /// A value outside its bounds.
     #[error("{key}={value} is out of range: {bound}")]
     OutOfRange {
-        /// The key.
+        /// Key of the value.
         key: &'static str,
-        /// As written.
+        /// The value, as written.
         value: String,
-        /// The bound that it violates.
+        /// The bound that the value violates.
         bound: String,
     },
-    /// Values that are right one by one and do not go together.
+    /// Values that are valid individually but contradict each other.
     #[error("{0}")]
     Conflict(String),
 }
 
-/// A spec string taken apart, with every name checked and no value read yet.
+/// A specification string split into its pairs, with every name checked and no value parsed yet.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     pub kind: &'static str,
@@ -141,24 +141,24 @@ impl<'a> Options<'a> {
         Ok(Self { kind: kind.name, pairs })
     }
 
-    /// The value as written.
+    /// Returns the value of `key` as written; `None` if the key is absent.
     pub fn text(&self, key: &'static str) -> Option<&'a str> {
         self.pairs.iter().find(|(name, _)| *name == key).map(|(_, value)| *value)
     }
 
-    /// A number within `bounds`, if given.
+    /// Returns the value of `key` as a number within `bounds`; `None` if the key is absent.
     pub fn number(&self, key: &'static str, bounds: RangeInclusive<f64>) -> Result<Option<f64>, SpecError> {
         self.text(key).map(|value| within(key, value, parsed(key, value, "a number")?, &bounds)).transpose()
     }
 
-    /// A whole number within `bounds`, if given.
+    /// Returns the value of `key` as a whole number within `bounds`; `None` if the key is absent.
     pub fn integer(&self, key: &'static str, bounds: RangeInclusive<u64>) -> Result<Option<u64>, SpecError> {
         self.text(key)
             .map(|value| within(key, value, parsed(key, value, "a whole number")?, &bounds))
             .transpose()
     }
 
-    /// `yes` or `no`, if given.
+    /// Returns the value of `key`, which is `yes` or `no`; `None` if the key is absent.
     pub fn switch(&self, key: &'static str) -> Result<Option<bool>, SpecError> {
         match self.text(key) {
             None => Ok(None),
@@ -168,7 +168,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Pairs `a:b/a:b`, if given; a lone `a` is read as `a:1`.
+    /// Returns the value of `key` as a list of pairs `a:b/a:b`; `None` if the key is absent. A single `a` is read as
+    /// `a:1`.
     pub fn weighted(&self, key: &'static str) -> Result<Option<Vec<(f64, f64)>>, SpecError> {
         let expected = "value:weight, several of them separated by /";
         let read = |item: &str| {
@@ -222,7 +223,7 @@ fn find_key(key: &str, kind: &'static Kind, grammar: &Grammar) -> Result<&'stati
     })
 }
 
-/// The most similar name; the first of equally similar ones.
+/// Returns the most similar of the `valid` names; the first one if several are equally similar.
 pub(crate) fn nearest(name: &str, valid: &[&'static str]) -> &'static str {
     let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
     valid

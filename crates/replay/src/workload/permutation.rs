@@ -1,8 +1,8 @@
 //! A seeded permutation of `0..n` without a table.
 //!
-//! Scrambling a skewed workload over the address space, and filling a device into its steady state, both need "a
-//! random order" of up to 2^32 pages. A shuffled table would cost 4 to 8 bytes per page and a cache miss per
-//! look-up; this costs a few multiplications.
+//! Scattering a skewed workload over the address space, and filling a device into its steady state, both need a random
+//! order of up to 2^32 pages. A shuffled table would cost 4 to 8 bytes per page and a cache miss per look-up; this
+//! permutation costs a few multiplications.
 //!
 //! Construction: an unbalanced Feistel network on pairs (left, right), left in `0..2^k`, right in `0..rows`, with
 //! `2^k` about the square root of `n` and `rows = ceil(n / 2^k)`. Each round adds a keyed hash of one half to the
@@ -16,7 +16,7 @@ use wearwell::data::mix;
 const ROUNDS: usize = 6;
 const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// A pseudo-random bijection on `0..n`, with its inverse. Either way costs about nine multiplications.
+/// A pseudo-random bijection on `0..n`, with its inverse. Each direction costs about nine multiplications.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permutation {
     n: u64,
@@ -26,7 +26,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The permutation of `0..n` that `seed` selects. `n` from 1 to 2^48.
+    /// Creates the permutation of `0..n` that `seed` selects; `n` is 1 to 2^48.
     pub fn new(n: u64, seed: u64) -> Self {
         assert!((1..=1 << 48).contains(&n), "a permutation covers 1 to 2^48 numbers, not {n}");
         let bits = u64::BITS - (n - 1).leading_zeros();
@@ -39,12 +39,12 @@ impl Permutation {
         Self { n, left_bits, rows: n.div_ceil(1 << left_bits), keys }
     }
 
-    /// How many numbers are permuted.
+    /// Returns `n`, the number of permuted numbers.
     pub fn domain(&self) -> u64 {
         self.n
     }
 
-    /// Where `index` goes. Panics unless `index < n`.
+    /// Returns the number to which the permutation maps `index`. Panics unless `index < n`.
     #[inline]
     pub fn apply(&self, index: u64) -> u64 {
         assert!(index < self.n, "{index} is outside the permutation of {} numbers", self.n);
@@ -57,7 +57,7 @@ impl Permutation {
         }
     }
 
-    /// What went to `image`: `invert(apply(i)) == i`. Panics unless `image < n`.
+    /// Returns the number that the permutation maps to `image`: `invert(apply(i)) == i`. Panics unless `image < n`.
     #[inline]
     pub fn invert(&self, image: u64) -> u64 {
         assert!(image < self.n, "{image} is outside the permutation of {} numbers", self.n);
@@ -97,20 +97,20 @@ impl Permutation {
         (at & ((1 << self.left_bits) - 1), at >> self.left_bits)
     }
 
-    /// In `0..rows`, by multiply-shift (rows stay below 2^25).
+    /// Returns a hash of `left` in `0..rows`, by multiply-shift (`rows` is less than 2^25).
     #[inline]
     fn row_shift(&self, left: u64, key: u64) -> u64 {
         (round_hash(left, key) * self.rows) >> 32
     }
 
-    /// The uppermost bits of the hash, as many as the left half has.
+    /// Returns a hash of `right` with as many bits as the left half has: the uppermost bits of the round hash.
     #[inline]
     fn left_mask(&self, right: u64, key: u64) -> u64 {
         round_hash(right, key) >> (32 - self.left_bits)
     }
 }
 
-/// 32 bits: the upper half of one product, which depends on every bit of `half` (below 2^25).
+/// Returns 32 bits: the upper half of a 64-bit product, which depends on every bit of `half` (less than 2^25).
 #[inline]
 fn round_hash(half: u64, key: u64) -> u64 {
     (half ^ key).wrapping_mul(ROUND_MULTIPLIER) >> 32

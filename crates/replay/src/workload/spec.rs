@@ -1,8 +1,8 @@
-//! What a generated workload is: one line of text, parsed and printed without loss.
+//! Specification of a generated workload: one line of text that is parsed and printed without loss.
 //!
-//! `zipf:theta=0.9,read=0.3,pages=100000,trim=0.05,size=4,rate=50000,arrival=poisson+dup:share=0.2` is a generator
-//! with its keys and, after `+`, the content model of its writes. The tables [`GRAMMAR`] and
-//! [`content_model::GRAMMAR`] name everything that may be written.
+//! `zipf:theta=0.9,read=0.3,pages=100000,trim=0.05,size=4,rate=50000,arrival=poisson+dup:share=0.2` is a generator with
+//! its keys and, after `+`, the content model of its writes. The tables [`GRAMMAR`] and [`content_model::GRAMMAR`] list
+//! all valid names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::content_model;
 const SCRAMBLE: &str =
     "yes: a seeded permutation scatters the popular pages; no: they lie in order from page 0";
 
-/// Generators and their keys.
+/// Workload generators and their keys, for parsing and help.
 pub const GRAMMAR: Grammar = Grammar {
     what: "generator",
     kinds: &[
@@ -89,100 +89,100 @@ pub const GRAMMAR: Grammar = Grammar {
     ],
 };
 
-/// A generated workload.
+/// Specification of a generated workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
-    /// Where requests go.
+    /// How the first page of each request is chosen.
     pub pattern: Pattern,
-    /// Working set, 4 KiB pages; requests stay inside.
+    /// Working set, 4 KiB pages; all requests lie inside it.
     pub pages: u64,
     /// Number of requests.
     pub requests: u64,
     /// Share of requests that read.
     pub read: f64,
-    /// Share of requests that deallocate. What reads and trims leave over writes.
+    /// Share of requests that deallocate (trim). All other requests that do not read are writes.
     pub trim: f64,
-    /// Length of requests, in pages.
+    /// Length of requests, in pages of 4 KiB.
     pub size: Size,
-    /// Share of requests aligned to sectors instead of pages.
+    /// Share of requests that are aligned to 512-byte sectors instead of pages.
     pub partial: f64,
-    /// When requests arrive.
+    /// Distribution of the arrival times.
     pub arrival: Arrival,
     /// Seed of every draw.
     pub seed: u64,
-    /// Content of the writes, if any.
+    /// Content model of the writes; `None` if writes bring no content.
     pub content: Option<content_model::Spec>,
 }
 
-/// Where requests go.
+/// How the first page of each request is chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Pattern {
-    /// Page after page, wrapping.
+    /// Page after page, from the first again after the last.
     Sequential,
-    /// Every first page alike.
+    /// All pages with equal probability.
     Uniform,
-    /// Popularity `k^-theta`.
+    /// The k-th most popular page with probability proportional to `k^-theta`.
     Zipf {
-        /// Skew.
+        /// Exponent of the zipf law.
         theta: f64,
-        /// Scatter the ranks over the working set.
+        /// Whether popular pages are scattered over the working set; otherwise they are its first pages.
         scramble: bool,
     },
-    /// Zones of different popularity.
+    /// Zones of different popularity, with equal popularity inside each zone.
     HotCold {
-        /// Zones in address order; the shares that they leave over form one more zone at the end.
+        /// Zones in address order; the shares of space and accesses that they do not use form one more zone at the end.
         zones: Vec<Zone>,
-        /// Scatter the zones over the working set.
+        /// Whether the pages of each zone are scattered over the working set.
         scramble: bool,
     },
 }
 
-/// A part of the working set that takes a part of the accesses.
+/// A part of the working set that receives a share of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Zone {
-    /// Share of the pages (r).
+    /// Share of the working set's pages that belong to the zone (r).
     pub space: f64,
-    /// Share of the requests (f).
+    /// Share of the requests that access the zone (f).
     pub access: f64,
 }
 
-/// Length of requests, in pages.
+/// Length of requests, in pages of 4 KiB.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Size {
-    /// Always the same.
+    /// All requests have this many pages.
     Fixed(u32),
-    /// (pages, weight); weights need not sum to one.
+    /// Lengths with their weights, as (pages, weight); weights need not sum to one.
     Weighted(Vec<(u32, f64)>),
 }
 
-/// When requests arrive. Rates are requests per second over the whole run.
+/// Distribution of arrival times. Rates are requests per second, averaged over the whole run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Arrival {
-    /// Requests have no times: `replay.arrival` decides when they come.
+    /// Requests have no times; `replay.arrival` decides when they arrive.
     Untimed,
-    /// Equal gaps.
+    /// Arrivals with equal gaps.
     Fixed {
         /// Requests per second.
         rate: f64,
     },
-    /// Exponential gaps.
+    /// Arrivals with exponentially distributed gaps (a Poisson process).
     Poisson {
         /// Requests per second.
         rate: f64,
     },
-    /// Poisson arrivals during bursts of fixed length, silence between them.
+    /// Poisson arrivals during bursts of fixed length, with no arrivals between bursts.
     Bursty {
         /// Requests per second, averaged over bursts and silences.
         rate: f64,
-        /// Burst length, milliseconds.
+        /// Length of a burst, milliseconds.
         on_ms: f64,
-        /// Silence length, milliseconds.
+        /// Length of the silence after a burst, milliseconds.
         off_ms: f64,
     },
 }
 
 impl Spec {
-    /// A workload of one-page writes without times, no content, seed 1.
+    /// Creates a workload of one-page writes without times and without content, with seed 1.
     pub fn new(pattern: Pattern, pages: u64, requests: u64) -> Self {
         Self {
             pattern,
@@ -198,13 +198,13 @@ impl Spec {
         }
     }
 
-    /// Share of requests that write.
+    /// Returns the share of requests that write.
     pub fn write(&self) -> f64 {
         rest_of(self.read + self.trim)
     }
 }
 
-/// `1 - share`, without the last bits that subtraction leaves (0.3, not 0.30000000000000004).
+/// Returns `1 - share`, rounded so that subtraction leaves no stray bits (0.3, not 0.30000000000000004).
 fn rest_of(share: f64) -> f64 {
     ((1.0 - share) * 1e12).round() / 1e12
 }
@@ -269,7 +269,7 @@ fn read_zones(options: &Options) -> Result<Vec<Zone>, SpecError> {
     Ok(pairs.into_iter().map(|(space, access)| Zone { space, access }).collect())
 }
 
-/// Read and trim share; a missing share is what the others leave over.
+/// Returns the shares of reads and trims; a missing read share is the remainder if a write share is given, else 0.
 fn read_shares(options: &Options) -> Result<(f64, f64), SpecError> {
     let write = options.number("write", 0.0..=1.0)?;
     let read = options.number("read", 0.0..=1.0)?;

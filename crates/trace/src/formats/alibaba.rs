@@ -1,4 +1,4 @@
-//! Alibaba block traces: `device_id,opcode,offset,length,timestamp`, in bytes and microseconds.
+//! Parser of the Alibaba block traces: `device_id,opcode,offset,length,timestamp`, in bytes and microseconds.
 
 use crate::error::Bad;
 use crate::read::fields::{Commas, times};

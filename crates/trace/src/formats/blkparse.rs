@@ -1,8 +1,8 @@
-//! blkparse default text: `maj,min cpu seq time pid action rwbs sector + sectors [process]`.
+//! Parser of the default text of blkparse: `maj,min cpu seq time pid action rwbs sector + sectors [process]`.
 //!
-//! Every request appears once per stage of its life, so exactly one action is taken: D (given to the driver) unless
-//! Q or C is asked for. Messages and the summary behind the events are passed over. `rwbs` is, in order, an optional
-//! F for a flush before, the operation, and modifiers.
+//! blkparse prints a request once per stage of its life, so events of only one action are taken: D (issued to the
+//! driver) unless the user chooses Q (queued) or C (completed). Messages, and the summary after the events, are
+//! skipped. `rwbs` consists of an optional F (flush before the operation), the operation and modifiers, in this order.
 
 use crate::error::Bad;
 use crate::read::fields::{Blanks, Field};
@@ -65,7 +65,7 @@ fn parse_event(fields: &mut Blanks<'_>, into: &mut Request) -> Result<Parsed, Ba
     Ok(if op.is_some() { Parsed::Request } else { Parsed::Other })
 }
 
-/// The operation of an event; `None` for those that move no data (pass-through commands, zone operations).
+/// Returns the operation of an event; `None` if it moves no data (pass-through commands, zone operations).
 fn operation(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
     let (flush, rest) = match rwbs {
         [b'F', rest @ ..] => (true, rest),
@@ -84,13 +84,13 @@ fn operation(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
     }
 }
 
-/// `major,minor` as the kernel packs it, so that text and binary traces agree.
+/// Parses `major,minor` and packs it as the kernel does, so that text and binary traces number a device alike.
 fn device_number(field: Field<'_>) -> Result<u32, Bad> {
     let (major, minor) = field.split(b',');
     pack_device(major.small("major,minor")?, minor.small("major,minor")?, field.at)
 }
 
-/// 12 bits of major and 20 bits of minor number.
+/// Packs a device number: 12 bits of major and 20 bits of minor number.
 pub(crate) fn pack_device(major: u32, minor: u32, at: usize) -> Result<u32, Bad> {
     if major >= 1 << 12 || minor >= 1 << 20 {
         return Err(Bad { at, expected: "a major number below 4096 and a minor number below 2^20" });

@@ -1,8 +1,9 @@
-//! blktrace binary: records of 48 bytes, each followed by a payload of its own length.
+//! Parser of blktrace's binary records: 48 bytes each, followed by a payload whose length the record holds.
 //!
-//! `magic u32, sequence u32, time u64 (ns), sector u64, bytes u32, action u32, pid u32, device u32, cpu u32, error u16,
-//! payload length u16`, in the byte order of the recording machine. The low half of the action is the stage (as in
-//! [`super::blkparse`], one is taken), the high half a set of categories.
+//! A record is `magic u32, sequence u32, time u64 (ns), sector u64, bytes u32, action u32, pid u32, device u32, cpu
+//! u32, error u16, payload length u16`, in the byte order of the recording machine. The low half of the action is the
+//! stage of the request; events of one stage are taken, as in [`super::blkparse`]. The high half is a set of
+//! categories.
 
 use crate::error::Bad;
 use crate::read::fields::times;
@@ -11,7 +12,7 @@ use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 const HEADER_BYTES: usize = 48;
-/// The low byte of the magic is the version.
+/// Magic number of a record; its low byte holds the version of the format.
 const MAGIC: u32 = 0x6561_7400;
 
 const CATEGORY_WRITE: u32 = 1 << 17;
@@ -51,7 +52,7 @@ impl Order {
         }
     }
 
-    /// An unsigned number of `len` bytes at `at`.
+    /// Reads an unsigned number of `len` bytes at offset `at` of the record, in this byte order.
     fn number(self, record: &[u8], at: usize, len: usize) -> u64 {
         let bytes = &record[at..at + len];
         let fold = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
@@ -88,7 +89,7 @@ impl RecordFormat for Blktrace {
     }
 }
 
-/// The kernel's number for a stage.
+/// Returns the kernel's number for a stage of a request.
 fn stage(action: Action) -> u32 {
     match action {
         Action::Queue => 1,

@@ -1,8 +1,8 @@
-//! Our captures: `NAME.ops` with one request per line, and sidecars with what is known about the pages.
+//! Parser of Wearwell's captures: `NAME.ops` with one request per line; further files next to it describe the pages.
 //!
-//! `W t_us lpn npages id...` (`id+k` stands for k+1 consecutive ids), `R`, `Z` (write zeroes) and `D` (discard) with
-//! `t_us lpn npages`, `F t_us` and `M t_us label`. An id names a distinct page content; id 0 is the zero page, so ids
-//! serve as fingerprints as they are.
+//! Lines are `W t_us lpn npages id...` (`id+k` stands for k + 1 consecutive ids), `R`, `Z` (write zeroes) and `D`
+//! (discard) with `t_us lpn npages`, `F t_us` (flush) and `M t_us label` (skipped). An id is the number of a distinct
+//! page content; id 0 is the zero page. So an id serves as the page's fingerprint.
 
 use wearwell::data::{Descriptor, Fingerprint};
 
@@ -13,7 +13,7 @@ use crate::read::{LineFormat, Parsed};
 use crate::request::REQUEST_MAX_BYTES;
 use crate::{Format, Op, PAGE_BYTES, Request};
 
-/// First words of every capture.
+/// First words of the first line of every capture.
 const TITLE: &[u8] = b"# blkcap v1 ";
 const PAGE_SIZE: &[u8] = b"page=4096";
 
@@ -49,7 +49,7 @@ impl Capture {
         Ok(pages)
     }
 
-    /// The ids of a write: exactly one per page.
+    /// Parses the content ids of a write; there must be exactly one per page.
     fn content(&mut self, fields: &mut Blanks<'_>, pages: u64, into: &mut Request) -> Result<(), Bad> {
         if pages > REQUEST_MAX_BYTES / PAGE_BYTES {
             return Err(Bad::whole("a write of at most 1 GiB"));
@@ -64,7 +64,8 @@ impl Capture {
     }
 }
 
-/// Appends `id` or `id+k`, at most `left` ids.
+/// Appends the ids of one field: `id` is one page, `id+k` is `k + 1` pages with consecutive ids. An error if these are
+/// more than `left` pages.
 fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), Bad> {
     let (first, more) = field.split(b'+');
     let first = first.number("a content id")?;

@@ -1,10 +1,10 @@
-//! Our documented CSV: `time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes`, with exactly this header
-//! line, or with the shorter one of files without remaps, which lacks the last column.
+//! Parser and writer of Wearwell's CSV: `time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes`.
 //!
-//! `op` is R, W, T (trim), Z (write zeroes), F (flush), C and M (remap that copies or moves, from `source_bytes` on) or
-//! P (phase). `fingerprints` is empty or has one item per page touched,
-//! separated by blanks: a hexadecimal number, then optionally `:` and the compressed size, then optionally `:` and the
-//! delta size, in bytes; an unknown size is empty. See `docs/TRACE-FORMAT.md`.
+//! The first line must be exactly this header, or the shorter header of files without remaps, which lacks the last
+//! column. `op` is R, W, T (trim), Z (write zeroes), F (flush), C (remap that copies), M (remap that moves) or P (a
+//! phase begins). A remap takes pages from `source_bytes` on. `fingerprints` is empty or has one item per page touched,
+//! separated by blanks. An item is a hexadecimal number, then optionally `:` and the compressed size, then optionally
+//! `:` and the delta size, both in bytes; an unknown size is empty. See `docs/TRACE-FORMAT.md`.
 
 use std::io::Write;
 
@@ -25,7 +25,7 @@ pub(crate) struct Csv {
     columns: Option<Columns>,
 }
 
-/// Which of the two headers a file has.
+/// Header of a CSV file: with or without the column `source_bytes`.
 #[derive(Clone, Copy, PartialEq)]
 enum Columns {
     WithoutSource,
@@ -43,7 +43,8 @@ impl Columns {
 }
 
 impl Csv {
-    /// Whether a file that begins with this line is ours, whatever follows: a bad line in it is then named.
+    /// Returns whether a file that begins with this line is Wearwell's CSV. Later lines are not examined here, so that
+    /// a bad one is reported as an error with its line number.
     pub(crate) fn begins_with(line: &[u8]) -> bool {
         Columns::of(line).is_ok()
     }
@@ -78,7 +79,7 @@ impl LineFormat for Csv {
 }
 
 impl Op {
-    /// The letter in our CSV.
+    /// Returns the letter of this operation in Wearwell's CSV.
     pub fn letter(self) -> char {
         match self {
             Self::Read => 'R',
@@ -134,14 +135,14 @@ fn parse_size(field: Field<'_>) -> Result<u16, Bad> {
     u16::try_from(field.number(expected)?).map_err(|_| Bad { at: field.at, expected })
 }
 
-/// Writes our CSV.
+/// Writer of traces in Wearwell's CSV.
 pub struct CsvWriter<W> {
     out: W,
     requests: u64,
 }
 
 impl<W: Write> CsvWriter<W> {
-    /// Starts a file with the header line.
+    /// Starts a CSV trace by writing the header line.
     ///
     /// # Errors
     /// [`TraceError::Write`] if `out` fails.

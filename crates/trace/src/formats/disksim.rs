@@ -1,6 +1,8 @@
-//! `DiskSim` ASCII: `time device block blocks flags`, in milliseconds with a fraction and 512-byte blocks.
+//! Parser of `DiskSim`'s ASCII traces: `time device block blocks flags`, in milliseconds with a fraction and 512-byte
+//! blocks.
 //!
-//! The flags are hexadecimal; bit 0 marks a read. The columns are those of `MQSim`, which counts time in integers.
+//! The flags are hexadecimal, and bit 0 marks a read. The columns are those of `MQSim`, except that `MQSim`'s times are
+//! integers.
 
 use crate::error::Bad;
 use crate::read::fields::Blanks;
@@ -24,7 +26,7 @@ impl LineFormat for DiskSim {
     }
 }
 
-/// The three columns between time and operation: device, address, length.
+/// Parses the three columns between time and operation: device, address and length.
 pub(crate) fn parse_address(fields: &mut Blanks<'_>, into: &mut Request) -> Result<(), Bad> {
     into.device = fields.small("a device number")?;
     into.offset_bytes = fields.field().sectors("an address in sectors")?;

@@ -1,7 +1,8 @@
-//! fio iolog, versions 2 and 3: a header line, then `file action` and `file action offset length` lines.
+//! Parser of fio's I/O logs, versions 2 and 3: a header line, then lines `file action` or `file action offset length`.
 //!
-//! Version 3 puts a timestamp in microseconds first. Version 2 knows time only through `wait` lines, which pass so
-//! many microseconds after the previous one. Files become devices in the order of their appearance.
+//! In version 3 each line begins with a timestamp in microseconds. Version 2 has `wait` lines instead, whose waits in
+//! microseconds are summed to the time of the requests after them. Files are numbered as devices in the order in which
+//! their names first appear.
 
 use rustc_hash::FxHashMap;
 
@@ -10,9 +11,9 @@ use crate::read::fields::{Blanks, Field, times};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
-/// More files than any job has; bounds the memory for their names.
+/// Most file names that a log may contain, more than any job has. This bounds the memory for the names.
 const FILES_MAX: usize = 1 << 12;
-/// Longest file name of any system.
+/// Longest file name that is accepted, bytes; no operating system allows a longer one.
 const NAME_MAX_BYTES: usize = 4096;
 
 #[derive(Default)]

@@ -1,11 +1,12 @@
-//! FIU (I/O Deduplication) traces: `time pid process sector sectors W|R major minor digests`.
+//! Parser of the FIU (I/O Deduplication) traces: `time pid process sector sectors W|R major minor digests`.
 //!
-//! Process names may hold blanks, so columns are taken from both ends. The digests are one MD5 per 4096 bytes or, in
-//! "homes", one per 512-byte sector, all in one word; their number tells which. A tab-separated variant has an index
-//! column and a header line.
+//! Process names may contain blanks, so columns are split off from both ends of the line. The digests are one MD5 per
+//! 4096 bytes or, in "homes", one per 512-byte sector, all in one word. Their number shows which of the two. A
+//! tab-separated variant has an index column and a header line.
 //!
-//! A page's fingerprint is the first half of its MD5. Pages put together from sectors, or covered in part, combine the
-//! digests of their parts and the place where they start. Zero pages are recognised by the known digests of zeroes.
+//! A page's fingerprint is the first half of its MD5. The fingerprint of a page that consists of sectors, or that the
+//! request covers only in part, combines the digests inside the page and the offset at which they start. Zero pages are
+//! recognised by the known MD5 of zeroes.
 
 use wearwell::data::{Descriptor, Fingerprint};
 
@@ -67,7 +68,7 @@ impl Fiu {
         Ok(Parsed::Request)
     }
 
-    /// Fills `digests` and returns how many bytes each of them covers.
+    /// Parses the digests of a request into `self.digests` and returns how many bytes each digest covers (4096 or 512).
     fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, Bad> {
         let digits = field.text.len();
         let count = (digits / DIGEST_DIGITS) as u64;
@@ -84,7 +85,7 @@ impl Fiu {
         Ok(unit_bytes)
     }
 
-    /// One descriptor for each page that the request touches.
+    /// Appends one content descriptor for each page that the request touches.
     fn describe(&self, unit_bytes: u64, into: &mut Request) {
         let (start, end) = (into.offset_bytes, into.end_bytes());
         for page in into.pages() {
@@ -99,8 +100,8 @@ impl Fiu {
     }
 }
 
-/// What is left between the ends: `[index] time pid process`. With tabs the index may precede; with blanks the
-/// process may hold some.
+/// Parses the columns that are left after the others were split off: `[index] time pid process`. With tabs an index may
+/// come first. With blanks the process name may contain blanks.
 fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, Bad> {
     let expected = "a time in nanoseconds";
     if SEPARATOR == b'\t' {
@@ -114,7 +115,7 @@ fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64
     Ok(time_ns)
 }
 
-/// The first half of a digest; 0 stands for zeroes and for nothing else.
+/// Returns the first half of an MD5 digest as a number. The value 0 is reserved for data of zeroes.
 fn digest_word(digest: Field<'_>) -> Result<u64, Bad> {
     let expected = "an MD5 in hexadecimal";
     let high = Field { text: &digest.text[..16], at: digest.at }.hex(expected)?;

@@ -1,4 +1,4 @@
-//! The formats of others and our CSV: one file each, with the parser of one line or one record.
+//! Trace formats other than the native one: one file each, with the parser of one line or one record.
 
 pub(crate) mod alibaba;
 pub(crate) mod blkparse;

@@ -1,7 +1,8 @@
-//! `MQSim` ASCII: `time device sector sectors type`; type 0 writes, 1 reads.
+//! Parser of `MQSim`'s ASCII traces: `time device sector sectors type`, where type 0 is a write and 1 is a read.
 //!
-//! Times are integers. Their unit is not in the file but in `MQSim`'s workload definition (`Time_Unit`), so it is an
-//! option; nanoseconds are the default because `MQSim`'s own example traces use them. `SSDsim` traces look the same.
+//! Times are integers. Their unit is not stated in the file but in `MQSim`'s workload definition (`Time_Unit`), so the
+//! user sets it as an option. The default is nanoseconds, because the example traces of `MQSim` use them. `SSDsim`
+//! traces have the same columns.
 
 use super::disksim::parse_address;
 use crate::error::Bad;

@@ -1,7 +1,7 @@
-//! MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
+//! Parser of the MSR Cambridge traces: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
 //!
-//! Times are Windows file times (100 ns since 1601), offsets and sizes are bytes. The device is the disk number; the
-//! host name is ignored, because the published files hold one host each.
+//! Times are Windows file times (units of 100 ns since 1601); offsets and sizes are in bytes. The device is the disk
+//! number. The host name is ignored, because each published file holds the requests of one host.
 
 use crate::error::Bad;
 use crate::read::fields::{Commas, times};

@@ -1,7 +1,7 @@
-//! NBD transaction log: big-endian requests of 28 bytes and replies of 16 bytes, as they passed on the wire.
+//! Parser of NBD transaction logs: big-endian requests of 28 bytes and replies of 16 bytes, as sent on the network.
 //!
-//! A request is `magic u32, flags u16, command u16, handle u64, offset u64, length u32`; replies are passed over. The
-//! log has no times, so every request is at time 0, and no payload. Forced-unit-access flags are not carried over.
+//! A request is `magic u32, flags u16, command u16, handle u64, offset u64, length u32`. Replies are skipped. The log
+//! contains neither times nor payload, so every request gets time 0. Flags for forced unit access are ignored.
 
 use crate::error::Bad;
 use crate::read::{Parsed, RecordFormat};

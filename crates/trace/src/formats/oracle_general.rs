@@ -1,8 +1,9 @@
-//! `libCacheSim` `oracleGeneral`: little-endian records of 24 bytes, `time u32 (s), object u64, size u32, next i64`.
+//! Parser of `libCacheSim`'s `oracleGeneral`: little-endian records of 24 bytes, `time u32 (s), object u64, size u32,
+//! next i64`.
 //!
-//! The format has no operation and no signature: it is read only when named, and only when the user says whether
-//! the requests are reads or writes. The object number is taken as a 512-byte block address, as it is in traces that
-//! were made from block traces; hashed object numbers are refused as too large.
+//! The format has no operation and no signature. It is therefore read only if the user names it and states whether the
+//! requests are reads or writes. The object number is taken as the address of a 512-byte block, which is true of traces
+//! that were made from block traces. Object numbers that are hashes are refused because they are too large.
 
 use super::vscsi::le;
 use crate::error::Bad;

@@ -1,7 +1,7 @@
-//! SPC traces (`UMass` Financial, `WebSearch`): `ASU,LBA,Size,Opcode,Timestamp`, perhaps with further columns.
+//! Parser of SPC traces (`UMass` Financial, `WebSearch`): `ASU,LBA,Size,Opcode,Timestamp`; further columns are ignored.
 //!
-//! The address counts 512-byte blocks of one application storage unit, so each unit is a device. Sizes are bytes and
-//! times are seconds with a fraction.
+//! The address counts 512-byte blocks of one application storage unit (ASU), so each unit is a device of its own. Sizes
+//! are in bytes and times in seconds with a fraction.
 
 use crate::error::Bad;
 use crate::read::fields::Commas;

@@ -1,6 +1,7 @@
-//! SYSTOR '17 (VDI storage): `Timestamp,Response,IOType,LUN,Offset,Size`, in seconds and bytes, with a header line.
+//! Parser of the SYSTOR '17 traces: `Timestamp,Response,IOType,LUN,Offset,Size`, in seconds and bytes, with a header
+//! line.
 //!
-//! The device is the logical unit number. The response time may be empty and is not used.
+//! The device is the logical unit number (LUN). The response time may be empty and is not used.
 
 use crate::error::Bad;
 use crate::read::fields::Commas;

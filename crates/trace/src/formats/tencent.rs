@@ -1,6 +1,7 @@
-//! Tencent CBS: `Timestamp,Offset,Size,IOType,VolumeID`, in seconds and 512-byte sectors; type 0 reads, 1 writes.
+//! Parser of the Tencent CBS traces: `Timestamp,Offset,Size,IOType,VolumeID`, in seconds and 512-byte sectors; type 0
+//! is a read, 1 a write.
 //!
-//! Requests of the same second have the same time; their order is the order of the file.
+//! Times have a resolution of one second. Requests of the same second keep the order of the file.
 
 use crate::error::Bad;
 use crate::read::fields::{Commas, times};

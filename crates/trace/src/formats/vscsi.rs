@@ -1,15 +1,17 @@
-//! `CloudPhysics` vSCSI traces as `libCacheSim` stores them: little-endian records of 32 (v1) or 40 bytes (v2).
+//! Parser of `CloudPhysics` vSCSI traces as `libCacheSim` stores them: little-endian records of 32 (v1) or 40 bytes
+//! (v2).
 //!
-//! v1 is `sequence, length, segments u32; command, version u16; block, time u64`; v2 is `command, version u16;
-//! sequence, length, segments u32; block, time, response time u64`. Lengths are bytes, blocks 512 bytes, times
-//! microseconds; the command is the SCSI opcode. Commands that carry no address are passed over.
+//! A v1 record is `sequence, length, segments u32; command, version u16; block, time u64`. A v2 record is `command,
+//! version u16; sequence, length, segments u32; block, time, response time u64`. Lengths are in bytes, block numbers
+//! count 512 bytes, times are in microseconds, and the command is the SCSI opcode. Commands other than reads, writes,
+//! write-same and cache flushes are skipped.
 
 use crate::error::Bad;
 use crate::read::fields::times;
 use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
-/// The two layouts, as offsets into the record.
+/// Layout of a record of one version: offsets of its fields, in bytes.
 #[derive(Clone, Copy)]
 struct Layout {
     version: u8,
@@ -36,7 +38,7 @@ pub(crate) struct Vscsi {
 }
 
 impl Vscsi {
-    /// The version of the first records decides; a single record suffices if there is no second.
+    /// Returns whether the first record of a file, and the second if there is one, have the same known version.
     pub(crate) fn fits(head: &[u8]) -> bool {
         LAYOUTS.iter().any(|layout| {
             let second = head.get(layout.record_bytes..).unwrap_or_default();
@@ -50,7 +52,8 @@ impl RecordFormat for Vscsi {
     const HEAD_BYTES: usize = 32;
 
     fn len(&mut self, head: &[u8]) -> Result<usize, Bad> {
-        // A v2 record is longer than the head: judge its version, which is in the head, without its length.
+        // The head is shorter than a v2 record, so `Layout::fits` cannot be used: compare the version only, which is
+        // inside the head.
         let of_version = |layout: &&Layout| head[layout.command_at + 3] == layout.version;
         let layout = self.layout.or_else(|| LAYOUTS.iter().find(of_version).copied());
         self.layout = layout;
@@ -73,7 +76,8 @@ impl RecordFormat for Vscsi {
     }
 }
 
-/// SCSI opcodes of 6, 10, 12 and 16 bytes.
+/// Returns the operation of a SCSI opcode, in its variants of 6, 10, 12 and 16 bytes; `None` for commands that are
+/// skipped.
 fn operation(command: u64) -> Option<Op> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Some(Op::Read),
@@ -84,7 +88,7 @@ fn operation(command: u64) -> Option<Op> {
     }
 }
 
-/// A little-endian number of `len` bytes.
+/// Reads a little-endian number of `len` bytes at offset `at` of the record.
 pub(crate) fn le(record: &[u8], at: usize, len: usize) -> u64 {
     record[at..at + len].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }

@@ -1,8 +1,8 @@
-//! `WiscSee` block events: `pid D|C read|write|discard offset size time gap pre`.
+//! Parser of `WiscSee`'s block events: `pid D|C read|write|discard offset size time gap pre`.
 //!
-//! The tool's own extract of blkparse output, in bytes and seconds. `D` lines are requests given to the device and
-//! `C` lines their completions; one of the two is taken. A read at offset -8388608 is the tool's end-of-setup mark,
-//! not a request.
+//! The tool extracts these lines from blkparse output, in bytes and seconds. `D` lines are requests issued to the
+//! device and `C` lines are their completions; the user chooses one of the two. A read at offset -8388608 is a mark by
+//! which the tool ends its setup phase. It is not a request and is skipped.
 
 use crate::error::Bad;
 use crate::read::fields::Blanks;
@@ -10,7 +10,7 @@ use crate::read::open::Action;
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
-/// Offset of the mark between setup and workload: minus 16,384 sectors.
+/// Offset in bytes that marks the end of the setup phase: minus 16,384 sectors.
 const MARK_OFFSET: &[u8] = b"-8388608";
 
 pub(crate) struct Wiscsee {

@@ -1,9 +1,9 @@
-//! Our binary format: small, fast to read, checked (`docs/TRACE-FORMAT.md` gives every byte).
+//! Wearwell's binary trace format: compact, fast to read and checksummed (`docs/TRACE-FORMAT.md` gives every byte).
 //!
-//! Records are differences to the record before, as varints, in frames that are compressed and checksummed one by one.
-//! A page content is stored once, when it first occurs, and is a small number from then on. The price is that a file
-//! is read from its start: later frames refer to contents of earlier ones. An end record holds the counts, so a
-//! file that was cut is never taken for a short one.
+//! A record is stored as differences to the preceding record, as varints. Records are collected in frames, each of
+//! which is compressed and checksummed. A page content is stored once, when it first occurs, and is later referred to
+//! by a small number. The price is that a file must be read from its start, because frames refer to contents of earlier
+//! frames. An end record holds the counts, so that a truncated file is detected.
 
 #[cfg(feature = "readers")]
 mod reader;
@@ -13,28 +13,29 @@ mod writer;
 pub(crate) use reader::{NativeReader, fits};
 pub use writer::NativeWriter;
 
-/// Like PNG's, the signature shows damage by text-mode transfers.
+/// Signature of a file; as in PNG, its line ends reveal a transfer in text mode.
 const MAGIC: [u8; 8] = *b"\x89WWT\r\n\x1a\n";
 const VERSION: u16 = 1;
-/// Magic, version, flags, page size, length of the provenance.
+/// Bytes of the file header before the provenance text: magic, version, flags, page size, length of the provenance.
 const HEADER_BYTES: usize = 20;
-/// Longest provenance.
+/// Longest provenance text (where the trace comes from), bytes.
 const PROVENANCE_MAX_BYTES: usize = 64 << 10;
 
-/// Kind, records, raw length, stored length, checksum: five u32.
+/// Bytes of a frame header: kind, number of records, raw length, stored length and checksum, a u32 each.
 const FRAME_HEADER_BYTES: usize = 20;
 const KIND_RECORDS: u32 = 1;
 const KIND_END: u32 = 2;
-/// A frame is closed when it has this many bytes or records. One record adds at most 4 MiB.
+/// Uncompressed size at which a frame of records is completed, bytes; [`FRAME_MAX_RECORDS`] is the other limit. One
+/// record adds at most 4 MiB.
 const FRAME_TARGET_BYTES: usize = 256 << 10;
 const FRAME_MAX_RECORDS: u32 = 1 << 16;
 
-/// Most pages of one request: 1 GiB that starts inside a page.
+/// Most pages that one request may touch: 1 GiB that starts inside a page.
 pub(crate) const PAGES_MAX: u64 = (1 << 18) + 1;
-/// Most distinct contents (1 TiB of pages); bounds the reader's memory.
+/// Most distinct page contents of a trace (1 TiB of pages). This bounds the reader's memory.
 const CONTENTS_MAX: usize = 1 << 28;
 
-/// Bits of the first byte of a record; the low three are the operation.
+/// Flags in the first byte of a record: which fields follow. The low three bits are the operation, see [`code`].
 mod head {
     pub const DEVICE: u8 = 1 << 3;
     pub const LENGTH: u8 = 1 << 4;
@@ -43,7 +44,7 @@ mod head {
     pub const BYTES: u8 = 1 << 7;
 }
 
-/// Operations of the head.
+/// Numbers of the operations in the low three bits of a record's first byte.
 mod code {
     pub const READ: u8 = 0;
     pub const WRITE: u8 = 1;
@@ -52,25 +53,27 @@ mod code {
     pub const FLUSH: u8 = 4;
     pub const REMAP_COPY: u8 = 5;
     pub const REMAP_RELOCATE: u8 = 6;
-    /// Nothing for the device; a number says what.
+    /// A mark that is not a request to the device; the number after it states which mark.
     pub const MARK: u8 = 7;
-    /// The mark of a phase.
+    /// Number of the mark that a phase begins.
     pub const PHASE: u64 = 0;
 }
 
-/// Kinds of a run of contents; the low two bits of its head, the length less one above.
+/// Kinds of a run of page contents. The head of a run holds the kind in its low two bits and the length minus one in
+/// the others.
 mod run {
-    /// New contents with arbitrary fingerprints.
+    /// Contents that occur for the first time, each with its fingerprint.
     pub const NEW: u64 = 0;
-    /// New contents whose fingerprints count up from the last new one.
+    /// Contents that occur for the first time, whose fingerprints count up from that of the latest new content.
     pub const NEW_NEXT: u64 = 1;
-    /// Known contents with consecutive numbers.
+    /// Contents that have occurred before, with consecutive numbers.
     pub const RANGE: u64 = 2;
-    /// One known content again and again.
+    /// One content that has occurred before, repeated.
     pub const REPEAT: u64 = 3;
 }
 
-/// What the next record is a difference to; starts anew in every frame.
+/// Fields of the preceding record, to which the next record is stored as differences. All are zero at the start of a
+/// frame.
 #[derive(Clone, Copy, Default)]
 struct Previous {
     time_ns: u64,
@@ -79,7 +82,7 @@ struct Previous {
     device: u32,
 }
 
-/// CRC-32 (as in gzip) of a frame header without its checksum, and of the stored payload.
+/// Returns the CRC-32 (as in gzip) of a frame header without its checksum field and of the stored payload.
 fn checksum(parts: [&[u8]; 2]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     for part in parts {
@@ -88,7 +91,7 @@ fn checksum(parts: [&[u8]; 2]) -> u32 {
     crc.finalize()
 }
 
-/// A signed difference with small magnitudes first: 0, -1, 1, -2, ...
+/// Encodes a signed difference so that small magnitudes become small numbers: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
 #[inline]
 fn zigzag(difference: u64) -> u64 {
     let signed = difference.cast_signed();

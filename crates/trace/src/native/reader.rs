@@ -1,4 +1,4 @@
-//! Reading the native format.
+//! Reader of Wearwell's binary trace format.
 
 use std::io::{Error, ErrorKind};
 
@@ -15,19 +15,20 @@ use crate::read::source::Source;
 use crate::request::check_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
-/// Payload of the end record: requests, pages with content, distinct contents.
+/// Payload bytes of the end record: numbers of requests, of pages with content and of distinct contents.
 const END_BYTES: usize = 24;
-/// Longest frame that is read.
+/// Longest frame that is accepted, bytes.
 const FRAME_MAX_BYTES: usize = 8 << 20;
-/// Bits of a record's first byte that tell the operation.
+/// Bits of a record's first byte that hold the operation.
 const OP_BITS: u8 = 0b111;
 
-/// Whether a file starts like ours.
+/// Returns whether a file begins with the signature of the native format.
 pub(crate) fn fits(head: &[u8]) -> bool {
     head.starts_with(&MAGIC)
 }
 
-/// A reader of the native format. Damage always ends it: records depend on those before, so none can be skipped.
+/// Reader of a trace in the native format. Damage always ends the trace: a record depends on those before it, so none
+/// can be skipped.
 pub(crate) struct NativeReader {
     source: Source,
     tally: Tally,
@@ -35,7 +36,7 @@ pub(crate) struct NativeReader {
     stored: Vec<u8>,
     raw: Vec<u8>,
     at: usize,
-    /// Records left in the present frame.
+    /// Number of records of the current frame that have not been read yet.
     left: u32,
     ended: bool,
     previous: Previous,
@@ -44,7 +45,8 @@ pub(crate) struct NativeReader {
     decompressor: zstd::bulk::Decompressor<'static>,
 }
 
-/// Contents by number, and what the next run refers to.
+/// Distinct page contents read so far, by number, and the number of the content read last, to which the next run is
+/// relative.
 #[derive(Default)]
 struct Contents {
     known: Vec<(Fingerprint, u16)>,
@@ -71,7 +73,7 @@ impl NativeReader {
         })
     }
 
-    /// Goes on to the next frame with records; false after the end record.
+    /// Reads frames until one has records. Returns false if the end record was read instead.
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.at != self.raw.len() {
@@ -219,7 +221,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     })
 }
 
-/// Checks the file header and returns the provenance.
+/// Reads and checks the file header and returns the provenance text.
 fn read_header(source: &mut Source) -> Result<String, Error> {
     let mut header = Vec::new();
     source.read_exact(HEADER_BYTES, &mut header)?;
@@ -255,7 +257,7 @@ fn op(number: u8) -> Op {
     }
 }
 
-/// A position in the raw bytes of a frame.
+/// Read position in the decompressed bytes of a frame.
 struct Cursor<'a> {
     raw: &'a [u8],
     at: usize,
@@ -295,7 +297,7 @@ impl Cursor<'_> {
 }
 
 impl Contents {
-    /// Reads runs until every page of the request has its content.
+    /// Reads runs of contents until every page of the request has a content descriptor.
     fn read(&mut self, cursor: &mut Cursor<'_>, into: &mut Request) -> Result<(), Bad> {
         let pages = into.pages();
         let pages = pages.end - pages.start;
@@ -371,7 +373,7 @@ fn read_deltas(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<()
     Ok(())
 }
 
-/// The signed difference that [`super::zigzag`] made a number of.
+/// Decodes a signed difference that was encoded by [`super::zigzag`].
 #[inline]
 fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()

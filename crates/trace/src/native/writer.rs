@@ -1,4 +1,4 @@
-//! Writing the native format.
+//! Writer of Wearwell's binary trace format.
 
 use std::io::{self, Write};
 
@@ -13,10 +13,10 @@ use super::{
 use crate::write::{TraceWriter, check_writable};
 use crate::{Op, PAGE_BYTES, Request, TraceError};
 
-/// A level that compresses well and decodes as fast as the lowest.
+/// Compression level of zstd: it compresses well and decodes as fast as the lowest level.
 const ZSTD_LEVEL: i32 = 3;
 
-/// Writes the native format.
+/// Writer of traces in the native binary format.
 pub struct NativeWriter<W> {
     out: W,
     raw: Vec<u8>,
@@ -29,7 +29,7 @@ pub struct NativeWriter<W> {
 }
 
 impl<W: Write> NativeWriter<W> {
-    /// Starts a file. `provenance` says in words where the trace comes from; readers give it back.
+    /// Starts a trace file. `provenance` is a text about where the trace comes from; readers return it.
     ///
     /// # Errors
     /// [`TraceError::Unwritable`] if the provenance exceeds 64 KiB, [`TraceError::Write`] if `out` fails.
@@ -163,7 +163,8 @@ fn header(provenance: &str) -> Vec<u8> {
     header
 }
 
-/// Addresses count pages where they can.
+/// Returns the unit of the request's addresses in its record: a page if offset and length are multiples of a page, else
+/// a byte.
 fn unit_bytes(request: &Request) -> u64 {
     let whole =
         request.offset_bytes.is_multiple_of(PAGE_BYTES) && request.len_bytes.is_multiple_of(PAGE_BYTES);
@@ -205,7 +206,7 @@ fn put_varint(into: &mut Vec<u8>, mut value: u64) {
     into.push(value as u8);
 }
 
-/// A run of contents that is still growing.
+/// A run of page contents to which contents can still be added.
 #[derive(Clone, Copy)]
 struct Run {
     kind: u64,
@@ -214,7 +215,7 @@ struct Run {
 }
 
 impl Run {
-    /// Takes one more content into the run, if it fits.
+    /// Adds one content to the run if it continues the run; returns whether it was added.
     fn extend(&mut self, kind: u64, id: u32) -> bool {
         let follows = match (self.kind, kind) {
             (run::NEW, run::NEW) | (run::NEW_NEXT, run::NEW_NEXT) => true,
@@ -235,14 +236,14 @@ impl Run {
     }
 }
 
-/// Numbers for contents, in order of their first occurrence. Contents that differ only in the size that the trace
-/// states for them count as different, so that nothing is lost.
+/// Assigns numbers to distinct page contents, in order of their first occurrence. Contents with the same fingerprint
+/// but different compressed sizes get different numbers, so that the file keeps both sizes.
 #[derive(Default)]
 struct Contents {
     known: FxHashMap<(Fingerprint, u16), u32>,
     newest: u64,
     last: u32,
-    /// Fingerprints and sizes of the new contents of the present run.
+    /// Encoded fingerprints and sizes of the new contents in the current run.
     fresh: Vec<u8>,
 }
 

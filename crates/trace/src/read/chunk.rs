@@ -1,21 +1,21 @@
-//! Sets of pages as bit masks over 64 neighbours.
+//! Sets of pages as bit masks, each over a chunk of 64 neighbouring pages.
 //!
-//! Traces touch neighbours, so a mask per 64 pages is far smaller than a list of pages, and whole requests are handled
-//! a mask at a time.
+//! Requests of a trace touch neighbouring pages. Therefore one mask per 64 pages is far smaller than a list of pages,
+//! and a request is processed one mask at a time.
 
 use std::ops::Range;
 
-/// Pages per chunk.
+/// Pages per chunk; a chunk is a group of neighbouring pages that share one bit mask.
 pub(crate) const CHUNK_PAGES: u64 = 64;
 
-/// A chunk of one device.
+/// Identifies 64 neighbouring pages of one device: `number` is the page number divided by [`CHUNK_PAGES`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ChunkId {
     pub device: u32,
     pub number: u64,
 }
 
-/// The numbers of the chunks that `pages` overlap.
+/// Returns the numbers of the 64-page chunks that overlap the range `pages`.
 #[inline]
 pub(crate) fn numbers(pages: &Range<u64>) -> Range<u64> {
     if pages.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn numbers(pages: &Range<u64>) -> Range<u64> {
     pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
 }
 
-/// The pages of one chunk that lie in `pages`, as bits.
+/// Returns which pages of chunk `number` are in the range `pages`, as a bit mask.
 #[inline]
 pub(crate) fn mask(number: u64, pages: &Range<u64>) -> u64 {
     let first = number * CHUNK_PAGES;
@@ -33,7 +33,7 @@ pub(crate) fn mask(number: u64, pages: &Range<u64>) -> u64 {
     below(end) & !below(start)
 }
 
-/// The lowest `count` bits.
+/// Returns a mask of the lowest `count` bits.
 #[inline]
 pub(crate) fn below(count: u64) -> u64 {
     if count >= CHUNK_PAGES { u64::MAX } else { (1 << count) - 1 }

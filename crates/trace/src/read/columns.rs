@@ -1,9 +1,9 @@
-//! Anybody's CSV: which column holds what is told by a text such as `t=1,op=2,offset=3,length=4,unit=us`.
+//! Parser of any CSV whose columns the user describes by a text such as `t=1,op=2,offset=3,length=4,unit=us`.
 //!
-//! There are more private formats than readers will ever exist for, and most of them are a time, an operation, an
-//! address and a length in some order and unit. Columns count from 1. A first line that names the columns is skipped.
-//! Logs of fio with `log_offset=1` are such a text (time in ms, value, direction 0/1/2, bytes, offset, priority: fio's
-//! manual, "Log File Formats"): `t=1,op=3,offset=5,length=4,unit=ms,read=0,write=1,trim=2`.
+//! There are more private formats than parsers can be written for. Most of them have a time, an operation, an address
+//! and a length in some order and unit. Columns are numbered from 1. A first line with the names of the columns is
+//! skipped. An example are fio logs with `log_offset=1` (time in ms, value, direction 0/1/2, bytes, offset, priority:
+//! fio's manual, "Log File Formats"): `t=1,op=3,offset=5,length=4,unit=ms,read=0,write=1,trim=2`.
 
 use std::str::FromStr;
 
@@ -12,7 +12,8 @@ use crate::read::fields::{Field, Fields, times};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
-/// What is said of the columns of a CSV.
+/// Description of a CSV's columns, parsed from a text such as `t=1,op=2,offset=3,length=4`. Column numbers in it count
+/// from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Columns {
     time: Option<usize>,
@@ -20,12 +21,12 @@ pub struct Columns {
     offset: usize,
     length: usize,
     device: Option<usize>,
-    /// Decimal digits that turn the unit of time into nanoseconds: 9 for seconds.
+    /// Power of ten that converts the unit of time into nanoseconds: 9 for seconds.
     time_digits: u32,
-    /// Bytes that addresses and lengths count in.
+    /// Unit of addresses and lengths in the CSV, in bytes: 1 or the size of a sector.
     address_bytes: u64,
     separator: Separator,
-    /// Words for a write, a read and a trim beside the usual ones, e.g. `0` and `1`.
+    /// Additional words in the operation column for a write, a read and a trim, e.g. `0` and `1`.
     write: Option<String>,
     read: Option<String>,
     trim: Option<String>,
@@ -42,7 +43,7 @@ enum Separator {
 const KEYS: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
                     separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
 
-/// Why a description of columns is refused.
+/// Error that describes why a description of columns is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("columns: {0}; a description is like t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS}")]
 pub struct ColumnsError(String);
@@ -98,10 +99,10 @@ impl FromStr for Columns {
     }
 }
 
-/// Most columns of a line.
+/// Most columns of a line, and so the greatest column number.
 const COLUMNS_MAX: usize = 64;
 
-/// A column number, from 0 on.
+/// Parses a column number, which the user counts from 1, and returns it counted from 0.
 fn column(key: &str, value: &str) -> Result<usize, ColumnsError> {
     match value.trim().parse::<usize>() {
         Ok(number) if (1..=COLUMNS_MAX).contains(&number) => Ok(number - 1),
@@ -179,7 +180,7 @@ impl Columns {
     }
 }
 
-/// A field without the blanks and quotation marks around it.
+/// Returns the field without blanks and quotation marks around it.
 fn trimmed(field: Field<'_>) -> Field<'_> {
     let is_frame = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
     let start = field.text.iter().position(|byte| !is_frame(byte)).unwrap_or(field.text.len());

@@ -1,8 +1,8 @@
-//! Any trace into one of our own formats, without loss.
+//! Conversion of a trace in any format into one of Wearwell's own formats, without loss.
 
 use crate::{Request, TraceError, TraceReader, TraceWriter};
 
-/// Copies a whole trace and finishes the output; returns the number of requests.
+/// Copies all requests of a trace to the writer, finishes the output and returns the number of requests.
 ///
 /// # Errors
 /// Those of the reader and of the writer; the output is then incomplete.

@@ -1,7 +1,7 @@
-//! Fields of one line: splitting, numbers, and the place of what is wrong.
+//! Splits a line of a text trace into fields, parses numbers, and reports where in the line an error is.
 //!
-//! All text formats parse through this cursor, so that numbers, overflow and error positions are treated alike.
-//! A separator of a blank stands for any run of blanks and tabs; every other separator stands for itself.
+//! All text formats parse through this cursor, so that numbers, overflow and error positions are treated alike. If the
+//! separator is a blank, any run of blanks and tabs separates two fields. Any other separator ends exactly one field.
 
 use crate::error::Bad;
 
@@ -12,14 +12,14 @@ pub(crate) type Blanks<'a> = Fields<'a, b' '>;
 /// A cursor over tab-separated fields.
 pub(crate) type Tabs<'a> = Fields<'a, b'\t'>;
 
-/// A cursor that takes fields from the left and from the right.
+/// A cursor over the fields of a line; fields are taken from its left or its right end.
 pub(crate) struct Fields<'a, const SEPARATOR: u8> {
     line: &'a [u8],
     next: usize,
     end: usize,
 }
 
-/// One field and its place in the line.
+/// One field of a line, with its byte offset in the line.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'a> {
     pub text: &'a [u8],
@@ -46,7 +46,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         }
     }
 
-    /// The next field from the left; empty at the end of the line.
+    /// Takes the next field from the left; it is empty at the end of the line.
     #[inline]
     pub(crate) fn field(&mut self) -> Field<'a> {
         self.skip_blanks();
@@ -57,7 +57,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Field { text: &rest[..len], at }
     }
 
-    /// The next field from the right; empty when nothing is left.
+    /// Takes the next field from the right; it is empty when no field is left.
     pub(crate) fn last(&mut self) -> Field<'a> {
         if SEPARATOR == b' ' {
             while self.end > self.next && Self::separates(self.line[self.end - 1]) {
@@ -72,7 +72,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         field
     }
 
-    /// The next field as an unsigned number; one pass over the digits.
+    /// Takes the next field as an unsigned number, in one pass over the digits.
     #[inline]
     pub(crate) fn number(&mut self, expected: &'static str) -> Result<u64, Bad> {
         self.skip_blanks();
@@ -85,7 +85,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
             len += 1;
         }
         let ends = rest.get(len).is_none_or(|&byte| Self::separates(byte));
-        // 19 digits always fit, so only longer numbers need the careful way.
+        // 19 digits always fit into 64 bits, so only longer numbers need the parser that checks for overflow.
         if len == 0 || len > 19 || !ends {
             return self.field().number(expected);
         }
@@ -93,21 +93,21 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Ok(value)
     }
 
-    /// The next field as a number of at most 32 bits.
+    /// Takes the next field as an unsigned number of at most 32 bits.
     #[inline]
     pub(crate) fn small(&mut self, expected: &'static str) -> Result<u32, Bad> {
         let at = self.next;
         self.number(expected)?.try_into().map_err(|_| Bad { at, expected })
     }
 
-    /// The next field, which must be there.
+    /// Takes the next field; an error if it is empty.
     #[inline]
     pub(crate) fn word(&mut self, expected: &'static str) -> Result<Field<'a>, Bad> {
         let field = self.field();
         if field.text.is_empty() { field.bad(expected) } else { Ok(field) }
     }
 
-    /// Nothing may follow.
+    /// Checks that no further field follows; otherwise an error.
     #[inline]
     pub(crate) fn finish(&mut self, expected: &'static str) -> Result<(), Bad> {
         self.skip_blanks();
@@ -116,24 +116,24 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
 }
 
 impl<'a> Field<'a> {
-    /// Refuses this field.
+    /// Returns an error at this field's position: `expected` describes what should be there.
     pub(crate) fn bad<T>(self, expected: &'static str) -> Result<T, Bad> {
         Err(Bad { at: self.at, expected })
     }
 
-    /// An unsigned number without sign.
+    /// Parses the field as an unsigned number without a sign.
     pub(crate) fn number(self, expected: &'static str) -> Result<u64, Bad> {
         let digits = !self.text.is_empty() && self.text.iter().all(u8::is_ascii_digit);
         let value = std::str::from_utf8(self.text).ok().filter(|_| digits).and_then(|text| text.parse().ok());
         value.ok_or(Bad { at: self.at, expected })
     }
 
-    /// A number of at most 32 bits.
+    /// Parses the field as an unsigned number of at most 32 bits.
     pub(crate) fn small(self, expected: &'static str) -> Result<u32, Bad> {
         self.number(expected)?.try_into().map_err(|_| Bad { at: self.at, expected })
     }
 
-    /// A decimal number times 10^`digits`; digits beyond those are cut.
+    /// Parses a decimal number and returns it times 10^`digits`; further decimal places are truncated.
     pub(crate) fn decimal(self, digits: u32, expected: &'static str) -> Result<u64, Bad> {
         let (whole, fraction) = self.split(b'.');
         let mut value = Some(whole.number(expected)?);
@@ -147,7 +147,8 @@ impl<'a> Field<'a> {
         value.ok_or(Bad { at: self.at, expected })
     }
 
-    /// The parts before and after the first `separator`; the second is empty if there is none.
+    /// Splits the field at the first `separator` into the parts before and after it. The second part is empty if there
+    /// is no separator.
     pub(crate) fn split(self, separator: u8) -> (Field<'a>, Field<'a>) {
         let len = self.text.iter().position(|&byte| byte == separator).unwrap_or(self.text.len());
         let after = (len + 1).min(self.text.len());
@@ -157,13 +158,13 @@ impl<'a> Field<'a> {
         )
     }
 
-    /// The part after `skip` bytes.
+    /// Returns the rest of the field after its first `skip` bytes.
     pub(crate) fn after(self, skip: usize) -> Field<'a> {
         let skip = skip.min(self.text.len());
         Field { text: &self.text[skip..], at: self.at + skip }
     }
 
-    /// A hexadecimal number of at most 16 digits.
+    /// Parses the field as a hexadecimal number of at most 16 digits.
     pub(crate) fn hex(self, expected: &'static str) -> Result<u64, Bad> {
         let digits = self.text.iter().all(u8::is_ascii_hexdigit);
         let text = std::str::from_utf8(self.text).ok().filter(|_| digits);
@@ -172,14 +173,14 @@ impl<'a> Field<'a> {
 }
 
 impl Field<'_> {
-    /// A number of 512-byte sectors, as bytes.
+    /// Parses the field as a number of 512-byte sectors and returns it in bytes.
     #[inline]
     pub(crate) fn sectors(self, expected: &'static str) -> Result<u64, Bad> {
         times(self.number(expected)?, crate::SECTOR_BYTES, self.at, expected)
     }
 }
 
-/// `a * b`, refused at `at` when it does not fit.
+/// Returns `a * b`; an error at line offset `at` if the product overflows.
 #[inline]
 pub(crate) fn times(a: u64, b: u64, at: usize, expected: &'static str) -> Result<u64, Bad> {
     a.checked_mul(b).ok_or(Bad { at, expected })

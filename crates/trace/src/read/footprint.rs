@@ -1,11 +1,12 @@
-//! Sparse addresses onto a small drive.
+//! Maps the sparse addresses of a trace onto the dense pages of a small drive.
 //!
-//! A trace of a large volume touches a fraction of it. [`Footprint`] is the sorted set of pages that its reads, writes
-//! and zeroings touch, and numbers them densely, device after device. The order of addresses is kept, so neighbours
-//! stay neighbours, but distances shrink: gaps that no request touches vanish. Trims alone do not make a page count.
+//! A trace of a large volume touches only a fraction of its pages. [`Footprint`] is the sorted set of pages that the
+//! trace's reads, writes, zeroings and remaps touch. It numbers these pages densely, one device after the other. The
+//! order of addresses is kept, so neighbouring pages remain neighbours, but gaps that no request touches disappear. A
+//! page that is only trimmed is not in the set.
 //!
-//! Memory is 24 bytes per 64 neighbouring pages: below 8 bytes per page as soon as three of 64 neighbours are touched,
-//! twice that while the set is built.
+//! Memory is 24 bytes per 64 neighbouring pages of which any is touched: less than 8 bytes per page if more than three
+//! of the 64 are touched, and twice as much while the set is built.
 
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::read::chunk::{CHUNK_PAGES, ChunkId, below, mask, numbers};
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
-/// The touched pages of a chunk, and how many pages are touched before it.
+/// Bit mask of the touched pages among 64 neighbouring pages; `rank` is the number of touched pages before them.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     number: u64,
@@ -23,21 +24,22 @@ struct Chunk {
     rank: u32,
 }
 
-/// The pages that a trace touches, numbered densely in order of address.
+/// The set of pages that a trace touches, numbered densely in order of address.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     chunks: Vec<Chunk>,
     pages: u32,
 }
 
-/// Collects a [`Footprint`].
+/// Collects the touched pages of a trace, request by request, for a [`Footprint`].
 #[derive(Debug, Default)]
 pub struct FootprintBuilder {
     chunks: FxHashMap<ChunkId, u64>,
 }
 
 impl FootprintBuilder {
-    /// Adds the pages of one request, both ranges of a remap; trims and flushes add none.
+    /// Adds the pages that one request touches; of a remap these are source and target. Trims, flushes and phases add
+    /// none.
     pub fn add(&mut self, request: &Request) {
         if matches!(request.op, Op::Trim | Op::Flush | Op::Phase) {
             return;
@@ -53,7 +55,7 @@ impl FootprintBuilder {
         }
     }
 
-    /// Numbers the pages.
+    /// Numbers the collected pages and returns the footprint.
     ///
     /// # Errors
     /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
@@ -72,7 +74,7 @@ impl FootprintBuilder {
 }
 
 impl Footprint {
-    /// The footprint of a whole trace, in one pass.
+    /// Reads a whole trace and returns its footprint.
     ///
     /// # Errors
     /// Those of the reader, and [`TraceError::TooManyPages`].
@@ -85,18 +87,19 @@ impl Footprint {
         builder.finish()
     }
 
-    /// How many pages are touched; the size of the smallest drive that can replay the trace.
+    /// Returns the number of touched pages; this is the size of the smallest drive that can replay the trace.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// The dense number of a page; `None` if it is not touched.
+    /// Returns the dense number of a page; `None` if the trace does not touch it.
     pub fn dense(&self, device: u32, page: u64) -> Option<u32> {
         let (rank, touched) = self.rank(device, page);
         touched.then_some(rank)
     }
 
-    /// Touched pages before `page`, and whether it is touched itself. Binary search over the chunks.
+    /// Returns the number of touched pages before `page` and whether `page` itself is touched, by binary search over
+    /// the chunks.
     fn rank(&self, device: u32, page: u64) -> (u32, bool) {
         let (number, bit) = (page / CHUNK_PAGES, page % CHUNK_PAGES);
         let key = (device, number);
@@ -110,8 +113,8 @@ impl Footprint {
         }
     }
 
-    /// Moves a request to dense addresses on device 0. A trim shrinks to the touched pages inside it, perhaps to
-    /// nothing. Requests must come from the trace that the footprint was taken of.
+    /// Translates a request's addresses to dense addresses on device 0. A trim is reduced to the touched pages inside
+    /// it, of which there may be none. The request must be of the trace from which the footprint was made.
     pub fn compact(&self, request: &mut Request) {
         let (device, pages, source) = (request.device, request.pages(), request.source_pages());
         request.device = 0;

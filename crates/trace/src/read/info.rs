@@ -1,10 +1,11 @@
-//! What a trace does to a device, counted in one pass.
+//! Counts, in one pass over a trace, what it does to a device.
 //!
-//! Pages are 4 KiB and a request counts every page it touches. A page is *overwritten* if it holds data when it is
-//! written; trims and zeroings of the whole page take the data away. A *duplicate* is a non-zero page whose content was
-//! written earlier anywhere in the trace; a *silent* write repeats the content that its page already holds. A remap writes
-//! nothing: it makes its target hold what its source holds. All shares are of the pages written. Memory grows with the pages written (about one byte per page, nine if contents are known)
-//! and with the distinct contents (about ten bytes each).
+//! Pages are 4 KiB, and a request counts every page that it touches. A page is *overwritten* if it holds data when it
+//! is written; a trim or zeroing of the whole page removes its data. A *duplicate* is a non-zero page whose content was
+//! written earlier anywhere in the trace. A *silent* write repeats the content that its page already holds. A remap
+//! counts as no write: after it, the target holds the content of the source. All shares are fractions of the pages
+//! written. Memory grows with the pages written (about one byte per page, nine if contents are known) and with the
+//! distinct contents (about ten bytes each).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,23 +19,23 @@ use wearwell::data::Fingerprint;
 use crate::read::chunk::{ChunkId, mask, numbers};
 use crate::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceError, TraceReader, open};
 
-/// A number for each kind of request.
+/// One count for each kind of request of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ByOp {
-    /// Of reads.
+    /// Count for reads.
     pub read: u64,
-    /// Of writes.
+    /// Count for writes.
     pub write: u64,
-    /// Of trims.
+    /// Count for trims.
     pub trim: u64,
-    /// Of zeroings.
+    /// Count for zeroings (writes of zeroes without payload).
     pub zero: u64,
-    /// Of flushes.
+    /// Count for flushes.
     pub flush: u64,
-    /// Of remaps, both modes.
+    /// Count for remaps, both those that copy and those that move.
     #[serde(default)]
     pub remap: u64,
-    /// Of marks that a phase begins.
+    /// Count for marks that begin a phase of the trace.
     #[serde(default)]
     pub phase: u64,
 }
@@ -52,80 +53,81 @@ impl ByOp {
         }
     }
 
-    /// The sum over all kinds.
+    /// Returns the sum over all kinds of requests.
     pub fn total(&self) -> u64 {
         self.read + self.write + self.trim + self.zero + self.flush + self.remap + self.phase
     }
 }
 
-/// Shares that only a trace with contents has, of all pages written.
+/// Statistics of the page contents in a trace; shares are fractions (0 to 1) of all pages written.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ContentInfo {
-    /// Pages written whose content is known.
+    /// Number of page writes whose content is known.
     pub known_pages: u64,
-    /// Distinct contents written.
+    /// Number of distinct page contents written.
     pub distinct: u64,
-    /// Non-zero pages whose content had been written earlier in the trace.
+    /// Share of page writes with a non-zero content that had been written earlier in the trace.
     pub duplicate_share: f64,
-    /// Pages written with the content that they already held.
+    /// Share of page writes with the content that the page already held.
     pub silent_share: f64,
-    /// Pages of zeroes.
+    /// Share of page writes whose content is all zeroes.
     pub zero_share: f64,
 }
 
-/// What a trace does to a device.
+/// What a trace does to a device: counts of requests and pages, and shares (0 to 1).
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct TraceInfo {
-    /// The format it was read in.
+    /// Format of the trace file.
     pub format: Format,
-    /// What the file says about its origin.
+    /// The file's own text about its origin, if the format has one.
     pub provenance: Option<String>,
-    /// SHA-256 of the file as it is stored; `None` for a stream.
+    /// SHA-256 of the file as stored (perhaps compressed), in hexadecimal; `None` for a stream.
     pub sha256: Option<String>,
-    /// Requests.
+    /// Number of requests, by kind.
     pub requests: ByOp,
-    /// Pages touched.
+    /// Number of 4-KiB pages that requests touch, by kind of request.
     pub pages: ByOp,
-    /// Writes among reads and writes.
+    /// Writes as a share of all reads and writes.
     pub write_share: f64,
-    /// Bytes written, in MiB; pages that are written in part count their part.
+    /// Bytes written, in MiB; of pages that are written in part, only that part counts.
     pub written_mib: f64,
-    /// Distinct pages written.
+    /// Number of distinct pages written.
     pub unique_pages_written: u64,
-    /// Pages written that held data.
+    /// Share of page writes whose page held data (overwrites).
     pub over_share: f64,
-    /// Pages written that had been written before, whether or not they still held data.
+    /// Share of page writes whose page had been written before, whether or not it still held data.
     pub rewritten_share: f64,
-    /// About contents, if the trace knows any.
+    /// Statistics of the page contents; `None` if the trace has no contents.
     pub content: Option<ContentInfo>,
-    /// From the first to the latest request.
+    /// Time from the first to the latest request, nanoseconds.
     pub duration_ns: u64,
-    /// The byte behind the highest one that a read, write or zeroing touches.
+    /// End of the highest byte range that a read, write, zeroing or remap touches: offset plus length.
     pub max_end_bytes: u64,
-    /// Distinct device numbers.
+    /// Number of distinct device numbers.
     pub devices: u64,
-    /// Requests whose time lies before that of the request before them.
+    /// Number of requests whose time is earlier than that of the preceding request.
     #[serde(default)]
     pub unsorted_times: u64,
-    /// Reads, writes, trims and zeroings without length: they do nothing.
+    /// Number of requests of length 0 other than flushes and phases; they have no effect.
     #[serde(default)]
     pub empty_requests: u64,
-    /// Reads and writes that do not begin and end at sectors of 512 bytes: they count as the whole sectors.
+    /// Number of reads and writes that do not begin and end at a boundary of a 512-byte sector; they count as whole
+    /// sectors.
     #[serde(default)]
     pub sub_sector_requests: u64,
-    /// Lines or records that were refused and skipped.
+    /// Number of lines or records that were refused and skipped.
     pub rejected: u64,
-    /// Messages about the first of them.
+    /// Error messages about the first refused lines or records.
     pub rejected_first: Vec<String>,
-    /// Why the trace ended early, if it did: the numbers then describe the part before.
+    /// Error message if the trace is damaged and ended early. All counts then describe the part before the damage.
     pub damage: Option<String>,
 }
 
 impl TraceInfo {
-    /// Opens, reads and hashes a file.
+    /// Opens a trace file, counts its requests and hashes the file.
     ///
     /// # Errors
-    /// Those of [`open()`] and of the reader; a damaged file is no error but noted in [`TraceInfo::damage`].
+    /// Those of [`open()`] and of the reader. A damaged file is no error but is reported in [`TraceInfo::damage`].
     pub fn of_file(path: &Path, options: &OpenOptions) -> Result<Self, TraceError> {
         let mut info = Self::of(open(path, options)?.as_mut())?;
         let open_error = |source| TraceError::Open { file: path.display().to_string(), source };
@@ -133,10 +135,10 @@ impl TraceInfo {
         Ok(info)
     }
 
-    /// Reads a trace to its end.
+    /// Reads a trace to its end and counts its requests.
     ///
     /// # Errors
-    /// Those of the reader, but damage is noted in [`TraceInfo::damage`].
+    /// Those of the reader, except that damage is reported in [`TraceInfo::damage`].
     pub fn of(reader: &mut dyn TraceReader) -> Result<Self, TraceError> {
         let mut count = Count::default();
         let mut request = Request::default();
@@ -152,7 +154,7 @@ impl TraceInfo {
     }
 }
 
-/// SHA-256 of a file, in hexadecimal.
+/// Returns the SHA-256 of a file, in hexadecimal.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -174,17 +176,17 @@ fn hex(digest: &[u8]) -> String {
     digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// What 64 neighbouring pages went through.
+/// State of 64 neighbouring pages during the pass; each bit mask has one bit per page.
 #[derive(Default)]
 struct Chunk {
     written: u64,
     live: u64,
-    /// Pages whose present content is known; their fingerprints follow.
+    /// Mask of the pages whose current content is known; `fingerprints` holds these contents.
     known: u64,
     fingerprints: Option<Box<[Fingerprint; 64]>>,
 }
 
-/// What a page holds.
+/// Content of a page: no data, data of unknown content, or data with a known fingerprint.
 #[derive(Clone, Copy, PartialEq)]
 enum Held {
     Nothing,
@@ -192,7 +194,7 @@ enum Held {
     Known(Fingerprint),
 }
 
-/// The state of one pass.
+/// Counters and page states of one pass over a trace.
 #[derive(Default)]
 struct Count {
     requests: ByOp,
@@ -241,7 +243,7 @@ impl Count {
         }
     }
 
-    /// The target holds what the source held when the request came.
+    /// Gives the target pages of a remap the contents that the source pages held before the request.
     fn remap(&mut self, request: &Request, mode: RemapMode) {
         if request.offset_bytes == request.source_bytes {
             return;
@@ -313,7 +315,8 @@ impl Count {
         self.zero += u64::from(zero);
     }
 
-    /// Takes the data of whole pages away. A range with more chunks than are known is handled chunk by known chunk.
+    /// Marks the pages that the request covers entirely as holding no data. If the range has more chunks (of 64 pages)
+    /// than were ever written, the loop visits the written chunks instead of the range.
     fn discard(&mut self, request: &Request) {
         let pages = request.whole_pages();
         let range = numbers(&pages);
@@ -373,7 +376,7 @@ impl Count {
     }
 }
 
-/// A quotient that is 0 where there is nothing.
+/// Returns `part / whole`, or 0 if `whole` is 0.
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

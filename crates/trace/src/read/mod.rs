@@ -1,8 +1,8 @@
-//! From parsers of one line or one record to readers of a whole trace.
+//! Readers of whole traces, built from parsers of one line or one record.
 //!
-//! [`TextReader`] and [`BinaryReader`] own what all formats share: positions for messages, rejected lines, the time
-//! base and the limits. A format only says what one line or record means. Times that run backwards past the first
-//! request (unsorted traces) become 0: replay has no time before its start.
+//! [`TextReader`] and [`BinaryReader`] contain what all formats share: positions for error messages, refused lines, the
+//! time base and the limits. A format only parses one line or record. The time of the first request is subtracted from
+//! all times. In unsorted traces a time before that of the first request becomes 0, because replay starts at time 0.
 
 mod chunk;
 pub(crate) mod columns;
@@ -28,74 +28,77 @@ use crate::error::{Bad, Rejected, TraceError};
 use crate::request::check_limits;
 use crate::{Format, Request};
 
-/// A stream of requests.
+/// A stream of trace requests.
 pub trait TraceReader: Send {
-    /// Fills `into` with the next request; false at the end, after which `into` is unspecified.
+    /// Reads the next request into `into`. Returns false at the end of the trace; `into` is then unspecified.
     ///
     /// # Errors
     /// [`TraceError::Line`] or [`TraceError::Record`] for bad input (unless skipped and counted),
     /// [`TraceError::Broken`] when the file is damaged. After an error the reader must not be used further.
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError>;
 
-    /// What is being read.
+    /// Returns the format of the trace that is read.
     fn format(&self) -> Format;
 
-    /// Requests delivered so far.
+    /// Returns the number of requests delivered so far.
     fn requests(&self) -> u64;
 
-    /// What was refused and skipped so far.
+    /// Returns the lines or records that were refused and skipped so far.
     fn rejected(&self) -> &Rejected;
 
-    /// Requests so far whose time in the file is before that of the request in front of them, where the file's times are not
-    /// those that are delivered.
+    /// Returns the number of requests so far whose time in the file is earlier than that of the preceding request. It
+    /// is 0 for readers that deliver the file's times unchanged, because the caller can count there.
     fn unsorted_times(&self) -> u64 {
         0
     }
 
-    /// What the file says about its origin, if it can.
+    /// Returns the file's own text about its origin, if the format has one.
     fn provenance(&self) -> Option<&str> {
         None
     }
 }
 
-/// What a line or record turned out to be.
+/// Result of parsing one line or record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parsed {
-    /// A request; it has been filled in, with the time base of the file.
+    /// A request, whose fields have been filled in. Its time is not yet relative to the first request.
     Request,
-    /// Something else that the format knows: a header, an event of no interest.
+    /// A valid line or record that is no request: a header, or an event that is skipped.
     Other,
 }
 
-/// Parser of one line. `into` comes cleared; the time is in nanoseconds with any base.
+/// Parser of one line of a text format. The caller clears `into` first. The parser sets the time in nanoseconds,
+/// relative to any start.
 pub(crate) trait LineFormat: Send {
     const FORMAT: Format;
-    /// Whether files are found with a first line that names the columns.
+    /// Whether files of this format may begin with a line that names the columns.
     const MAY_HAVE_HEADER: bool = false;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
 }
 
-/// Parser of one binary record.
+/// Parser of one record of a binary format.
 pub(crate) trait RecordFormat: Send {
     const FORMAT: Format;
-    /// Bytes that tell how long the record is; no record is shorter.
+    /// Length of the part of a record that determines the length of the whole record, bytes; no record is shorter.
     const HEAD_BYTES: usize;
 
-    /// Length of the record, at most 128 KiB. A fault here ends the trace, because the next record cannot be found.
+    /// Returns the length of the record, at most 128 KiB. An error ends the trace, because the start of the next record
+    /// is unknown.
     fn len(&mut self, head: &[u8]) -> Result<usize, Bad>;
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
 }
 
-/// What every reader keeps about the file so far.
+/// Counters that every reader keeps about its file: delivered requests, refused lines, time base.
 pub(crate) struct Tally {
     pub file: String,
     pub requests: u64,
     pub rejected: Rejected,
     skip_bad: bool,
     base_ns: Option<u64>,
-    /// Time of the last request, with the base of the file, and how many were before the one in front of them.
+    /// File time of the latest request in `before_ns`. `unsorted` counts the requests that are earlier than the
+    /// preceding one.
     before_ns: u64,
     unsorted: u64,
 }
@@ -113,7 +116,7 @@ impl Tally {
         }
     }
 
-    /// Checks the limits, counts the request and moves it to the time base of the first one.
+    /// Checks the limits, counts the request, and makes its time relative to that of the first request.
     #[inline]
     fn accept(&mut self, request: &mut Request) -> Result<(), Bad> {
         check_limits(request).map_err(Bad::whole)?;
@@ -125,7 +128,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts a bad line, or gives it back as the error that ends the trace.
+    /// Counts a bad line or record if such lines are skipped; otherwise returns the error, which ends the trace.
     pub(crate) fn reject(&mut self, error: TraceError) -> Result<(), TraceError> {
         if !self.skip_bad {
             return Err(error);
@@ -139,13 +142,13 @@ impl Tally {
     }
 }
 
-/// Whether a first line that does not parse names the columns: a name stands in every column, so it has no digit where a
-/// request has at least an address.
+/// Returns whether a first line that does not parse is a header with column names: it has letters but no digit, while a
+/// request has digits at least in its address.
 pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
     F::MAY_HAVE_HEADER && line.iter().any(u8::is_ascii_alphabetic) && !line.iter().any(u8::is_ascii_digit)
 }
 
-/// A reader of a text format.
+/// Reader of a text format: one request per line.
 pub(crate) struct TextReader<F> {
     source: Source,
     format: F,
@@ -172,7 +175,8 @@ impl<F: LineFormat> TextReader<F> {
     }
 }
 
-/// What of the rest of a line is quoted: one field where a field is wrong, all of it where the line is.
+/// Returns the part of the rest of a line that the error message quotes: one field if the error is in a field,
+/// everything if the error concerns the whole line (`at` is 0).
 fn wrong_part(rest: &str, at: usize) -> &str {
     let end = rest.find([',', ';', '\t', ' ']).filter(|_| at > 0);
     &rest[..end.unwrap_or(rest.len())]
@@ -232,7 +236,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
     }
 }
 
-/// A reader of a binary format with records that tell their own length.
+/// Reader of a binary format whose records contain their own length.
 pub(crate) struct BinaryReader<F> {
     source: Source,
     format: F,
@@ -257,7 +261,7 @@ impl<F: RecordFormat> BinaryReader<F> {
         self.tally.broken(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
     }
 
-    /// The length of the next record, all of which is then in the buffer; `None` at the end of the file.
+    /// Returns the length of the next record and loads the record into the buffer; `None` at the end of the file.
     fn whole_record(&mut self) -> Result<Option<usize>, TraceError> {
         self.record += 1;
         let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.tally.broken(error))?;

@@ -1,4 +1,4 @@
-//! From a file name to a reader: compression by magic number, format by content, options for the rest.
+//! Opens a trace file as a reader: compression is found by magic number, the format by content, the rest by options.
 
 use std::fs::File;
 use std::io::Read;
@@ -29,23 +29,23 @@ use crate::read::source::{Source, decompress};
 use crate::read::{BinaryReader, Tally, TextReader};
 use crate::{Format, TraceError, TraceReader};
 
-/// Bytes that are looked at to find the format.
+/// Bytes at the start of a file by which its format is detected.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// The stage of a request's life that a trace with several stages is read at.
+/// Stage of a request's life. Traces of the block layer report a request at several stages, of which one is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Action {
-    /// Q: handed to the block layer.
+    /// Q: the request was queued in the block layer.
     Queue,
-    /// D: given to the device.
+    /// D: the request was issued to the device.
     #[default]
     Issue,
-    /// C: completed by the device.
+    /// C: the device completed the request.
     Complete,
 }
 
 impl Action {
-    /// The letter in blkparse output.
+    /// Returns the letter of this stage in blkparse output.
     pub fn letter(self) -> &'static str {
         match self {
             Self::Queue => "Q",
@@ -55,20 +55,20 @@ impl Action {
     }
 }
 
-/// The unit of integer times.
+/// Unit of the integer times in a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TimeUnit {
-    /// 10^-12 s.
+    /// Times are multiples of 10^-12 s.
     Picoseconds,
-    /// 10^-9 s.
+    /// Times are multiples of 10^-9 s.
     #[default]
     Nanoseconds,
-    /// 10^-6 s.
+    /// Times are multiples of 10^-6 s.
     Microseconds,
 }
 
 impl TimeUnit {
-    /// `time` in nanoseconds, if that fits.
+    /// Converts a time in this unit to nanoseconds; `None` if it overflows.
     pub fn to_ns(self, time: u64) -> Option<u64> {
         match self {
             Self::Picoseconds => Some(time / 1000),
@@ -78,40 +78,42 @@ impl TimeUnit {
     }
 }
 
-/// What to take the requests of a format without operations for.
+/// Operation that all requests get if the trace format does not record operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Assume {
-    /// All are reads.
+    /// All requests are taken as reads.
     Reads,
-    /// All are writes.
+    /// All requests are taken as writes.
     Writes,
 }
 
-/// How to read a trace. The default detects the format and accepts no bad line.
+/// Options for opening a trace. With the default the format is detected and a bad line is an error.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// The format, if it is not to be detected.
+    /// Format of the trace; `None` to detect it.
     pub format: Option<Format>,
-    /// The stage to take from formats that have several.
+    /// Stage of requests to read, in formats that report several stages.
     pub action: Action,
-    /// The unit of integer times (`MQSim`); also settles that five columns of integers are not `DiskSim`.
+    /// Unit of integer times, for `MQSim`. If it is set, five columns of integers are recognised as `MQSim` and not as
+    /// `DiskSim`.
     pub time_unit: Option<TimeUnit>,
-    /// What to take requests without operation for (`oracleGeneral`).
+    /// Operation of all requests, for the format `oracleGeneral`, which records none.
     pub assume: Option<Assume>,
-    /// Count and skip bad lines and records instead of ending with an error.
+    /// Bad lines and records are counted and skipped instead of ending the trace with an error.
     pub skip_bad_lines: bool,
-    /// Fill [`crate::Request::bytes`] from a capture's `.pages` file.
+    /// Fills [`crate::Request::bytes`] from a capture's `.pages` file.
     pub bytes: bool,
-    /// Read a capture although files beside it are missing: what they say of its pages is then unknown.
+    /// Allows reading a capture without its `.psz` and `.wdelta` files. The compressed and delta sizes of its pages are
+    /// then unknown.
     pub without_sidecars: bool,
-    /// The columns of [`Format::Columns`].
+    /// Description of the columns of a CSV, for [`Format::Columns`].
     pub columns: Option<Columns>,
-    /// What the trace is called in messages and records, if not by its path.
+    /// Name of the trace in messages and records; `None` for its path.
     pub name: Option<String>,
 }
 
 impl OpenOptions {
-    /// What the trace at this path is called.
+    /// Returns the name of the trace at this path for messages and records.
     pub fn name_of(&self, path: &Path) -> String {
         self.name.clone().unwrap_or_else(|| path.display().to_string())
     }
@@ -120,9 +122,9 @@ impl OpenOptions {
 /// Opens a trace file.
 ///
 /// # Errors
-/// [`TraceError::Open`] if it cannot be read, [`TraceError::Unknown`] or [`TraceError::Ambiguous`] if the format
-/// cannot be told, [`TraceError::NeedsOption`] if the format needs an option, [`TraceError::UnusedOption`] if it has no use
-/// for one that is set.
+/// [`TraceError::Open`] if it cannot be read, [`TraceError::Unknown`] or [`TraceError::Ambiguous`] if the format cannot
+/// be detected, [`TraceError::NeedsOption`] if the format needs an option that is not set, [`TraceError::UnusedOption`]
+/// if an option is set that has no meaning for the format.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::Open { file: options.name_of(path), source };
     if path.is_dir() {
@@ -134,7 +136,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, 
     open_with(file, options.name_of(path), options, sidecars)
 }
 
-/// Opens a trace from a stream; `name` is for messages. A capture has then no files beside it.
+/// Opens a trace from a stream; `name` is used in error messages. A capture is then read without the files next to it.
 ///
 /// # Errors
 /// As [`open()`].
@@ -169,7 +171,7 @@ fn open_with(
     reader(format, source, tally, options)
 }
 
-/// An option that is set and says nothing about a trace of this format.
+/// Returns the description of an option that is set but has no meaning for this format.
 fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> {
     let has_stages = matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee);
     let unused = [

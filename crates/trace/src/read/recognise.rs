@@ -1,10 +1,11 @@
-//! Which format fits the first bytes of a file.
+//! Detects the format of a trace from the first bytes of its file.
 //!
-//! Binary formats are known by their magic numbers. For text, each parser is asked whether it reads the first
-//! [`SAMPLE_LINES`] lines; the columns differ enough that one answer remains. The exception is five blank-separated
-//! columns: `DiskSim` writes milliseconds with a fraction, `MQSim` integers in a unit of its own. A decimal point in the
-//! time column therefore means `DiskSim`; integers alone mean nothing (`DiskSim` writes whole milliseconds so, too), and
-//! the choice is left to the user, who settles it with the format or a time unit.
+//! Binary formats are recognised by their magic numbers. For text, each parser tries the first [`SAMPLE_LINES`] lines.
+//! The columns of the formats differ enough that only one parser accepts them. The exception is a line of five
+//! blank-separated columns: `DiskSim` writes milliseconds with a fraction, `MQSim` writes integers in a unit that the
+//! file does not state. A decimal point in the time column therefore means `DiskSim`. Integers alone decide nothing,
+//! because `DiskSim` writes whole milliseconds as integers, too. The user then decides by naming the format or a time
+//! unit.
 
 use super::open::{OpenOptions, TimeUnit};
 use super::{LineFormat, is_header};
@@ -27,10 +28,11 @@ use crate::formats::vscsi::Vscsi;
 use crate::formats::wiscsee::Wiscsee;
 use crate::{Format, Request, native};
 
-/// Lines that a text format must read to be recognised.
+/// Number of lines that a parser must accept for its format to be recognised; fewer if the file is shorter.
 const SAMPLE_LINES: usize = 4;
 
-/// The formats that fit the first bytes of a decompressed file; `complete` if there are no more bytes.
+/// Returns the formats that fit the first bytes of a decompressed file. `complete` states that the file has no more
+/// bytes.
 pub(crate) fn candidates(head: &[u8], complete: bool, options: &OpenOptions) -> Vec<Format> {
     match head {
         _ if native::fits(head) => vec![Format::Native],
@@ -41,7 +43,7 @@ pub(crate) fn candidates(head: &[u8], complete: bool, options: &OpenOptions) -> 
     }
 }
 
-/// The first complete lines that are not blank.
+/// Returns the first complete, non-blank lines of the file.
 fn sample(head: &[u8], complete: bool) -> Vec<&[u8]> {
     let end = if complete { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
     let lines = head[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -50,7 +52,8 @@ fn sample(head: &[u8], complete: bool) -> Vec<&[u8]> {
 
 fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
     if lines.first().is_some_and(|line| Csv::begins_with(line)) {
-        // Our header is known word by word; to other formats it would be any line that names columns.
+        // The exact header decides before the parsers are tried: to parsers of other formats it looks like any line of
+        // column names.
         return vec![Format::Csv];
     }
     let action = options.action;
@@ -60,7 +63,7 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
         (Format::Blkparse, reads(Blkparse::new(action), lines)),
         (Format::Msr, reads(Msr, lines)),
         (Format::Spc, reads(Spc, lines)),
-        // A time unit is only ever given for integer times.
+        // Only integer times have a time unit, so a time unit rules out `DiskSim`.
         (Format::DiskSim, options.time_unit.is_none() && reads(DiskSim, lines)),
         (Format::MqSim, reads(MqSim { unit: TimeUnit::Nanoseconds }, lines)),
         (Format::Fio, reads(FioLog::default(), lines)),
@@ -72,7 +75,7 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
 }
 
-/// Whether the parser takes all of the lines.
+/// Returns whether the parser accepts all of the lines, apart from a header.
 fn reads<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> bool {
     let mut request = Request::default();
     let lines = match lines {

@@ -1,9 +1,10 @@
-//! What is known about the pages of a capture, from files beside it.
+//! Files next to a capture that describe its pages: compressed sizes, delta sizes and bytes.
 //!
-//! `NAME.psz` has u16 LZ4 and u16 zstd sizes per distinct content; `NAME.wdelta` has one u16 per page written, in order;
-//! `NAME.pages` has the bytes of the first distinct contents. All little-endian, all optional, each perhaps compressed.
-//! Sizes of contents are held in memory (2 bytes each), deltas are streamed. Bytes are read only on request and kept
-//! LZ4-compressed, since any earlier content may come back; that costs about the size of the compressed file twice.
+//! `NAME.psz` has an LZ4 size and a zstd size (u16 each) per distinct content. `NAME.wdelta` has one u16 per page
+//! written, in order. `NAME.pages` has the bytes of the first distinct contents. Numbers are little-endian; each file
+//! is optional and may be compressed. Compressed sizes are held in memory (2 bytes per content), delta sizes are
+//! streamed. Page bytes are read only if the caller requests them. They are kept LZ4-compressed, because any earlier
+//! content may occur again; this costs about twice the size of the compressed file.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -14,10 +15,10 @@ use crate::PAGE_BYTES;
 use crate::read::open::OpenOptions;
 use crate::read::source::{Source, decompressed};
 
-/// Distinct contents whose sizes are kept; bounds the memory for a damaged file.
+/// Most distinct contents whose compressed sizes are kept. This bounds the memory if the file is damaged.
 const SIZES_MAX: usize = 1 << 28;
 
-/// The files beside a capture.
+/// The opened files next to a capture.
 #[derive(Default)]
 pub(crate) struct Sidecars {
     sizes: Vec<u16>,
@@ -26,9 +27,10 @@ pub(crate) struct Sidecars {
 }
 
 impl Sidecars {
-    /// Opens the files beside a capture. Bytes must be there if they are asked for, and tell all sizes; else the sizes of
-    /// compressed pages and deltas must be there unless the options say otherwise, because without them compression and
-    /// delta encoding would silently find nothing to do.
+    /// Opens the files next to a capture. If the options request bytes, the `.pages` file must exist; the other files
+    /// may be missing, because the bytes determine all sizes. Otherwise `.psz` and `.wdelta` must exist, because
+    /// without them compression and delta encoding would silently save nothing. [`OpenOptions::without_sidecars`]
+    /// waives that.
     pub(crate) fn beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.bytes;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
@@ -50,7 +52,7 @@ impl Sidecars {
         Ok(Self { sizes: sizes.unwrap_or_default(), deltas: deltas.map(Source::new), pages })
     }
 
-    /// Completes the descriptors of one write and, if asked for, its bytes.
+    /// Adds sizes to the content descriptors of one write and, if requested, its bytes.
     pub(crate) fn describe(
         &mut self,
         content: &mut [Descriptor],
@@ -73,7 +75,8 @@ impl Sidecars {
         Ok(u16::from_le_bytes(pair))
     }
 
-    /// All pages of the write or none: a request has bytes for its whole length.
+    /// Appends the bytes of all pages of a write, or of none if one is missing, because a request has bytes for its
+    /// whole length.
     fn append_bytes(&mut self, content: &[Descriptor], bytes: &mut Vec<u8>) -> Result<(), &'static str> {
         let Some(pages) = &mut self.pages else { return Ok(()) };
         for descriptor in content {
@@ -86,7 +89,8 @@ impl Sidecars {
     }
 }
 
-/// `NAME.kind` or `NAME.kind.COMPRESSION` beside `NAME.ops` or `NAME.ops.COMPRESSION`.
+/// Returns the existing file `NAME.kind` or `NAME.kind.COMPRESSION` in the folder of `NAME.ops` or
+/// `NAME.ops.COMPRESSION`.
 fn find(path: &Path, kind: &str) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let stem = &name[..name.rfind(".ops")?];
@@ -97,12 +101,12 @@ fn find(path: &Path, kind: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The files that are there beside a capture; none beside another trace.
+/// Returns the existing files that belong to the capture `path`; none if `path` is a trace of another format.
 pub fn files_beside(path: &Path) -> Vec<PathBuf> {
     ["psz", "wdelta", "pages"].iter().filter_map(|kind| find(path, kind)).collect()
 }
 
-/// The LZ4 sizes of all distinct contents.
+/// Reads the LZ4 sizes of all distinct contents and skips the zstd sizes.
 fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     let mut source = Source::new(input);
     let mut sizes = Vec::new();
@@ -114,7 +118,7 @@ fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     Ok(sizes)
 }
 
-/// Bytes of distinct contents, read in order of their ids as far as they are needed.
+/// Bytes of distinct contents. The file is read in order of content ids, only as far as needed.
 struct Pages {
     source: Source,
     ends: Vec<usize>,
@@ -127,7 +131,7 @@ impl Pages {
         Self { source, ends: vec![0], packed: Vec::new(), page: Vec::new() }
     }
 
-    /// Appends the page with number `id`; false if the file does not reach that far.
+    /// Appends the bytes of content `id` to `into`; returns false if the file ends before that content.
     fn append(&mut self, id: usize, into: &mut Vec<u8>) -> Result<bool, &'static str> {
         while self.ends.len() <= id + 1 {
             if !self.read_one().map_err(|_| "a readable .pages file")? {

@@ -1,8 +1,8 @@
-//! Decompressed bytes of a trace file, in one bounded buffer.
+//! Buffered reading of a trace file, decompressed.
 //!
-//! Text readers take lines from it and binary readers take records, both as slices of the buffer: no copy and no
-//! allocation per record. The price is a hard limit: a line or record is at most [`LINE_MAX_BYTES`] long.
-//! Compression is recognised by its magic number, never by the file name.
+//! Text readers take lines and binary readers take records, both as slices of the one buffer, without a copy or an
+//! allocation per record. The price is a hard limit: a line or record is at most [`LINE_MAX_BYTES`] long. Compression
+//! is recognised by its magic number, never by the file name.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
@@ -13,30 +13,31 @@ use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
-/// Longest line of a text trace, and size of the buffer.
+/// Longest line of a text trace and size of the read buffer, bytes.
 pub const LINE_MAX_BYTES: usize = 1 << 20;
-/// Bytes asked for at once: large enough to amortise the call, small enough to stay in the L2 cache.
+/// Bytes requested per read of the file: large enough to amortise the system call, small enough to stay in the L2
+/// cache.
 const READ_BYTES: usize = 128 << 10;
-/// Largest window that a zstd file may ask for, as a power of two; our captures use 2^27.
+/// Largest window that is accepted in a zstd file, as a power of two; Wearwell's captures use 2^27.
 const ZSTD_WINDOW_LOG_MAX: u32 = 29;
-/// Largest memory that an xz file may ask for.
+/// Most memory that decompression of an xz file may use, bytes.
 const XZ_MEMORY_MAX_BYTES: u64 = 512 << 20;
 
-/// How a file is compressed.
+/// Compression of a trace file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// Not at all.
+    /// The file is not compressed.
     Plain,
-    /// gzip, also several members.
+    /// gzip; several members in one file are accepted.
     Gzip,
-    /// Zstandard, also several frames.
+    /// Zstandard; several frames in one file are accepted.
     Zstd,
-    /// xz, also several streams.
+    /// xz; several streams in one file are accepted.
     Xz,
 }
 
 impl Compression {
-    /// Recognises the first bytes of a file.
+    /// Recognises the compression by the first bytes of a file.
     pub fn of(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -47,12 +48,12 @@ impl Compression {
     }
 }
 
-/// Opens a file and undoes its compression.
+/// Opens a file and returns its decompressed bytes.
 pub(crate) fn decompressed(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     decompress(File::open(path)?)
 }
 
-/// Undoes the compression of a stream.
+/// Returns the decompressed bytes of a stream, whose compression is recognised by its first bytes.
 pub(crate) fn decompress(mut raw: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::with_capacity(6);
     raw.by_ref().take(6).read_to_end(&mut head)?;
@@ -73,24 +74,24 @@ pub(crate) fn decompress(mut raw: impl Read + Send + 'static) -> io::Result<Box<
     })
 }
 
-/// The next line of a text trace, as a range of [`Source::bytes`].
+/// Result of [`Source::line`]; a line is a range for [`Source::bytes`].
 pub(crate) enum Line {
-    /// A line without its end.
+    /// A line without its line end.
     Whole(Range<usize>),
-    /// A line longer than [`LINE_MAX_BYTES`]; it has been skipped.
+    /// A line longer than [`LINE_MAX_BYTES`], which has been skipped.
     TooLong,
-    /// The file ended.
+    /// End of the file.
     End,
 }
 
-/// A buffered, decompressed byte stream.
+/// A buffered stream of decompressed bytes.
 pub(crate) struct Source {
     input: Box<dyn Read + Send>,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
     offset: u64,
-    /// An error that came while looking ahead; it is due when the bytes before it have been taken.
+    /// A read error that occurred while looking ahead. It is reported once the bytes before it have been consumed.
     postponed: Option<io::Error>,
 }
 
@@ -99,26 +100,26 @@ impl Source {
         Self { input, buffer: vec![0; LINE_MAX_BYTES].into(), start: 0, end: 0, offset: 0, postponed: None }
     }
 
-    /// Offset of the next byte in the decompressed file.
+    /// Returns the offset of the next byte in the decompressed file.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The bytes that a [`Line`] refers to.
+    /// Returns the bytes of a [`Line`].
     #[inline]
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.buffer[range]
     }
 
-    /// Up to `len` bytes without consuming them; fewer only at the end of the file.
+    /// Returns the next `len` bytes without consuming them; fewer only at the end of the file.
     #[inline]
     pub(crate) fn peek(&mut self, len: usize) -> io::Result<&[u8]> {
         while self.end - self.start < len && self.fill()? {}
         Ok(&self.buffer[self.start..self.end.min(self.start + len)])
     }
 
-    /// As [`Self::peek`], but damage inside these bytes only shortens them; the second value tells whether the file
-    /// ends behind them.
+    /// Returns the next bytes as [`Self::peek`] does, but damage within them only shortens the result. The second value
+    /// states whether the file ends before `len` bytes.
     pub(crate) fn look_ahead(&mut self, len: usize) -> io::Result<(&[u8], bool)> {
         if let Err(error) = self.peek(len) {
             if self.start == self.end {
@@ -130,7 +131,7 @@ impl Source {
         Ok((&self.buffer[self.start..self.end.min(self.start + len)], complete))
     }
 
-    /// Consumes `len` bytes that were peeked.
+    /// Consumes `len` bytes, which must have been returned by [`Self::peek`].
     #[inline]
     pub(crate) fn consume(&mut self, len: usize) {
         self.start += len;
@@ -138,7 +139,7 @@ impl Source {
         debug_assert!(self.start <= self.end, "only peeked bytes can be consumed");
     }
 
-    /// Appends the next `len` bytes to `into`. A false length costs no memory: `into` grows as bytes arrive.
+    /// Appends the next `len` bytes to `into`. A wrong `len` does not waste memory: `into` grows only as bytes arrive.
     pub(crate) fn read_exact(&mut self, len: usize, into: &mut Vec<u8>) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
@@ -154,7 +155,8 @@ impl Source {
         Ok(())
     }
 
-    /// The next line. Complete lines before a damaged place are delivered before the error.
+    /// Consumes and returns the next line. If the file is damaged, complete lines before the damage are returned before
+    /// the error.
     #[inline]
     pub(crate) fn line(&mut self) -> io::Result<Line> {
         let mut searched = 0;
@@ -189,7 +191,8 @@ impl Source {
         }
     }
 
-    /// Reads more behind what is left; false at the end of the file or if the buffer is full.
+    /// Reads more bytes into the buffer, after those not yet consumed. Returns false at the end of the file or if the
+    /// buffer is full.
     fn fill(&mut self) -> io::Result<bool> {
         if let Some(error) = self.postponed.take() {
             return Err(error);

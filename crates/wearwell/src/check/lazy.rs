@@ -1,8 +1,8 @@
-//! The audit of maps that learn late which pages are invalid, and of validity that is on flash.
+//! Audit of lazy maps, which identify invalid pages late, and of page validity on flash.
 //!
-//! Such a device counts a page valid until somebody has called it invalid. Right is: every page that a logical page maps
-//! to is called valid, and what is called valid beside those are pages that the map hides (the table on flash names them,
-//! the cache names a newer one). After a recovery more pages may count as valid, never fewer.
+//! Such a device counts a page as valid until it is reported invalid. Two invariants must hold: every mapped page
+//! counts as valid, and every other page that counts as valid is an unidentified invalid page (the map on flash names
+//! it, the cache has a newer one). After a recovery more pages may count as valid, but never fewer.
 
 use rustc_hash::FxHashSet;
 
@@ -14,13 +14,13 @@ use crate::nand::{Nand, PageKind};
 use crate::store::{BlockState, Stream};
 
 impl<N: Nand> Ftl<N> {
-    /// Whether counts of valid pages may lag behind the map, for good or after a recovery.
+    /// Whether valid counts may be greater than the number of mapped pages, permanently or after a recovery.
     pub(super) fn is_lazy(&self) -> bool {
         let is_kept = matches!(self.persistence, Persistence::BatteryRam | Persistence::NvramMap);
         self.mapping.identifies_late() || self.validity.is_on_flash() && !is_kept
     }
 
-    /// Counts and answers of the validity store against the map. Its queries cost no counted operation here.
+    /// Compares valid counts and the answers of the validity store with the map. Its queries are not counted.
     pub(super) fn check_lazily(&mut self, map: &[Unit]) -> Result<(), String> {
         let mapped = self.mapped_pages(map)?;
         let hidden = self.hidden_pages()?;
@@ -47,7 +47,7 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// The places that the table on flash names for entries that hide an invalid page.
+    /// Returns the unidentified invalid pages: those that the map on flash names although the cache has a newer page.
     fn hidden_pages(&mut self) -> Result<FxHashSet<Ppn>, String> {
         let mut hidden = FxHashSet::default();
         let AnyMapping::Cached(cached) = &self.mapping else { return Ok(hidden) };

@@ -1,7 +1,7 @@
-//! The audit: conservation laws, recomputed from scratch.
+//! Audit of the FTL: recomputes its invariants from scratch.
 //!
-//! Tests call it after every operation in tiny worlds; a run may call it now and then. Its look at the flash is
-//! not counted.
+//! Tests run the audit after every operation on tiny devices; longer runs may call it now and then. Its reads of the
+//! flash are not counted.
 
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
 use crate::design::Persistence;
@@ -16,10 +16,10 @@ use crate::tables::PageSet;
 mod lazy;
 
 impl<N: Nand> Ftl<N> {
-    /// Checks every law. O(pages); reads translation pages.
+    /// Checks all invariants of the FTL. O(pages); reads translation pages.
     ///
     /// # Errors
-    /// The first violation, as a sentence.
+    /// A sentence that describes the first violation.
     pub fn check(&mut self) -> Result<(), String> {
         let map = self.whole_map()?;
         if self.is_lazy() {
@@ -42,7 +42,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// The place of every logical page, from cache and flash. Costs no counted operation.
+    /// Returns the place of every logical page, from cache and translation pages. Costs no counted operation.
     pub(crate) fn whole_map(&mut self) -> Result<Vec<Unit>, String> {
         let mut map = vec![Unit::NONE; self.logical_pages as usize];
         if let AnyMapping::Flat(flat) = &self.mapping {
@@ -67,14 +67,14 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// The pages that page validity calls valid, those of data. Its queries cost no counted operation here.
+    /// Returns the data pages that page validity reports as valid. Its queries are not counted.
     fn valid_pages(&mut self) -> Result<PageSet, String> {
         let geometry = self.store.geometry().clone();
         let mut valid = PageSet::new(geometry.pages());
         let (stats, ops) = (self.store.stats.clone(), self.store.ops.clone());
         for block in (0..geometry.blocks()).map(BlockId) {
             let in_use = matches!(self.store.blocks().state(block), BlockState::Open | BlockState::Closed);
-            // On flash nothing is kept of blocks that hold no data.
+            // Validity on flash stores nothing about blocks without data.
             if self.validity.is_on_flash() && !(in_use && self.store.blocks().kind(block) == PageKind::Data) {
                 continue;
             }
@@ -88,7 +88,8 @@ impl<N: Nand> Ftl<N> {
         Ok(valid)
     }
 
-    /// Mapped pages are valid and know their referrers; no other page is valid.
+    /// Checks that every mapped page is valid and names its referrer, that the number of referrers agrees with the
+    /// reference counts, and that no other page is valid.
     fn check_map(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let pages = self.store.geometry().pages();
         let mut referrers = vec![0u32; pages as usize];
@@ -153,7 +154,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Valid counts equal valid bits plus current metadata pages; free blocks are empty; states add up.
+    /// Checks that the valid count of each block equals its valid data pages plus its current metadata pages, that free
+    /// blocks have none, and that block states agree with the pools.
     fn check_blocks(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let blocks = self.store.blocks();
         let mut total = 0;
@@ -179,7 +181,8 @@ impl<N: Nand> Ftl<N> {
         let packed = self.delta.as_ref().map_or(0, |stage| stage.delta_pages())
             + self.chunks.as_ref().map_or(0, |stage| stage.chunk_pages().count() as u64);
         let metadata = total - mapped.min(total);
-        // A log of invalid pages takes more than its bound where fewer pages than logical ones are stored: up to their number.
+        // A log of invalid pages exceeds its bound if fewer pages are stored than there are logical pages, at most by
+        // the difference.
         let not_stored = (self.logical_pages as u64).saturating_sub(mapped + packed);
         let spared = if self.validity.is_on_flash() { not_stored } else { 0 };
         let most = self.metadata_pages() + packed + spared;
@@ -191,7 +194,7 @@ impl<N: Nand> Ftl<N> {
         self.check_states()
     }
 
-    /// Free and open blocks are what the pools and the streams say.
+    /// Checks that the blocks marked free and open are those in the pools and in the streams.
     fn check_states(&self) -> Result<(), String> {
         let blocks = self.store.blocks();
         let free = blocks.census()[BlockState::Free as usize];
@@ -237,7 +240,8 @@ impl<N: Nand> Ftl<N> {
         (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
     }
 
-    /// Host writes and trims that became writes are programs, recycled pages and deduplicated ones.
+    /// Checks that every host write, and every trim that became a write, is counted as a program or as a write without
+    /// one (recycled, deduplicated, delta, packed).
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::operation::Cause::Host as usize];
@@ -258,7 +262,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Sharing: there are entries for all bound pages, and the index names valid pages with the content it says.
+    /// Checks sharing: every bound logical page has a valid entry, and the content index refers to valid pages with the
+    /// indexed content.
     fn check_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
         sharing.reverse.check()?;
@@ -282,9 +287,10 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Where recovery replays evidence, it would find the map that is in RAM: every mapped page by the newest page or entry
-    /// that names it, every bound one by an entry, and none that is not mapped. Trims that a design does not record are
-    /// left out, and media that keep no sequence numbers.
+    /// Checks that recovery would rebuild the map that is in RAM, for designs that rebuild it from pages and entries.
+    /// Each mapped page must be found by the newest page or entry that names it, each bound one by an entry, and no
+    /// unmapped page may be found. Trims that a design does not record are not checked, nor are media without sequence
+    /// numbers.
     fn check_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
@@ -344,7 +350,7 @@ mod tests {
     use crate::sharing::counts::RefsPart;
     use crate::sharing::reverse_map::ReverseMapPart;
 
-    /// A device with shared pages, trimmed ones, and garbage that was collected.
+    /// Returns a device with shared pages, trimmed pages and collected garbage.
     fn busy(parts: &crate::design::Parts) -> Ftl<SimNand> {
         let geometry = Geometry {
             channels: 1,
@@ -377,7 +383,7 @@ mod tests {
         busy(&remap(GcOptions::default(), sharing))
     }
 
-    /// The audit notices what `damage` does, and says so with `words`.
+    /// Asserts that the audit detects `damage`, with a message that contains `words`.
     fn notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
         damage(&mut ftl);
         let found = ftl.check().expect_err("a law is broken");
@@ -442,7 +448,7 @@ mod tests {
             let Ftl { sharing, store, mapping, .. } = ftl;
             let reverse = &mut sharing.as_mut().expect("it shares").reverse;
             let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
-            // As if every bind were superseded.
+            // Pretends that every bind was superseded.
             for entry in reverse.entries(store) {
                 if let Some(place) = entry.place.filter(|&place| map.get(entry.lpn) == Some(place.into())) {
                     reverse.supersede(store, entry.lpn, place);

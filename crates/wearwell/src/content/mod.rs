@@ -1,8 +1,8 @@
-//! Content mechanisms: must a page be stored at all, and in what form?
+//! Content mechanisms: decide whether a written page must be stored at all, and in what form.
 //!
-//! Each stage is a folder that holds its state and its steps of a write, a read and a collection: deduplication and recycling
-//! find stored content, delta encoding stores differences, compression packs pages together. They work on [`crate::data`], so
-//! bytes and descriptors run the same code.
+//! Each mechanism (stage) is a folder with its state and its steps in a write, a read and a GC run. Deduplication and
+//! recycling find stored content, delta encoding stores differences, compression packs several pages into a chunk. All
+//! work on [`crate::data`], so real bytes and content descriptors run the same code.
 
 pub mod compress;
 pub mod dedup;

@@ -1,17 +1,19 @@
-//! What each content scheme saves, or would save if it were on.
+//! Measures what each content scheme saves, or would save if it were switched on.
 //!
-//! Lifetime management chooses schemes by their write ratios. A scheme that is on counts every page that reaches it. One
-//! that is off looks at one page in 64 and changes nothing but counters: deduplication and recycling at some contents, whose
-//! pages stay in index and store, so that duplicates among them are seen; delta encoding and compression at some groups of
-//! consecutive writes, which they encode and forget. The work is counted like any other, because it takes time and energy.
+//! Lifetime management chooses schemes by their write ratios (bytes kept over bytes offered). A scheme that is on
+//! counts every page that reaches it. A scheme that is off examines one page in 64 and changes nothing but counters.
+//! Deduplication and recycling sample by content: all pages with a sampled content stay in content index and
+//! fingerprint store, so that duplicates among them are found. Delta encoding and compression sample groups of
+//! consecutive writes, which they encode and discard. The work of sampling is counted like any other, because it takes
+//! time and energy.
 //!
-//! One hash serves two schemes. A page is hashed if deduplication or recycling runs, or if its content is sampled, and what is
-//! hashed is learned and looked up by both; of a scheme that is off only the hits are not used. What is not hashed has no
-//! identity in its spare area: recycling cannot know it when it dies.
+//! One hash serves deduplication and recycling. A page is hashed if one of them runs, or if its content is sampled;
+//! both then learn and look up the hash, but a scheme that is off does not use its hits. A page that is not hashed has
+//! no fingerprint in its spare area, so recycling cannot identify it when it becomes invalid.
 //!
-//! Delta encoding is charged with the pages of deltas that it programs, for the host or in collection, and with the merges
-//! that bring its pages back into one piece; merges in collection take the place of a copy and cost nothing. What is stored
-//! keeps costing that after the scheme went off, where it says nothing about the next write and is not counted.
+//! Delta encoding is charged with the pages of deltas that it programs, for the host or in GC, and with the merges that
+//! write a base and its delta as one full page. A merge in GC replaces a copy and costs nothing. Deltas keep costing
+//! that after the scheme is switched off, but are not counted then, because they do not predict the next write.
 
 use crate::content::compress::CHUNK_MEMBERS;
 use crate::data::{Content, Fingerprint, compressed_len};
@@ -19,26 +21,29 @@ use crate::ftl::Ftl;
 use crate::lifetime::{ContentSchemes, Observed, Sampler, SchemeKind};
 use crate::nand::Nand;
 
-/// What became of a page that reached a scheme.
+/// Outcome of a write that reached a content scheme (deduplication, recycling, delta encoding or compression).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
-    /// It goes no further.
+    /// The scheme stored the page or found its content. If the scheme is on, no later stage sees the page; if it is
+    /// off, this outcome is only counted.
     Served,
-    /// It goes on after some work on it.
+    /// The scheme spent work on the page (a hash, a look-up or an encoding) without success; the page passes to the
+    /// next stage.
     Passed,
-    /// It goes on, and no work was done on it.
+    /// The scheme passed the page on without any work on it.
     Untried,
 }
 
-/// Pages seen by the schemes, and the group that compression is looking at while it is off.
+/// Counters of the pages that reached each content scheme, and the group of pages that compression samples while it is
+/// off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observations {
     sampler: Sampler,
-    /// By [`SchemeKind`].
+    /// Bytes offered, kept and charged, indexed by [`SchemeKind`].
     seen: [Observed; SchemeKind::COUNT],
-    /// Writes that reached delta encoding while it was off.
+    /// Writes that reached delta encoding while it was switched off.
     passed_by_delta: u64,
-    /// Writes that reached compression while it was off.
+    /// Writes that reached compression while it was switched off.
     passed: u64,
     group: Group,
 }
@@ -51,12 +56,12 @@ struct Group {
 }
 
 impl Observations {
-    /// Whether content is looked at while the schemes that need its hash are off.
+    /// Whether pages with this content are sampled: hashed and looked up although deduplication and recycling are off.
     pub(crate) fn samples_content(&self, fingerprint: Fingerprint) -> bool {
         self.sampler.takes_content(fingerprint)
     }
 
-    /// A page reached a scheme.
+    /// Counts a page of `page_bytes` bytes that reached scheme `kind`, with its outcome.
     pub(crate) fn note(&mut self, kind: SchemeKind, page_bytes: u64, seen: Seen) {
         let counts = &mut self.seen[kind as usize];
         counts.offered_bytes += page_bytes;
@@ -64,21 +69,22 @@ impl Observations {
         counts.untried_bytes += if seen == Seen::Untried { page_bytes } else { 0 };
     }
 
-    /// A scheme programmed as many bytes for what it served, or would have.
+    /// Charges scheme `kind` with `bytes` bytes that it programmed, or would have programmed if it were on.
     pub(crate) fn charge(&mut self, kind: SchemeKind, bytes: u64) {
         let counts = &mut self.seen[kind as usize];
         counts.kept_bytes += bytes;
         counts.own_bytes += bytes;
     }
 
-    /// Delta encoding is off and passes a write on; `true` if it looks at it.
+    /// Counts a write that delta encoding passes on because it is off; `true` if the write is sampled.
     pub(crate) fn takes_for_delta(&mut self) -> bool {
         let takes = self.sampler.takes_write(self.passed_by_delta);
         self.passed_by_delta += 1;
         takes
     }
 
-    /// Compression is off and passes a page on; `true` if it compressed a group on this occasion.
+    /// Counts a page that compression passes on because it is off, and samples some. Returns `true` if this page
+    /// completed a sampled group, which was compressed.
     fn pass(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
         let takes = self.sampler.takes_write(self.passed);
         self.passed += 1;
@@ -107,7 +113,8 @@ impl Observations {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// What a scheme saw since the counters were cleared; nothing if the design does not have it.
+    /// Bytes that reached a scheme and bytes it kept, since the counters were cleared; zero if the design does not have
+    /// the scheme.
     pub fn observed(&self, kind: SchemeKind) -> Observed {
         let mut observed = self.observations.seen[kind as usize];
         if let Some(stage) = self.chunks.as_ref().filter(|_| kind == SchemeKind::Compression) {
@@ -119,7 +126,7 @@ impl<N: Nand> Ftl<N> {
         observed
     }
 
-    /// The schemes that the design has and that run now.
+    /// Returns the content schemes that the design has and that are switched on now.
     pub fn running_schemes(&self) -> ContentSchemes {
         let runs = |kind: &SchemeKind| match kind {
             SchemeKind::Dedup => self.deduplicates(),
@@ -134,7 +141,7 @@ impl<N: Nand> Ftl<N> {
         self.sharing.as_ref().is_some_and(|sharing| sharing.deduplicates && sharing.index.is_some())
     }
 
-    /// Whether pages with this content are hashed: once, for whoever looks hashes up.
+    /// Whether pages with this content are hashed. One hash serves both deduplication and recycling.
     #[inline]
     pub(crate) fn is_hashed(&self, fingerprint: Fingerprint) -> bool {
         let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some());
@@ -146,19 +153,19 @@ impl<N: Nand> Ftl<N> {
             || self.observations.samples_content(fingerprint)
     }
 
-    /// A page reached a scheme.
+    /// Counts a page that reached scheme `kind`, with its outcome.
     pub(crate) fn note_seen(&mut self, kind: SchemeKind, seen: Seen) {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.observations.note(kind, page_bytes, seen);
     }
 
-    /// Delta encoding programmed pages, or would have if it were on.
+    /// Charges delta encoding with `pages` pages that it programmed, or would have programmed if it were on.
     pub(crate) fn charge_delta(&mut self, pages: u64) {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.observations.charge(SchemeKind::Delta, pages * page_bytes);
     }
 
-    /// A page goes past compression, which is off.
+    /// Passes a page by compression, which is off; one page in 64 is sampled, in groups of a chunk's size.
     pub(crate) fn pass_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
         if self.chunks.is_some() && self.observations.pass(content, page_bytes) {

@@ -1,4 +1,4 @@
-//! Delta-FTL (DF): overwrites of write-hot pages are stored as differences.
+//! Delta-FTL (DF): overwrites of write-hot pages are stored as compressed differences.
 
 use super::{BlockSurvey, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
@@ -12,7 +12,8 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "the delta table has no copy on flash and no journal, it is rebuilt from delta pages; a capacitor keeps or writes tables and temp buffer; the access counts stand beside the mapping cache, not on its entries",
 };
 
-/// A map in RAM that a capacitor keeps, or (with `cache`) on flash, where a capacitor writes what is not there yet.
+/// Returns the design whose map is in RAM that a capacitor keeps, or with `cache` on flash, with a capacitor that
+/// writes dirty entries at power loss.
 pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) -> Parts {
     Parts {
         mapping: cache.map_or(MappingPart::Flat, MappingPart::Cached),
@@ -24,7 +25,8 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) ->
     }
 }
 
-/// The same with the map on flash and a journal of its updates: a capacitor writes the last page of the journal.
+/// Returns [`delta()`] with the map on flash and a journal of map updates. A capacitor writes the last page of the
+/// journal at power loss.
 pub fn delta_with_journal(
     gc: GcOptions,
     delta: DeltaDesign,

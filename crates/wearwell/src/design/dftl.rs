@@ -1,4 +1,4 @@
-//! DFTL: the map lives on flash, RAM holds a cache of it.
+//! DFTL: the L2P table is on flash, with a cache of entries in RAM.
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
@@ -12,14 +12,15 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "the segmented LRU of the original: the cache is plain LRU, as in GeckoFTL's comparison",
 };
 
-/// Options of [`dftl`].
+/// Options of the design [`dftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DftlOptions {
-    /// Entries of the cached mapping table, 8 bytes each.
+    /// Entries of the cached mapping table, 8 bytes of RAM each.
     pub cache_entries: u32,
 }
 
-/// Demand-paged map with validity in RAM; dirty entries and the validity bitmap survive power loss by battery.
+/// Returns the design with a demand-paged map and page validity in RAM. At power loss a battery writes dirty entries
+/// and the validity bitmap.
 pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
     Parts {
         mapping: MappingPart::Cached(CachedOptions::of_entries(options.cache_entries)),

@@ -12,20 +12,22 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "erase markers are written when a block is opened, not when it is erased; entries restored by a recovery are those known to be dirty, not the newest C; a trim is written to flash at once; wear leveling by rolling scan is a part of its own",
 };
 
-/// Share of all blocks that metadata may take before its emptiest blocks are collected: the worst case without, one
-/// valid page in every block of translation pages, is .0875 on 2 TiB (requirement G20).
+/// Share of all blocks that metadata may occupy before its blocks with the fewest valid pages are collected. Without
+/// collection the worst case is one valid page in every block of translation pages: a share of 0.0875 on 2 TiB
+/// (requirement G20).
 pub const METADATA_SHARE: f64 = 0.1;
 
-/// Options of [`geckoftl`].
+/// Options of the design [`geckoftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeckoFtlOptions {
-    /// Entries of the cache, 8 bytes each.
+    /// Entries of the mapping cache, 8 bytes of RAM each.
     pub cache_entries: u32,
-    /// Logarithmic Gecko.
+    /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,
 }
 
-/// A lazy map with checkpoints, validity in Logarithmic Gecko, metadata spared by garbage collection, no battery.
+/// Returns the design with a lazy map with checkpoints, page validity in Logarithmic Gecko, metadata blocks that GC
+/// spares, and no battery.
 pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
     let cache = CachedOptions {
         entries: options.cache_entries,

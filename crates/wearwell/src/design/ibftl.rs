@@ -1,4 +1,4 @@
-//! IB-FTL: a log of invalid pages on flash, a tree for the map, few dirty entries, no battery.
+//! IB-FTL: page validity in a log on flash, a tree as directory of the map, a bound on dirty entries, no battery.
 
 use super::lazyftl::dirty_tenth;
 use super::uftl::UFtlOptions;
@@ -14,7 +14,8 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "the index structures of the original beyond what GeckoFTL's comparison uses",
 };
 
-/// A lazy map under a tree with few dirty entries, validity in a log on flash.
+/// Returns the design with a lazy map under a tree, at most a tenth of its cache dirty, and page validity in a log on
+/// flash.
 pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = CachedOptions {
         entries: options.cache_entries,

@@ -1,4 +1,4 @@
-//! Integrated lifetime management (IL): deduplication, compression and throttling under one manager.
+//! Integrated lifetime management (IL): deduplication, compression and throttling, controlled by one manager.
 
 use super::{BlockSurvey, ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::content::dedup::DedupOptions;
@@ -14,8 +14,8 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "persistence, which the paper leaves open: a battery keeps map, counts, directory and chunk buffer; reads cost what they cost, though the paper leaves them out",
 };
 
-/// Flat map in battery-backed RAM with deduplication and compression, as far as they are switched on here; the manager
-/// decides at run time which of them are used.
+/// Returns the design with a flat map in battery-backed RAM and with deduplication and compression if they are
+/// requested. Which of them is used at a time is decided by the manager at run time ([`crate::lifetime`]).
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
     let sharing = dedup.map(|dedup| SharingDesign {
         reverse_map: ReverseMapPart::Ideal,

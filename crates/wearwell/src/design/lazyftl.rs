@@ -1,4 +1,4 @@
-//! LazyFTL: a demand-paged map that bounds its dirty entries, so that recovery without a battery is short.
+//! LazyFTL: a demand-paged map with a bound on dirty entries, so that recovery without a battery is short.
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
@@ -12,12 +12,13 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "LazyFTL's own areas for updates and copies (block conversion); GeckoFTL's comparison keeps only the bound on dirty entries, and so does this",
 };
 
-/// Entries that may be dirty in a cache of `cache_entries`: a tenth (GeckoFTL, section 5.3).
+/// Returns the maximum number of dirty entries in a cache of `cache_entries`: a tenth (GeckoFTL, section 5.3).
 pub(super) fn dirty_tenth(cache_entries: u32) -> u32 {
     (cache_entries / 10).max(1)
 }
 
-/// A cache of `cache_entries`, a tenth of them dirty at the most, and validity in RAM.
+/// Returns the design with a lazy map, a cache of `cache_entries` of which at most a tenth is dirty, and page validity
+/// in RAM.
 pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
     let options = CachedOptions {
         entries: cache_entries,

@@ -1,7 +1,7 @@
-//! Designs: lists of parts.
+//! Designs: lists of the parts of an FTL.
 //!
-//! A design is data. Its file names its source, lists its parts, and says what is modelled and what is not. The
-//! engine never asks which design it runs.
+//! A design is data. Each has a file that names its source, lists its parts, and states what is modelled and what is
+//! not. The engine never tests which design it runs, only which parts are present.
 
 mod delta;
 mod dftl;
@@ -39,42 +39,45 @@ use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
 
-/// How the L2P table is kept.
+/// Part of a design: where the L2P table is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MappingPart {
-    /// All of it in RAM.
+    /// The whole L2P table is in RAM.
     Flat,
-    /// On flash, with a cache.
+    /// The L2P table is on flash, with a cache of entries in RAM.
     Cached(CachedOptions),
-    /// The same with a journal of its changes (Delta-FTL, section 3.5.1).
+    /// The L2P table is on flash with a cache in RAM, and its changes are also logged in a journal (Delta-FTL, section
+    /// 3.5.1).
     Journalled {
-        /// The cache; old places are identified on update.
+        /// Options of the cache. The journal requires that the old PPN of a page is identified when its entry is
+        /// updated.
         cache: CachedOptions,
-        /// The journal.
+        /// Options of the journal of map changes.
         journal: JournalOptions,
     },
 }
 
-/// What is done about content. Nothing by default: every page is stored as it comes.
+/// Parts of a design that look at content. By default there are none: every host page is stored in a flash page of its
+/// own.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ContentParts {
-    /// Dead pages are recycled.
+    /// Recycling: a write revives a dead page of equal content.
     pub recycle: Option<RecycleDesign>,
-    /// Logical pages share stored pages: deduplication and the remap command.
+    /// Sharing of stored pages between logical pages: deduplication and the remap command.
     pub sharing: Option<SharingDesign>,
-    /// Overwrites are stored as deltas.
+    /// Delta encoding: overwrites are stored as compressed differences.
     pub delta: Option<DeltaDesign>,
-    /// Pages are compressed in chunks.
+    /// Compression: pages are compressed in chunks.
     pub chunks: Option<ChunkDesign>,
 }
 
 impl ContentParts {
-    /// Whether recycling, if it is there, is the only mechanism that looks at content.
+    /// Whether the design has no content mechanism other than recycling.
     pub(crate) fn recycles_alone(&self) -> bool {
         self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
     }
 
-    /// Whether the parts go together.
+    /// Checks that the content parts can be combined with each other and with `mapping`.
     pub(crate) fn checked(&self, mapping: MappingPart) -> Result<()> {
         let binds_nothing =
             self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
@@ -103,76 +106,82 @@ impl ContentParts {
     }
 }
 
-/// What makes acknowledged, flushed data survive loss of power, and which hardware that assumes.
+/// What makes flushed data survive power loss, and which hardware that requires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
-    /// Nothing but flash: the map is rebuilt from owner and sequence number of every page, newest first; where these are
-    /// read is up to the [`BlockSurvey`]. Trims are not durable: a page trimmed before the cut may read as one of its earlier versions afterwards.
+    /// Flash alone: the L2P table is rebuilt from owner and sequence number of every page, newest version first. The
+    /// [`BlockSurvey`] determines which pages are read for this. Trims are not durable: a page trimmed before a power
+    /// loss may read as one of its earlier versions.
     OobScan,
-    /// A battery keeps the map, history and access counts in RAM; the fingerprint store is rebuilt.
+    /// A battery keeps the L2P table, the history of writes and the access counts in RAM; the fingerprint store is
+    /// rebuilt.
     BatteryRam,
-    /// A battery lasts long enough to write the dirty map entries and page validity; directories are rebuilt from the spare
-    /// areas of metadata. A design with content stages has validity rebuilt from all translation pages instead.
+    /// A battery lasts long enough to write dirty map entries and page validity to flash. Directories are rebuilt from
+    /// the spare areas of metadata pages. In a design with content mechanisms, page validity is rebuilt from all
+    /// translation pages instead.
     BatteryFlush,
-    /// Nothing but flash: the newest data pages, read backwards, tell which map entries were changed last (GeckoFTL,
+    /// Flash alone: the newest data pages, read backwards in time, reveal which map entries changed last (GeckoFTL,
     /// section 4.3 and appendix C). Trims are durable.
     BackwardScan {
-        /// Whether the changes are written before the device works again (LazyFTL), or later, as they leave the cache.
+        /// Whether recovered map changes are written to translation pages before the device accepts requests (LazyFTL),
+        /// or later, when their entries are evicted from the cache.
         synchronises: bool,
     },
-    /// Flash and NVRAM: as [`Persistence::OobScan`], with the entries of the reverse map, newest sequence number first.
-    /// Trims and remaps are durable.
+    /// Flash and NVRAM: the L2P table is rebuilt as with [`Persistence::OobScan`], and in addition from the entries of
+    /// the reverse map, newest sequence number first. Trims and remaps are durable.
     NvramEntries,
-    /// Flash and NVRAM: every change of the map is an 8-byte store to a copy of it in NVRAM, for a map on flash to a copy of its
-    /// dirty entries; all else is rebuilt from flash, or starts anew. Trims and remaps are durable; what waits in RAM for company
-    /// is durable with a flush.
+    /// Flash and NVRAM: every change of the L2P table is also an 8-byte store to NVRAM, which holds a copy of the
+    /// table, or of its dirty entries if the table is on flash. All other state is rebuilt from flash or starts empty.
+    /// Trims and remaps are durable at once; data buffered in RAM is durable after a flush.
     NvramMap,
 }
 
 impl Persistence {
-    /// Whether recovery rebuilds the map from flash and entries, so that every change must leave evidence.
+    /// Whether recovery rebuilds the L2P table from flash and reverse-map entries, so that every change must leave a
+    /// record.
     pub(crate) fn replays_entries(self) -> bool {
         self == Self::NvramEntries
     }
 
-    /// Whether recovery compares versions of translation pages, so that old ones must be kept for a while.
+    /// Whether recovery compares versions of translation pages, so that GC must retain old versions for a while.
     pub(crate) fn compares_versions(self) -> bool {
         matches!(self, Self::BackwardScan { .. })
     }
 }
 
-/// What recovery reads of each block where it rebuilds a map from flash.
+/// What recovery reads of each block if it rebuilds the L2P table from flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BlockSurvey {
-    /// The OOB of every page.
+    /// Recovery reads the spare area (OOB) of every page.
     #[default]
     OobScan,
-    /// The head page of every block, the tail pages of full blocks, and the OOB of the pages of the others (Remap-SSD,
-    /// section 4.5). Blocks have these pages then, which costs programs and room: see [`crate::store::HeadTail`].
+    /// The head page of every block, the tail pages of full blocks, and the spare areas of all pages in other blocks
+    /// (Remap-SSD, section 4.5). Head and tail pages cost programs and capacity: see [`crate::store::HeadTail`].
     HeadTail,
 }
 
-/// The parts of a design.
+/// A design of an FTL: the list of its parts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parts {
-    /// L2P.
+    /// L2P table: where it is stored.
     pub mapping: MappingPart,
-    /// Page validity.
+    /// Page validity: where it is stored.
     pub validity: ValidityPart,
-    /// Content stages.
+    /// Mechanisms that look at content.
     pub content: ContentParts,
-    /// Garbage collection.
+    /// Garbage collection and wear leveling.
     pub gc: GcOptions,
-    /// Survival of power loss.
+    /// What makes data survive power loss.
     pub persistence: Persistence,
-    /// What recovery reads of each block.
+    /// What recovery reads of each block if it rebuilds the L2P table from flash.
     pub survey: BlockSurvey,
 }
 
 impl Parts {
-    /// What serves such a map and such content in the papers: flash alone for a flat map, its entries where pages are shared
-    /// (Remap-SSD), the newest pages for a lazy map (GeckoFTL), a battery that writes the rest out for an eager one (DFTL,
-    /// Delta-FTL) and for a bitmap on flash (u-FTL), and a battery that keeps the RAM for everything else.
+    /// Returns the persistence that the papers combine with this map, page validity and content mechanisms. Flash alone
+    /// for a flat map; reverse-map entries in addition if pages are shared (Remap-SSD); the newest pages for a lazy map
+    /// (GeckoFTL); a battery that writes dirty state for an eager cached map (DFTL, Delta-FTL) and for a bitmap on
+    /// flash (u-FTL); a battery that keeps all RAM for everything else.
     pub fn usual_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let looks_at_content = self.content != ContentParts::default();
@@ -199,7 +208,7 @@ impl Parts {
         }
     }
 
-    /// Whether the parts go together.
+    /// Checks that the parts of the design can be combined.
     pub(crate) fn checked(&self) -> Result<()> {
         self.content.checked(self.mapping)?;
         self.gc.wear.check()?;
@@ -253,7 +262,7 @@ impl Parts {
         Ok(())
     }
 
-    /// What content mechanisms keep in RAM must be rebuilt, or survive.
+    /// Checks that recovery can rebuild what the content mechanisms keep in RAM, or that RAM survives.
     fn check_survival(&self) -> Result<()> {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
@@ -274,13 +283,15 @@ impl Parts {
         ))
     }
 
-    /// Page validity on flash goes with a recovery that keeps what was said of it, or finds it out from the map on flash.
+    /// Checks that page validity on flash is combined with a recovery that keeps its reports, or derives them from the
+    /// map on flash.
     fn check_validity(&self) -> Result<()> {
         let has_map_alone =
             matches!(self.mapping, MappingPart::Cached(_)) && self.content == ContentParts::default();
         let is_followed = match self.persistence {
             Persistence::BatteryRam => true,
-            // A cut may have left a log or a tree of invalid pages half merged, and only RAM knows how far.
+            // Power loss may interrupt a merge of the log or the tree of invalid pages, and only RAM knows how far it
+            // got.
             Persistence::BatteryFlush => has_map_alone && matches!(self.validity, ValidityPart::Bitmap(_)),
             Persistence::BackwardScan { .. } => has_map_alone,
             Persistence::NvramMap => !matches!(self.validity, ValidityPart::Bitmap(_)),
@@ -297,7 +308,8 @@ impl Parts {
         ))
     }
 
-    /// A map in NVRAM is complete after every change: no place is found later, and no journal says more.
+    /// Checks that a map in NVRAM is complete after every change: invalid pages are identified at once, and there is no
+    /// journal.
     fn check_nvram_map(&self) -> Result<()> {
         let is_complete = match self.mapping {
             MappingPart::Flat => true,
@@ -314,7 +326,8 @@ impl Parts {
         ))
     }
 
-    /// Only a recovery that reads all translation pages replays a journal over them.
+    /// Checks that a journal of the map is combined with a recovery that replays it, which only one that reads all
+    /// translation pages does.
     fn check_journal(&self) -> Result<()> {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
         let is_plain = cache == CachedOptions::of_entries(cache.entries);
@@ -342,7 +355,7 @@ impl Parts {
         ))
     }
 
-    /// What the medium must keep of each page for this design to work on descriptors.
+    /// Returns what the medium must keep of each page if this design runs on descriptors instead of bytes.
     pub fn retain(&self) -> Retain {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
@@ -352,13 +365,13 @@ impl Parts {
         }
     }
 
-    /// NVRAM that the medium must have for this design, bytes, for pages of `page_bytes`.
+    /// Returns the bytes of NVRAM that the design needs for its reverse map, for pages of `page_bytes`.
     pub fn nvram_bytes(&self, page_bytes: u32) -> u64 {
         self.content.sharing.map_or(0, |sharing| sharing.reverse_map.nvram_bytes(page_bytes))
     }
 
-    /// The same, with the copy of the map of `logical_pages` where the design keeps one: 8 bytes per logical page, or per dirty
-    /// entry of a map on flash.
+    /// Returns the bytes of NVRAM that the design needs in all. In addition to [`Self::nvram_bytes`] these are, if the
+    /// map is kept in NVRAM, 8 bytes per logical page, or per dirty entry if the map is on flash.
     pub fn nvram_bytes_with_map(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let words = match self.mapping {
             _ if self.persistence != Persistence::NvramMap => 0,
@@ -370,19 +383,20 @@ impl Parts {
         self.nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * words
     }
 
-    /// Logical pages that one page of flash holds data of, at the most.
+    /// Returns the maximum number of logical pages whose data one flash page can hold.
     pub(crate) fn entries_per_page(&self) -> u32 {
         let members = if self.content.chunks.is_some() { CHUNK_MEMBERS as u32 } else { 1 };
         let referrers = if self.content.sharing.is_some() { MAX_REFERRERS } else { 1 };
         members * referrers
     }
 
-    /// The design for a device with real bytes that loses its RAM at any moment: the map (its dirty entries, if it is on flash)
-    /// goes to NVRAM where the design assumed a battery, or could not make trims durable; and contents are compared before
-    /// they are shared, because 64-bit fingerprints are no proof.
+    /// Changes the design for a device with real bytes that may lose its RAM at any moment. If the design requires a
+    /// battery, or cannot make trims durable, the map (or its dirty entries, if it is on flash) is kept in NVRAM
+    /// instead. Contents are compared before pages are shared or revived, because equal 64-bit fingerprints do not
+    /// prove equal bytes.
     ///
     /// # Errors
-    /// [`Error::Options`] for maps that are lazy or have a journal, and rest on a battery.
+    /// [`Error::Options`] for a design that requires a battery and whose map is lazy or has a journal.
     pub fn without_battery(mut self) -> Result<Self> {
         match self.persistence {
             Persistence::OobScan | Persistence::BatteryRam | Persistence::BatteryFlush => {
@@ -401,20 +415,20 @@ impl Parts {
     }
 }
 
-/// A named design for lists and command lines.
+/// Name and description of a design, for lists and command lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Design {
-    /// Name on the command line.
+    /// Name of the design on the command line.
     pub name: &'static str,
-    /// Title, venue, year.
+    /// Source of the design: title, venue, year.
     pub source: &'static str,
-    /// What is modelled.
+    /// What the implementation of the design models.
     pub modelled: &'static str,
-    /// What is simplified or left out, and what hardware is assumed.
+    /// What the implementation of the design simplifies or leaves out, and what hardware it assumes.
     pub not_modelled: &'static str,
 }
 
-/// All designs, baseline first.
+/// All named designs; the baseline `page-map` is first.
 pub const ALL: [Design; 11] = [
     page_map::DESIGN,
     recyclable::DESIGN,

@@ -1,4 +1,4 @@
-//! Page map: the baseline of every comparison.
+//! Page map: the whole L2P table in RAM; the baseline of every comparison.
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
@@ -11,7 +11,8 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "L2P checkpoints: after power loss the map is rebuilt from the OOB of all pages; trims are not durable",
 };
 
-/// Whole L2P table in RAM, no content stage, rebuilt from OOB after power loss.
+/// Returns the design with the whole L2P table in RAM and no content mechanism; recovery rebuilds the table from the
+/// OOB of all pages.
 pub fn page_map(gc: GcOptions) -> Parts {
     Parts {
         mapping: MappingPart::Flat,

@@ -1,4 +1,4 @@
-//! Recyclable SSD (LX): dead pages whose content is written again become valid again.
+//! Recyclable SSD (LX): a write revives a dead page of equal content, which needs no program.
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::content::recycle::RecycleOptions;
@@ -12,17 +12,18 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "fingerprints of overwritten pages are at hand without a spare-area read, as in the paper; a battery keeps map, history and access counts",
 };
 
-/// Options of [`recyclable`].
+/// Options of the design [`recyclable`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleDesign {
-    /// Fingerprint store and probability.
+    /// Fingerprint store and recycle probability.
     pub options: RecycleOptions,
-    /// Read and compare the dead page before it is revived (charged as a content read). The paper trusts MD5; a
-    /// device with real bytes and 64-bit fingerprints must not.
+    /// Read and compare the dead page before it is revived; the read is counted under the cause `content`. The paper
+    /// trusts MD5, but equal 64-bit fingerprints do not prove equal bytes on a device with real data.
     pub verify_on_hit: bool,
 }
 
-/// Flat map in battery-backed RAM with the recycling stage; use `gc.policy` to choose greedy or RC-GC.
+/// Returns the design with a flat map in battery-backed RAM and recycling; `gc.policy` chooses greedy or
+/// recycling-aware GC.
 pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
     Parts {
         mapping: MappingPart::Flat,

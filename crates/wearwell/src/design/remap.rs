@@ -1,4 +1,4 @@
-//! Remap-SSD (RM): pages are mapped instead of copied, and the mappings are safe.
+//! Remap-SSD (RM): pages are remapped instead of copied, and remaps are durable.
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::gc::GcOptions;
@@ -13,7 +13,7 @@ pub(super) const DESIGN: Design = Design {
 };
 
 impl SharingDesign {
-    /// What keeps shared pages shared over a loss of power.
+    /// Returns the persistence that keeps shared pages shared over a power loss; it depends on the reverse map.
     pub(super) fn usual_persistence(self) -> Persistence {
         match self.reverse_map {
             ReverseMapPart::Ideal => Persistence::BatteryRam,
@@ -25,7 +25,8 @@ impl SharingDesign {
     }
 }
 
-/// Flat map with sharing. Data survives in flash and NVRAM, except where the reverse map itself is kept by a battery.
+/// Returns the design with a flat map and shared pages. Data survives power loss in flash and NVRAM, unless the reverse
+/// map itself needs a battery.
 pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
     Parts {
         mapping: MappingPart::Flat,

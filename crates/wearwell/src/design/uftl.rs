@@ -1,4 +1,5 @@
-//! u-FTL: map and page validity on flash, a tree instead of a directory in RAM, a battery for what is in RAM.
+//! u-FTL: map and page validity on flash, a tree instead of a directory in RAM, and a battery that writes dirty state
+//! at power loss.
 
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
@@ -12,16 +13,17 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "mapping granularities other than the page, and the paper's tree of one page per path; invalid pages are identified when translation pages are written, as in GeckoFTL's comparison",
 };
 
-/// Options of [`uftl`].
+/// Options of the design [`uftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UFtlOptions {
-    /// Entries of the cache, 8 bytes each.
+    /// Entries of the mapping cache, 8 bytes of RAM each.
     pub cache_entries: u32,
-    /// Inner nodes of the tree in RAM, one page each.
+    /// Inner nodes of the translation tree cached in RAM, one page each.
     pub cached_nodes: u32,
 }
 
-/// A lazy map under a tree, validity in a bitmap on flash; dirty entries survive power loss by battery.
+/// Returns the design with a lazy map under a tree and page validity in a bitmap on flash. A battery writes dirty
+/// entries at power loss.
 pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = CachedOptions {
         entries: options.cache_entries,

@@ -1,4 +1,5 @@
-//! wearwell: the five papers in one drive, which loses no acknowledged data with its power and needs no battery.
+//! The `wearwell` design: the mechanisms of all five papers in one drive, which loses no acknowledged data at power
+//! loss and needs no battery.
 
 use super::{
     BlockSurvey, ChunkDesign, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence,
@@ -18,23 +19,23 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "RAM holds who refers to shared pages, the delta table and the directory of chunks, all three rebuilt after a power loss, which reads the spare areas of all pages and the whole map; access counts, the history of dead pages and the content index start anew then; the fingerprint and the writer of a page that is replaced are known without a read",
 };
 
-/// Options of [`wearwell`].
+/// Options of the design [`wearwell`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct WearwellOptions {
-    /// Entries of the map in RAM; so many words of NVRAM, and some for garbage collection.
+    /// Entries of the mapping cache in RAM. NVRAM holds as many 8-byte words, and some more for garbage collection.
     pub cache_entries: u32,
-    /// Logarithmic Gecko.
+    /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,
-    /// Dead pages.
+    /// Options of recycling dead pages.
     pub recycle: RecycleDesign,
-    /// The content index of live pages.
+    /// Options of deduplication: the content index of live pages.
     pub dedup: DedupOptions,
-    /// Deltas; without a battery one page of them is filled at a time.
+    /// Options of delta encoding. Only one delta page is filled at a time, because no battery saves open ones.
     pub delta: DeltaDesign,
 }
 
-/// Every content mechanism over a map and page validity on flash. What is not durable with its write waits in RAM for
-/// company, as in any write buffer, until a flush: staged deltas and chunks that are not full.
+/// Returns the design with every content mechanism over a map and page validity on flash. Staged deltas and chunks that
+/// are not full are buffered in RAM until a flush, like pages in any write buffer.
 pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
     let sharing = SharingDesign {
         reverse_map: ReverseMapPart::Ideal,

@@ -1,4 +1,4 @@
-//! Binds: a logical page gets the place of content that is stored already, without a program.
+//! Binds: map a logical page to content that is stored already, without a program.
 
 #![expect(
     clippy::inline_always,
@@ -17,7 +17,8 @@ use crate::operation::Cause;
 use crate::sharing::reverse_map::Entry;
 
 impl<N: Nand> Ftl<N> {
-    /// A stored unit with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
+    /// Finds a stored unit (page or chunk member) with this content in the content index. With `verify_on_hit`, the
+    /// bytes of the hit are read and compared, and the flash read is charged.
     #[inline(always)]
     pub(crate) fn find_stored(
         &mut self,
@@ -50,7 +51,8 @@ impl<N: Nand> Ftl<N> {
         Ok(Some(unit))
     }
 
-    /// Serves a write of `lpn` with a stored unit of equal content; `false` if it has to be programmed.
+    /// Serves a write of `lpn` by mapping it to `unit`, a stored page or chunk member of equal content, without a
+    /// program. Returns `false` if that is not possible and the page must be programmed.
     pub(crate) fn deduplicate(&mut self, lpn: Lpn, unit: Unit) -> Result<bool> {
         if !self.bind(lpn, unit, None)? {
             return Ok(false);
@@ -60,8 +62,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Maps `lpn` to `unit` without a program, and takes it from `source` in the same step if there is one. `false` if
-    /// the bind cannot be recorded: the caller has to write. Room for metadata has been made.
+    /// Maps `lpn` to `unit` without a program. With a `source`, the same step unmaps `source` (the remap relocates).
+    /// Returns `false` if the bind cannot be recorded: the caller must write the page instead. The caller has made room
+    /// for metadata.
     ///
     /// # Errors
     /// Power loss.
@@ -72,11 +75,13 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
         if mapping.on_flash().is_some() {
-            // Fetched now, the entry changes without a flash operation: all of the bind happens, or nothing.
+            // Fetching the map entry now lets the map change later without a flash operation, so the bind happens
+            // completely or not at all.
             mapping.lookup(store, lpn)?;
         }
         if source.is_none() && mapping.in_ram(lpn) == Some(unit) {
-            // The whole content is that of the page: a difference to it that was current is not any more.
+            // `lpn` is mapped to the unit already, whose content is now the current one: a delta against it is
+            // obsolete.
             self.drop_delta(lpn);
             return Ok(true);
         }
@@ -91,7 +96,7 @@ impl<N: Nand> Ftl<N> {
         let sequence = store.next_sequence();
         let entry = Entry { lpn, place: Some(Ppn(unit.0)), source, sequence };
         sharing.record(mapping, store, entry)?;
-        // A dead page has its first referrer now.
+        // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
         if !self.revive_for_bind(unit) {
             self.sharing.as_mut().expect("sharing binds").refs.up(unit);
         }
@@ -105,8 +110,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Makes the trim of a range durable: one tombstone for all of it. `false` if there is no place for one. Nothing is
-    /// needed where RAM survives, or for pages that have no place.
+    /// Records the trim of a range durably, with one tombstone (reverse-map entry without a place) for all pages.
+    /// Returns `false` if the reverse map has no room for it. Nothing is recorded if RAM survives a power loss, or if
+    /// no page of the range is mapped.
     pub(crate) fn record_tombstone(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
         let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
@@ -123,7 +129,8 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// `lpn` gave up `unit`; `true` if others still refer to it.
+    /// Removes the reference of `lpn` to `unit`. Returns `true` if other logical pages still refer to `unit`; otherwise
+    /// removes `unit` from the content index.
     #[inline]
     pub(crate) fn is_still_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
@@ -144,7 +151,8 @@ impl<N: Nand> Ftl<N> {
         design.is_some_and(|dedup| dedup.verify_on_hit)
     }
 
-    /// Whether a unit is known to be unreadable: nobody may be bound to it any more.
+    /// Whether a unit (page or chunk member) is known to be unreadable, so that no further logical page may be mapped
+    /// to it.
     fn is_unit_lost(&self, unit: Unit) -> bool {
         match &self.chunks {
             Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
@@ -154,7 +162,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Whether a stored unit holds exactly this content; one charged read. What cannot be read does not.
+    /// Whether a stored unit (page or chunk member) holds exactly this content, found by one charged flash read.
+    /// `false` if the unit cannot be read.
     pub(crate) fn holds(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
         let mut stored = self.blank_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);

@@ -1,4 +1,4 @@
-//! A drive that was in use, made at once: pages are put where a long run would have left them.
+//! Construction of a used drive in one pass: pages are placed where a long run of writes would have left them.
 
 use crate::address::{Address, Lpn, Ppn};
 use crate::data::{Content, Descriptor};
@@ -10,9 +10,9 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Appends one page to the host stream of `pool` without collecting first: a valid page of `lpn` (which must be
-    /// unmapped), or a page that is dead from the start. For building a device in a known state; the programs are
-    /// counted like any other.
+    /// Appends one page to the host stream of `pool` without GC: a valid page of `lpn` (which must be unmapped), or for
+    /// `None` a page that is invalid from the start. Used to build a device in a known state; the programs are counted
+    /// like any other.
     ///
     /// # Errors
     /// [`Error::Full`] if the pool has no free block.
@@ -46,11 +46,11 @@ impl<N: Nand> Ftl<N> {
         self.validity.settle_construction(&mut self.store)
     }
 
-    /// Ends the construction of a known state: what map and validity on flash were told is written, each page once. Needs
-    /// free blocks for it.
+    /// Ends the construction of a known state: writes buffered changes of a map and a validity store on flash, each
+    /// metadata page once. Needs free blocks for these pages.
     ///
     /// # Errors
-    /// [`Error::Full`] if there are none.
+    /// [`Error::Full`] if there are no free blocks for metadata pages.
     pub fn finish_construction(&mut self) -> Result<()> {
         if let Some(cached) = self.mapping.on_flash_mut() {
             cached.finish_construction(&mut self.store)?;

@@ -1,4 +1,4 @@
-//! What volatile parts hold goes to flash: at a flush, and when content schemes are switched.
+//! Writes buffered RAM contents to flash: at a flush command, at shutdown, and when content schemes are switched off.
 
 use crate::design::Persistence;
 use crate::error::Result;
@@ -9,10 +9,11 @@ use crate::nand::Nand;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// The host asks for durability: what waits for company is written without.
+    /// Serves a flush command of the host: writes the pages of the unfinished compressed chunk, and buffered deltas if
+    /// the map is in NVRAM. Then it synchronises the medium.
     ///
     /// # Errors
-    /// As [`Ftl::write`].
+    /// Those of [`Ftl::write`].
     pub fn flush(&mut self) -> Result<()> {
         self.retry_after_program_failure(Self::commit_chunk)?;
         if self.persistence == Persistence::NvramMap {
@@ -25,11 +26,13 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Switches schemes on and off at run time, where they are part of the design. What is stored stays as it is and is looked
-    /// after as before; index and store learn little of what is written while both are off, but forget what dies.
+    /// Switches the content schemes of the design on or off at run time. Content that is stored already keeps its form
+    /// and stays readable. While deduplication and recycling are both off, content index and fingerprint store learn
+    /// only sampled writes, but still drop content that is overwritten.
     ///
     /// # Errors
-    /// As [`Ftl::write`]: what waits for a chunk or a page of deltas is written before its scheme goes off.
+    /// Those of [`Ftl::write`]: pages buffered for a chunk and deltas buffered for a page are written before their
+    /// scheme is switched off.
     pub fn switch_schemes(&mut self, running: ContentSchemes) -> Result<()> {
         if !running.contains(SchemeKind::Delta) {
             self.retry_after_program_failure(Self::write_staged_deltas)?;
@@ -52,18 +55,19 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes everything that exists only in RAM to flash, as a battery would at power loss or a shutdown command
-    /// does. Needs room like any other write.
+    /// Writes everything that exists only in RAM to flash, as a battery does at power loss, or a drive at a shutdown
+    /// command. Needs free pages like any other write.
     ///
     /// # Errors
-    /// As [`Ftl::write`].
+    /// Those of [`Ftl::write`].
     pub fn write_back(&mut self) -> Result<()> {
         self.retry_after_program_failure(Self::write_all_back)
     }
 
     fn write_all_back(&mut self) -> Result<()> {
         self.write_staged_deltas()?;
-        // With nothing to write, no room is made: recovery repeats this step on a store that it has half forgotten.
+        // If nothing must be written, no room is made: recovery repeats this step with a store whose state is only
+        // partly rebuilt.
         while self.mapping.has_unwritten() {
             self.require_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
             self.mapping.write_back(&mut self.store)?;
@@ -82,21 +86,21 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Old versions of translation pages that are kept for recovery at the most: when there are more, what was called
-    /// invalid since is written, and they are not needed any more (GeckoFTL, appendix C.2.2). As many as the buffer takes
-    /// reports, which bounds what recovery reads; a small device cannot spare as many pages.
+    /// Most old versions of translation pages that are retained for recovery. With more, the validity buffer is
+    /// written, after which they are not needed any more (GeckoFTL, appendix C.2.2). The limit is the number of reports
+    /// that the buffer holds, which bounds what recovery reads; at most 1/64 of the device's pages.
     pub(crate) fn retained_limit(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.entries_per_flush()).min(spared) as usize
     }
 
-    /// Programs between two writes of the validity buffer at the most: what is in it longer, a recovery that reads the
-    /// newest pages would not find.
+    /// Most page programs between two writes of the validity buffer. Recovery reads only the newest pages, and would
+    /// miss reports that stayed in the buffer longer.
     pub(crate) fn longest_without_flush(&self) -> u64 {
         4 * u64::from(self.validity.entries_per_flush())
     }
 
-    /// Tells the store what this design wants to hear of it.
+    /// Configures the store to report opened blocks and to retain old translation pages, if this design needs that.
     pub(super) fn watch_store(&mut self) {
         if self.validity.is_on_flash() {
             self.store.note_opened();

@@ -1,18 +1,23 @@
-//! The engine: write, read, trim, bind and collect, each about one screen.
+//! The FTL engine: host write, read, trim and bind, each about one screen of code.
 //!
-//! One write, step by step: make room (GC runs before a write starts, never inside a part); ask the content stage
-//! whether the page must be stored at all; if so, append it to the host stream; tell the mapping, which gives
-//! back the old place; release the old place (block count, validity, history). The FTL knows no clock: timing
-//! prices the operation list afterwards.
+//! A write has five steps.
+//! 1. Make room: GC runs before a write starts, never inside a component of the FTL.
+//! 2. Let the content stages decide whether the page must be stored at all.
+//! 3. If so, append it to the open block of the host stream.
+//! 4. Update the mapping, which returns the old place of the logical page.
+//! 5. Release the old place: valid count of its block, page validity, history.
 //!
-//! A mapping changes in two ways only: by `store` (a program) and by `bind` (no program).
+//! The FTL has no clock: the timing model assigns times to the list of flash operations afterwards.
 //!
-//! Invariants, audited by [`Ftl::check`](crate::check): the valid bit of a page is set exactly if some logical
-//! page maps to it; block counts equal valid bits plus current metadata pages; logical pages share a page only where
-//! sharing is a part of the design, and then it counts them.
+//! A mapping changes in two ways only: by a program, or by a bind (a logical page is mapped to stored content without a
+//! program).
 //!
-//! After an error that is a power loss, RAM is in a state that [`Ftl::recover`](crate::recovery) can take over:
-//! every flash operation either precedes the RAM changes that rely on it, or leaves nothing to rely on.
+//! Invariants, audited by [`Ftl::check`](crate::check): the valid bit of a page is set exactly if some logical page
+//! maps to it. The valid count of a block equals its valid bits plus its current metadata pages. Logical pages share a
+//! physical page only if sharing is part of the design, and the referrers are counted then.
+//!
+//! After an error that is a power loss, RAM is in a state from which [`Ftl::recover`](crate::recovery) can start: each
+//! flash operation precedes the RAM changes that depend on it, or no RAM change depends on it.
 
 mod bind;
 mod construct;
@@ -45,7 +50,7 @@ use crate::stats::Stats;
 use crate::store::{RESERVE_BLOCKS, Store};
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
-/// A flash translation layer over a medium, assembled from parts.
+/// A flash translation layer over a flash medium, assembled from a mapping, a validity store, GC and content stages.
 #[derive(Clone, Debug)]
 pub struct Ftl<N> {
     pub(crate) store: Store<N>,
@@ -60,30 +65,34 @@ pub struct Ftl<N> {
     pub(crate) flush_limits: FlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
-    /// What recovery reads of each block.
+    /// What recovery reads of each block: the spare area of every page, or head and tail pages.
     pub(crate) survey: BlockSurvey,
-    /// Counts of valid pages may be too high since a recovery, beyond what a lazy map knows.
+    /// Valid counts of blocks may be too high since recovery, for more pages than a lazy map accounts for. If GC finds
+    /// no victim, it counts valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
-    /// Counts of valid pages may be too high where a recovery could not know better.
+    /// A recovery by backward scan has run on this device, so audits accept valid counts that are too high.
     pub(crate) has_recovered: bool,
-    /// Power failed, the battery has written what was in RAM, and recovery has not ended since.
+    /// The battery has written RAM contents to flash after a power failure, and recovery has not finished yet.
     pub(crate) battery_has_saved: bool,
 }
 
-/// What makes the validity store write its buffer before it is full: asked at every host write.
+/// Limits at which the buffer of a validity store on flash is written before it is full. Checked whenever room for
+/// metadata is made, that is, at every host request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlushLimits {
-    /// Old versions that are held for it ([`Ftl::retained_limit`]).
+    /// Most old versions of translation pages that are retained before the validity buffer is written
+    /// ([`Ftl::retained_limit`]).
     pub(crate) held_pages: usize,
-    /// Programs since it was written last ([`Ftl::longest_without_flush`]).
+    /// Most page programs since the validity buffer was last written ([`Ftl::longest_without_flush`]).
     pub(crate) programs: u64,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// A formatted (empty) device of `logical_pages` over an erased medium.
+    /// Creates a formatted (empty) device of `logical_pages` pages on an erased medium.
     ///
     /// # Errors
-    /// [`Error::NoSpareSpace`] if data, metadata and reserve do not fit; contradictory options.
+    /// [`Error::NoSpareSpace`] if data, metadata and the GC reserve do not fit; other variants if options contradict
+    /// each other.
     pub fn new(nand: N, logical_pages: u32, parts: &Parts) -> Result<Self> {
         let order = parts.gc.wear.free_order();
         let store = match parts.survey {
@@ -181,8 +190,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Pages beyond the logical ones that may hold valid data. With less than none, every closed block could be full of
-    /// valid pages while a write waits.
+    /// Returns the number of pages beyond the logical ones that may hold valid data, or an error if there are too few
+    /// physical pages. If it were negative, every closed block could be full of valid pages when a write needs room.
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
@@ -197,9 +206,9 @@ impl<N: Nand> Ftl<N> {
         Ok(usable - self.logical_pages as u64)
     }
 
-    /// Blocks of each pool that data pages must leave: the GC reserve, an open block of copies (with dual-pool wear leveling
-    /// another), and one of each further kind of page. Chunks, and a map under a tree, need room for several pages at
-    /// once, so what is left of an open block may be too little: that counts as one more.
+    /// Blocks of each pool that data pages must leave free: the GC reserve, an open block for GC copies (with dual-pool
+    /// wear leveling another), and one open block for each further kind of page. Compressed chunks and a map under a
+    /// tree need several pages at once, which the rest of an open block may not hold: they count one block more.
     pub fn kept_blocks(&self) -> u64 {
         let open_blocks = 1
             + u64::from(self.metadata_pages() > self.validity.metadata_pages())
@@ -211,7 +220,7 @@ impl<N: Nand> Ftl<N> {
         RESERVE_BLOCKS as u64 + open_blocks
     }
 
-    /// Flash pages that metadata occupies at the most.
+    /// Most flash pages that metadata can occupy, obsolete versions that are still retained included.
     pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
         let held = if self.persistence.compares_versions() { self.retained_limit() as u64 } else { 0 };
@@ -220,17 +229,17 @@ impl<N: Nand> Ftl<N> {
         self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap
     }
 
-    /// Pages the host sees.
+    /// Number of logical pages, the capacity the host sees.
     pub fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
 
-    /// Counters.
+    /// Counters of host requests, flash operations and content mechanisms.
     pub fn stats(&self) -> &Stats {
         &self.store.stats
     }
 
-    /// Counters back to zero, for example after preconditioning. Wear stays.
+    /// Resets all counters to zero, for example after preconditioning. Erase counts (wear) are kept.
     pub fn clear_stats(&mut self) {
         self.store.clear_stats();
         if let Some(cached) = self.mapping.on_flash_mut() {
@@ -256,86 +265,88 @@ impl<N: Nand> Ftl<N> {
         self.observations = Observations::default();
     }
 
-    /// Allocation, block table, operation list and the medium.
+    /// The store: block allocation, block table, operation list and the medium.
     pub fn store(&self) -> &Store<N> {
         &self.store
     }
 
-    /// The same, to listen to operations or to reach the medium's fault injection.
+    /// The store, mutable: to subscribe to flash operations, or to inject faults into the medium.
     pub fn store_mut(&mut self) -> &mut Store<N> {
         &mut self.store
     }
 
-    /// Takes allocation and medium out; everything else in RAM is dropped.
+    /// Returns the store (allocation and medium) and drops everything else in RAM.
     pub fn into_store(self) -> Store<N> {
         self.store
     }
 
-    /// The mapping, for its counts.
+    /// The L2P mapping, for reading its counters.
     pub fn mapping(&self) -> &AnyMapping {
         &self.mapping
     }
 
-    /// The store of page validity, for its counts.
+    /// The store of page validity, for reading its counters.
     pub fn validity(&self) -> &AnyValidity {
         &self.validity
     }
 
-    /// The recycling stage, for its counts.
+    /// The recycler (reuses invalid pages whose content is written again), for reading its counters; `None` if the
+    /// design has none.
     pub fn recycle(&self) -> Option<&Recycle> {
         self.recycle.as_deref().map(|stage| &stage.part)
     }
 
-    /// Whether writes need their content's identity.
+    /// Whether the design has a content stage, so that each write needs the fingerprint of its content.
     #[inline]
     pub fn looks_at_content(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
-    /// Whether logical pages can be mapped to stored pages without a program.
+    /// Whether this design can map logical pages to stored pages without a program (deduplication or remap commands).
     pub fn binds(&self) -> bool {
         self.sharing.as_ref().is_some_and(|sharing| sharing.binds())
     }
 
-    /// Entries of the reverse map that are not superseded, tombstones included; 0 without a reverse map.
+    /// Number of reverse-map entries that are not superseded, tombstones (records of trims) included; 0 without a
+    /// reverse map.
     pub fn valid_entries(&self) -> u64 {
         self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.valid_entries())
     }
 
-    /// Whether `lpn` has a place, as far as RAM knows.
+    /// Whether `lpn` is mapped, as far as the map entries in RAM show.
     pub fn is_mapped(&self, lpn: Lpn) -> bool {
         self.mapping.in_ram(lpn).is_some()
     }
 
-    /// What compression did; `None` if it is no part of the design.
+    /// Counters of compression; `None` if compression is not part of the design.
     pub fn chunk_statistics(&self) -> Option<ChunkStatistics> {
         self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
-    /// Pages that are acknowledged and wait in the chunk buffer.
+    /// Number of pages that are acknowledged to the host and still in the RAM buffer of the next compressed chunk.
     pub fn gathering_pages(&self) -> usize {
         self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
     }
 
-    /// What delta encoding did; `None` if it is no part of the design.
+    /// Counters of delta encoding; `None` if delta encoding is not part of the design.
     pub fn delta_statistics(&self) -> Option<DeltaStatistics> {
         self.delta.as_ref().map(|stage| stage.statistics)
     }
 
-    /// Access counts by which delta encoding decides begin anew: what was written to bring the device into a state says
-    /// nothing about what is popular.
+    /// Resets the access counts by which delta encoding finds hot pages. Called after preconditioning, whose accesses
+    /// do not show what the workload accesses often.
     pub fn forget_access_counts(&mut self) {
         if let Some(stage) = &mut self.delta {
             stage.forget_heat();
         }
     }
 
-    /// When and how garbage collection runs.
+    /// Options of garbage collection: thresholds, victim policy and wear leveling.
     pub fn gc_options(&self) -> &GcOptions {
         &self.collector.options
     }
 
-    /// Exchanges the victim policy at run time.
+    /// Replaces the victim policy at run time.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
         let own = self.collector.own.take();
@@ -346,21 +357,22 @@ impl<N: Nand> Ftl<N> {
         self.store.blocks_mut().spare_metadata(options.metadata != MetadataGc::Greedy);
     }
 
-    /// Asks a policy of one's own for every victim, in place of the device's; `None` ends that. It is not asked where only a greedy
-    /// choice is safe, with as few free blocks as [`GcOptions::urgent_blocks`], and not for blocks of metadata that
-    /// [`MetadataGc::WhenEmpty`] takes.
+    /// Installs a user-defined policy that chooses GC victims in place of the built-in one; `None` restores the
+    /// built-in one. It is not called if only a greedy choice is safe (at most [`GcOptions::urgent_blocks`] free
+    /// blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
     pub fn choose_victims_by(&mut self, policy: Option<OwnPolicy>) {
         self.collector.own = policy;
     }
 
-    /// Exchanges the policy and size of the fingerprint store at run time; nothing happens without one.
+    /// Replaces policy and capacity of the fingerprint store (the recycler's index of dead pages) at run time. Does
+    /// nothing if the design has no recycling.
     pub fn set_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         if let Some(stage) = &mut self.recycle {
             stage.part.set_policy(policy, capacity_entries);
         }
     }
 
-    /// Bytes of RAM a controller holds for this design, by structure.
+    /// Bytes of RAM that a controller needs for this design, one pair of name and bytes per data structure.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.mapping.ram_bytes();
         parts.extend(self.validity.ram_bytes());
@@ -383,7 +395,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// What a design must be like so that all but its map can be rebuilt from flash.
+/// Rejects options with which a design whose map is in NVRAM could not rebuild everything else from flash.
 fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     let refusal = if parts.persistence != Persistence::NvramMap {
@@ -405,7 +417,7 @@ fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
     refusal.map_or(Ok(()), |sentence| Err(Error::Options(sentence.into())))
 }
 
-/// Identity of what a unit holds.
+/// Fingerprint of the content of `unit`, a physical page or a member of a compressed chunk.
 #[inline]
 pub(crate) fn content_of<N: Nand>(store: &Store<N>, chunks: Option<&ChunkStage>, unit: Unit) -> Fingerprint {
     match chunks {

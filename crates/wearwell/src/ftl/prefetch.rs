@@ -1,4 +1,5 @@
-//! What the next requests will look up in the parts of an engine, read ahead ([`crate::tables::prefetch`]).
+//! Reads ahead the table entries that coming requests will need, so that their cache misses overlap
+//! ([`crate::tables::prefetch`]).
 
 use arrayvec::ArrayVec;
 
@@ -10,7 +11,8 @@ use crate::nand::Nand;
 use crate::tables::prefetch::{TOGETHER, touch_all};
 
 impl<N: Nand> Ftl<N> {
-    /// Reads what writes of `upcoming` will need; `fingerprints` are those of the pages to be written, where known.
+    /// Reads the table entries that host writes to `upcoming` will need, so that their cache misses overlap.
+    /// `fingerprints` are those of the pages to be written, empty if unknown.
     #[inline]
     pub fn prefetch(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
@@ -27,7 +29,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads what host reads of `upcoming` will need: where each page is, and its spare area.
+    /// Reads the table entries that host reads of `upcoming` will need, so that their cache misses overlap: the map
+    /// entry of each page, then its spare area.
     #[inline]
     pub fn prefetch_reads(&self, upcoming: &[Lpn]) {
         let pages = self.store.geometry().pages();
@@ -69,7 +72,8 @@ impl<N: Nand> Ftl<N> {
         self.prefetch_validity(places.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0)));
     }
 
-    /// What calling these pages invalid will need.
+    /// Reads the valid count and valid bit of each of `places` ahead of their invalidation, so that the cache misses
+    /// overlap.
     #[inline]
     fn prefetch_validity(&self, places: impl Iterator<Item = Ppn>) {
         let in_ram = !self.validity.is_on_flash();
@@ -77,8 +81,9 @@ impl<N: Nand> Ftl<N> {
         touch_all(places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))));
     }
 
-    /// What the content stages will need to let go of the pages that `lpns` have now. Never inlined: devices that do not
-    /// look at content are faster without it in the middle of their loop.
+    /// Reads the table entries of content stages that releasing the current pages of `lpns` will need, so that their
+    /// cache misses overlap. Never inlined: devices without content stages are faster without this code in the middle
+    /// of their loop.
     #[inline(never)]
     fn prefetch_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
         let mut contents = [Fingerprint::default(); TOGETHER];
@@ -98,7 +103,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// What looking for these contents will need.
+    /// Reads the entries of fingerprint store and content index that looking up these fingerprints will need, so that
+    /// their cache misses overlap.
     #[inline(never)]
     fn prefetch_known(&self, fingerprints: &[Fingerprint]) {
         if let Some(stage) = &self.recycle {

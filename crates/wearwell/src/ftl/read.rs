@@ -1,4 +1,4 @@
-//! Reads: a page, a run of pages, a unit of the map.
+//! The read path: a logical page, a run of logical pages, or a unit (page or chunk member).
 
 use crate::address::{Lpn, Ppn, Unit, is_page};
 use crate::data::Fingerprint;
@@ -9,11 +9,12 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 
 impl<N: Nand> Ftl<N> {
-    /// Reads one page; `false` if it was never written (or trimmed) and reads as zeros. `into` is one page long, or
-    /// empty where nobody wants the bytes; it is filled if the medium keeps bytes.
+    /// Reads one logical page. Returns `false` if it was never written or is trimmed, and reads as zeros. `into` is one
+    /// page long, or empty if the caller does not need the bytes; it is filled if the medium keeps bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Lost`], power loss; a demand-paged mapping may need room.
+    /// [`Error::OutOfRange`], [`Error::Lost`], power loss. A demand-paged mapping may have to write translation pages
+    /// first; a full device reads without that.
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
@@ -31,11 +32,12 @@ impl<N: Nand> Ftl<N> {
         Ok(found)
     }
 
-    /// Reads whole pages from `first` on, for a medium that keeps bytes: as so many [`Ftl::read`], and where pages are stored
-    /// one by one and looking them up reads no flash, those beside each other are asked of the medium at once.
+    /// Reads whole logical pages from `first` on, on a medium that keeps bytes. The result is that of one [`Ftl::read`]
+    /// per page. If the map is a table in RAM and each page is stored by itself, runs of mapped pages are read from the
+    /// medium in one call.
     ///
     /// # Errors
-    /// As [`Ftl::read`], of the first page that cannot be read.
+    /// Those of [`Ftl::read`], for the first page that cannot be read.
     pub fn read_pages(&mut self, first: Lpn, into: &mut [u8]) -> Result<()> {
         let page_bytes = self.store.geometry().page_bytes as usize;
         let is_direct = matches!(self.mapping, AnyMapping::Flat(_))
@@ -67,7 +69,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Where the pages from `first` on are, up to `most` and to the first that has no place.
+    /// Appends the physical pages of the logical pages from `first` on, at most `most`, up to the first unmapped one.
     fn mapped_run(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
         for lpn in (first.0..).take(most).map(Lpn) {
             self.require_in_range(lpn)?;
@@ -77,7 +79,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// As [`Ftl::read`], for the old part of a partial write: no host read is counted.
+    /// Reads the old content of a page for a partial write (read-modify-write), like [`Ftl::read`] but without counting
+    /// a host read.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
         if self.read_pending(lpn, into) {
@@ -87,8 +90,8 @@ impl<N: Nand> Ftl<N> {
         self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))
     }
 
-    /// Where a page is. A device that is full, or has lost a page of metadata, can write no translation page any more, but it
-    /// still reads.
+    /// Looks up the unit to which `lpn` is mapped. A device that is full or has lost a metadata page cannot write
+    /// translation pages any more: there the look-up writes and caches nothing, so that reads still work.
     #[inline]
     fn locate(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         match self.make_room_for_metadata() {
@@ -106,7 +109,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         };
         if self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn)) {
-            // A base of which only a description is kept counts as zeros, as it did when the delta was made.
+            // If the medium keeps only a description of the base page, the base counts as zeros, as when the delta was
+            // computed.
             into.fill(0);
         }
         self.read_unit(unit, into, Cause::Host)?;
@@ -121,7 +125,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Reads the content of a unit.
+    /// Reads the content of a unit: a physical page, or a member of a compressed chunk.
     #[inline]
     pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
         if self.chunks.is_some() && !is_page(unit, self.store.geometry().pages()) {
@@ -130,13 +134,13 @@ impl<N: Nand> Ftl<N> {
         self.store.read(Ppn(unit.0), into, cause).map(drop)
     }
 
-    /// Identity of a unit's content where the medium keeps it.
+    /// Fingerprint of a unit's content, as the medium or the chunk table keeps it.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
         content_of(&self.store, self.chunks.as_deref(), unit)
     }
 
-    /// Identity of a page's current content where the medium keeps it; for merging partial writes.
+    /// Fingerprint of the current content of `lpn`, buffered pages and deltas included; used to merge partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
         if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
             return Ok(Some(pending));

@@ -1,4 +1,5 @@
-//! What a logical page leaves behind when it gets another place, and what others call invalid later.
+//! Releases the old place of a logical page after its map entry changed, and invalidates pages that other components
+//! report later.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -10,7 +11,7 @@ use crate::nand::Nand;
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
-    /// Gives `lpn` a place (or none) and returns the old one.
+    /// Maps `lpn` to `place` (`None` unmaps it) and returns the old place.
     #[inline]
     pub(crate) fn change_map(&mut self, lpn: Lpn, place: Option<Unit>) -> Result<Option<Unit>> {
         self.mapping.update(&mut self.store, lpn, place)
@@ -24,7 +25,8 @@ impl<N: Nand> Ftl<N> {
         Err(Error::OutOfRange { lpn: lpn.0 as u64, pages: self.logical_pages })
     }
 
-    /// `lpn` does not refer to `old` any more: the page dies with its last referrer.
+    /// Removes the reference of `lpn` to `old`. When the last reference is gone, the physical page is invalidated (or
+    /// the chunk member dropped) and may become recyclable.
     #[inline(always)]
     pub(crate) fn release(&mut self, lpn: Lpn, old: Option<Unit>) {
         let Some(old) = old else { return };
@@ -44,7 +46,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Nobody needs the data of `page` any more.
+    /// Invalidates `page`: updates page validity and the valid count of its block.
     #[inline(always)]
     pub(crate) fn invalidate_page(&mut self, page: Ppn) {
         self.report_opened_blocks();
@@ -52,8 +54,9 @@ impl<N: Nand> Ftl<N> {
         self.store.discard(page);
     }
 
-    /// Whatever a validity store on flash knows of a block is void before it hears of the block's new pages, and before
-    /// it writes what it heard so far: a recovery repeats this for blocks whose first page is younger than that.
+    /// Reports newly opened blocks to a validity store on flash, which discards what it recorded about their earlier
+    /// pages. Must happen before invalid pages of such a block are reported, and before buffered reports are written:
+    /// recovery repeats it for blocks whose first page is younger than that write.
     #[inline]
     pub(crate) fn report_opened_blocks(&mut self) {
         while let Some(block) = self.store.take_opened() {
@@ -61,7 +64,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Calls the pages invalid that a lazy map has found.
+    /// Invalidates the physical pages that a lazy map has identified as superseded.
     pub(crate) fn invalidate_identified(&mut self) {
         while let AnyMapping::Cached(cached) = &mut self.mapping
             && let Some(Identified { ppn, is_certain }) = cached.take_identified()
@@ -69,7 +72,8 @@ impl<N: Nand> Ftl<N> {
             if is_certain {
                 self.invalidate_page(ppn);
             } else if self.validity.is_on_flash() {
-                // It may be a repetition: the count of the block is left too high rather than too low.
+                // The page may have been invalidated before: the valid count of the block is left too high rather than
+                // too low.
                 self.validity.invalidate(ppn);
                 self.valid_counts_are_upper_bounds = true;
             } else if self.validity.is_valid(ppn) {

@@ -1,4 +1,4 @@
-//! The remap of one page: a bind, or a write where it cannot be bound.
+//! Remap of one page: a bind (mapped to the source's content without a program), or a write if it cannot be bound.
 
 use crate::address::{Lpn, RemapMode};
 use crate::data::{Content, Fingerprint};
@@ -8,11 +8,11 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 
 impl<N: Nand> Ftl<N> {
-    /// Gives `target` the content of `source`; `source` loses it if it is relocated. A bind where the design shares
-    /// pages and can record it, else a write.
+    /// Maps `target` to the content of `source`; [`RemapMode::Relocate`] then deallocates `source`. This is a bind
+    /// without a program if the design shares pages and can record the bind, otherwise a write.
     ///
     /// # Errors
-    /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; the target is untouched if a read fails.
+    /// Those of [`Ftl::read`], [`Ftl::write`] and [`Ftl::trim`]; `target` is unchanged if reading `source` fails.
     pub fn remap_page(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         self.require_in_range(target)?;
         self.require_in_range(source)?;
@@ -41,8 +41,8 @@ impl<N: Nand> Ftl<N> {
         self.remap_by_writing(target, source, mode)
     }
 
-    /// Writes what could not be bound. Deduplication would find the same page and be refused again; the new copy serves the
-    /// next writes of this content.
+    /// Writes a page that could not be bound, without trying deduplication: that would find the page that was just
+    /// rejected. The new copy serves later writes of this content.
     pub(crate) fn write_demoted(
         &mut self,
         lpn: Lpn,
@@ -58,9 +58,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The form every design has, the one that a remap is demoted to (Remap-SSD, section 4.3): one read and one
-    /// program, and a trim of the source if it is relocated, each counted as the host's. On a medium without bytes the
-    /// identity is copied, not what is known of its compressed size.
+    /// Remaps by a read and a program, which every design can do and which is the fallback of a bind (Remap-SSD,
+    /// section 4.3). A relocated source is trimmed; each operation counts as a host operation. On a medium without
+    /// bytes the fingerprint is copied, but not the known compressed size.
     fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         let mut page = self.blank_page();
         if !self.read(source, &mut page)? {

@@ -1,16 +1,18 @@
-//! Remap commands of several pages: page by page, or all of them or none.
+//! Remap commands of several pages: page by page, or atomically.
 //!
-//! The paper's default is atomicity by page (Remap-SSD, section 4.3): each page is a bind of its own, or a write where it
-//! cannot be bound. An atomic command takes three steps instead. First everything that can fail or touches flash: a source
-//! whose page has its most referrers gets a page of its own, which changes no content, and the reverse map makes room for
-//! all entries at once. Then the entries are recorded, and the last store of the last one is the commit point. Then the map
-//! in RAM follows. Nothing is collected from the first entry to the last.
+//! The paper's default is atomicity of each page (Remap-SSD, section 4.3): each page is a bind of its own (mapped
+//! without a program), or a write if it cannot be bound. An atomic command has three steps instead. First, everything
+//! that can fail or needs a flash operation: a source whose page has the most referrers that are allowed is rewritten
+//! to a page of its own, and the reverse map makes room for all entries at once. Second, the entries are recorded; the
+//! last store of the last entry is the commit point. Third, the map in RAM is updated. No GC runs between the first
+//! entry and the last.
 //!
-//! The command behaves as if the source range had been put aside first. So a source that is a target too is not buried by
-//! the command, each logical page has one entry at the most, and the order of entries says nothing.
+//! The command behaves as if the source range had been copied aside first. So a source that is also a target is not
+//! deallocated, each logical page has at most one entry, and the order of entries has no meaning.
 //!
-//! A command that cannot be recorded as a whole is refused ([`Error::NotAtomic`]): done by writes it would not be atomic.
-//! The price: a host that asked for atomic commands must be ready to write instead, where the paper's device would.
+//! A command that cannot be recorded as a whole is rejected ([`Error::NotAtomic`]), because writes in its place would
+//! not be atomic. The price: a host that requests atomic commands must be ready to write instead, where the paper's
+//! device would do so itself.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -23,7 +25,7 @@ use crate::nand::Nand;
 use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::{Command, Entry};
 
-/// A remap of several pages.
+/// A remap command of several pages: maps a range of target pages to the content of a range of source pages.
 #[derive(Clone, Copy)]
 struct Remap {
     target: Lpn,
@@ -41,7 +43,7 @@ impl Remap {
         (self.source.0..self.source.0 + self.pages).map(Lpn)
     }
 
-    /// Whether the command takes its place from `source` for good.
+    /// Whether the command deallocates `source`: it relocates, and `source` is not one of its targets.
     fn buries(self, source: Lpn) -> bool {
         let is_target = (self.target.0..self.target.0 + self.pages).contains(&source.0);
         self.mode == RemapMode::Relocate && !is_target
@@ -49,18 +51,18 @@ impl Remap {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Gives `pages` pages from `target` on the contents of those from `source` on, as if the source had been put aside
-    /// first; relocated sources lose their contents, unless they are targets too. Atomic if the design says so, else page
-    /// by page: an error leaves the pages that were remapped before it.
+    /// Maps `pages` logical pages from `target` on to the contents of the pages from `source` on, as if the source
+    /// range had been copied aside first. Relocated sources are deallocated, unless they are targets too. Atomic if the
+    /// design has atomic commands; otherwise page by page, and after an error the pages before it stay remapped.
     ///
     /// # Errors
-    /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole, which
-    /// has changed nothing.
+    /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole and
+    /// has changed no content.
     pub fn remap_pages(&mut self, target: Lpn, source: Lpn, pages: u32, mode: RemapMode) -> Result<()> {
         if self.sharing.as_ref().is_some_and(|sharing| sharing.design.atomic_commands) {
             return self.remap_atomically(Remap { target, source, pages, mode });
         }
-        // Downwards from the front, upwards from the back: no source is overwritten before it is read.
+        // Ascending if the target is lower, descending if it is higher: no source is overwritten before it is read.
         let remap = |k: u32| self.remap_page(Lpn(target.0 + k), Lpn(source.0 + k), mode);
         if target <= source { (0..pages).try_for_each(remap) } else { (0..pages).rev().try_for_each(remap) }
     }
@@ -81,7 +83,8 @@ impl<N: Nand> Ftl<N> {
         self.apply_remap(remap, &places)
     }
 
-    /// A source whose page would get too many referrers, counting what the sources before it add.
+    /// Returns the first source whose page would get too many referrers, with those that earlier sources of the command
+    /// add.
     fn saturated_source(&self, remap: Remap) -> Option<Lpn> {
         let sharing = self.sharing.as_ref()?;
         let mut added: HashMap<Unit, u32, FxBuildHasher> = HashMap::default();
@@ -93,7 +96,7 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Gives `lpn` a page of its own with the content that it has.
+    /// Writes the content of `lpn` to a page of its own, so that it shares no page.
     fn rewrite(&mut self, lpn: Lpn) -> Result<()> {
         let mut page = self.blank_page();
         self.read(lpn, &mut page)?;
@@ -119,7 +122,8 @@ impl<N: Nand> Ftl<N> {
         sharing.record_command(store, Command { start: remap.target, pages: remap.pages }, &entries)
     }
 
-    /// The map follows what was recorded. New referrers are counted before old ones are released: a page may be both.
+    /// Updates the map with the recorded entries. New referrers are counted before old ones are released, because a
+    /// page may gain and lose referrers in one command.
     fn apply_remap(&mut self, remap: Remap, places: &[Option<Unit>]) -> Result<()> {
         let Some(sharing) = &mut self.sharing else { unreachable!("only sharing has atomic commands") };
         places.iter().flatten().for_each(|&unit| sharing.refs.up(unit));

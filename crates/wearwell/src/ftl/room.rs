@@ -1,6 +1,7 @@
-//! Room is made before an operation starts: for the page that it appends and for the metadata that it may cause.
+//! Makes room before an operation starts: for the page that the operation appends, and for the metadata pages that it
+//! may cause.
 //!
-//! Invariant: nothing is collected inside a part, so collection never recurses.
+//! Invariant: no GC runs inside a component of the FTL, so GC never recurses.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -13,7 +14,8 @@ use crate::store::{RESERVE_BLOCKS, Stream};
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
-    /// Makes sure that the next host page and the metadata it may cause have a place; returns its pool.
+    /// Frees blocks by GC until the next host page, and the metadata pages that it may cause, can be appended. Returns
+    /// the pool in which the host page is to be placed.
     #[inline(always)]
     pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
         let pool = self.store.peek_pool(Stream::Host);
@@ -33,8 +35,9 @@ impl<N: Nand> Ftl<N> {
             || self.store.free_blocks(pool) > RESERVE_BLOCKS
     }
 
-    /// The pool whose turn it is holds valid data only: the page goes to the next one that has room. Settling the
-    /// mapping after a round may leave new garbage, so rounds go on while they collect something.
+    /// Finds the next pool that can take a host page, called if the pool whose turn it is holds only valid data. A
+    /// round tries every pool. Deferred map writes at the end of a round may make new garbage, so rounds repeat while
+    /// they collect any block.
     fn find_writable_pool(&mut self) -> Result<u32> {
         loop {
             let victims = self.store.stats.gc_victims;
@@ -61,7 +64,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Settles what GC postponed in the mapping and leaves a place for the next pages of metadata.
+    /// Runs the deferred metadata writes of mapping and validity store, and reserves space for the next metadata pages.
     #[inline]
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
         if self.validity.is_on_flash() {
@@ -84,8 +87,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// The same where page validity is on flash too. Validity comes first: what the map finds goes into its buffer. A step
-    /// of the map that wrote nothing has changed nothing of this.
+    /// Runs the deferred writes of mapping and validity store, for designs with both on flash. Validity is written
+    /// first, because pages that the map identifies as invalid are added to its buffer. After a map step that
+    /// programmed nothing, validity has no new work and is not checked again.
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
         loop {
@@ -103,8 +107,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// One page of what the validity store owes. Its buffer is written when it is full, when too many old versions are
-    /// held for it, and when it has not been written for long.
+    /// Runs one deferred write of the validity store, at most one page; `false` if none was due. The buffer is written
+    /// when it is full, when too many old translation pages are retained for it, or after too many programs without a
+    /// write.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         self.report_opened_blocks();
@@ -128,7 +133,7 @@ impl<N: Nand> Ftl<N> {
                 && self.validity.has_unwritten())
     }
 
-    /// Writes what the validity store owes, and nothing else.
+    /// Runs the deferred writes of a validity store on flash until none is due; the mapping writes nothing.
     pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
         while self.validity.is_on_flash() {
             self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
@@ -151,7 +156,7 @@ impl<N: Nand> Ftl<N> {
         loop {
             self.require_metadata(Stream::Translation, of_map)?;
             self.require_metadata(Stream::Validity, of_validity)?;
-            // Opening a block for the one may have taken it from the other.
+            // Opening a validity block may have used the free block that the translation page needs.
             if self.store.has_room(Stream::Translation, of_map) {
                 return Ok(());
             }
@@ -165,11 +170,13 @@ impl<N: Nand> Ftl<N> {
         while !self.store.has_room(stream, pages) {
             self.collect_anywhere()?;
         }
-        // Opened now, so that the host page of the same request cannot take the block and leave GC without reserve.
+        // The block is opened now, so that the host page of this request cannot use it and leave GC without its
+        // reserve.
         self.store.open_ahead(stream)
     }
 
-    /// Makes room for pages of a stream that host writes fill beside the host's own; returns their pool.
+    /// Makes room for `pages` pages of a stream that host writes fill in addition to the host stream (deltas, chunks).
+    /// Returns a pool that has this room.
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.pools() {

@@ -1,9 +1,10 @@
-//! Writes of many pages whose content nobody looks at: table after table instead of page after page.
+//! Host writes of many pages in which no content stage takes part, processed table by table instead of page by page.
 //!
-//! A write alone asks every part whether it has anything to do with it, and waits for one look-up after the other. Where
-//! map and validity are tables in RAM and no stage looks at content, all answers are known before, and what is left is
-//! four loops over small arrays, whose cache misses overlap by themselves. The price is a second way of a write. It is
-//! taken only while nothing else happens (see `store/runs.rs`), and leaves exactly what [`Ftl::write`] would.
+//! A single write queries every component of the FTL, and each look-up waits for the one before. If map and validity
+//! are tables in RAM and no content stage is present, all those queries have known answers, and four loops over small
+//! arrays remain, whose cache misses overlap by themselves. The price is a second write path. It is taken only while no
+//! block opens or closes and no GC is due (see `store/runs.rs`), and leaves exactly the state that [`Ftl::write`]
+//! would.
 
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Descriptor, Fingerprint};
@@ -12,22 +13,24 @@ use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 
-/// Pages mapped together: the more, the seldomer a loop waits for its last misses; their lines still fit the first-level
-/// cache.
+/// Pages that are mapped together. A larger number means fewer waits for the last cache misses of a loop; at 128 the
+/// cache lines still fit the first-level cache.
 const TOGETHER: usize = 128;
 
 impl<N: Nand> Ftl<N> {
-    /// Whether writes in runs are faster than writes one by one.
+    /// Whether this design writes runs of pages table by table: the map is a plain table in RAM, validity is in RAM,
+    /// and there is no content stage.
     #[inline]
     pub fn writes_in_runs(&self) -> bool {
         let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.is_mirrored());
         is_flat && !self.validity.is_on_flash() && !self.looks_at_content()
     }
 
-    /// Writes pages in order, with content that no design needs to know; how many were written before the outcome.
+    /// Writes pages in order, with content that the design does not look at. Returns how many were written, and the
+    /// error that ended the run, if any.
     ///
     /// # Errors
-    /// As [`Ftl::write`].
+    /// Those of [`Ftl::write`].
     pub fn write_run(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         let mut done = 0;
         while done < lpns.len() {
@@ -41,7 +44,8 @@ impl<N: Nand> Ftl<N> {
         (done, Ok(()))
     }
 
-    /// As many of `lpns` as go together, or one.
+    /// Writes as many of `lpns` together as fit the current open blocks, or the first one alone. Returns how many were
+    /// written.
     #[inline]
     fn write_some(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.writes_in_runs() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
@@ -58,7 +62,7 @@ impl<N: Nand> Ftl<N> {
         (usize::from(written.is_ok()), written)
     }
 
-    /// Maps pages to the places where they were appended, and calls the old places invalid.
+    /// Maps logical pages to `places`, where they were appended, and invalidates their old pages.
     #[inline]
     fn map_run(&mut self, lpns: &[Lpn], places: &[Ppn]) {
         let (AnyMapping::Flat(map), Some(bitmap)) = (&mut self.mapping, self.validity.ram_mut()) else {

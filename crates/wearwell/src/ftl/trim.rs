@@ -1,4 +1,5 @@
-//! Deallocation of logical pages, recorded where a cut could bring their contents back.
+//! TRIM: deallocates logical pages, and records the deallocation if a power loss could otherwise bring their contents
+//! back.
 
 use crate::address::Lpn;
 use crate::data::{Content, Fingerprint};
@@ -8,18 +9,20 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 
 impl<N: Nand> Ftl<N> {
-    /// Deallocates one page: it reads as zeros from now on. The page stays recyclable until its block is erased.
+    /// Deallocates one logical page, which then reads as zeros. Its physical page stays recyclable until the block is
+    /// erased.
     ///
     /// # Errors
-    /// As [`Ftl::read`].
+    /// Those of [`Ftl::read`].
     pub fn trim(&mut self, lpn: Lpn) -> Result<()> {
         self.trim_range(lpn, 1)
     }
 
-    /// Deallocates `pages` pages from `first` on; a design that records trims records one for all of them.
+    /// Deallocates `pages` logical pages from `first` on. A design that records trims durably records one tombstone for
+    /// the range.
     ///
     /// # Errors
-    /// As [`Ftl::trim`]; pages before the one that failed may be deallocated.
+    /// Those of [`Ftl::trim`]; pages before the one that failed may be deallocated already.
     pub fn trim_range(&mut self, first: Lpn, pages: u32) -> Result<()> {
         if pages == 0 {
             return Ok(());
@@ -35,7 +38,8 @@ impl<N: Nand> Ftl<N> {
         lpns.try_for_each(|lpn| self.retry_after_program_failure(|ftl| ftl.trim_page(lpn, is_recorded)))
     }
 
-    /// Trims on a map that writes them to flash at once.
+    /// Trims on a lazy map: its steps write the changed translation pages to flash at once, and old pages are
+    /// invalidated as the map identifies them.
     fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
         let mut next = first;
         while next <= last {
@@ -65,7 +69,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// A trim that cannot be recorded any other way.
+    /// Trims a page by overwriting it with zeros, for the case that no tombstone could be recorded.
     fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
         let pool = self.make_room_for_write()?;
         let zeros = self.blank_page();
@@ -75,7 +79,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// A page of zeros, or of no bytes where the medium keeps none.
+    /// Returns a page of zeros, or an empty vector if the medium keeps no bytes.
     pub(crate) fn blank_page(&self) -> Vec<u8> {
         vec![0; if self.store.nand().keeps_bytes() { self.store.geometry().page_bytes as usize } else { 0 }]
     }

@@ -1,4 +1,4 @@
-//! One write: room, content stages, an append, the map, the old place.
+//! The host write path: make room, try the content stages, append a page, update the map, release the old place.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -12,8 +12,9 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Does something again for as long as failed programs took the room that was made for it: what they took, collection
-    /// may find elsewhere. A program that fails ends a block, so it ends. What was refused has changed nothing.
+    /// Retries `step` while it returns [`Error::Full`] and a program failed in between: the failure used up the
+    /// reserved block, and GC may free another. Terminates because every failed program closes a block for good. A step
+    /// that returns `Full` has changed nothing.
     pub(crate) fn retry_after_program_failure<T>(
         &mut self,
         step: impl Fn(&mut Self) -> Result<T>,
@@ -38,7 +39,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Found no room; see [`Ftl::retry_after_program_failure`].
+    /// Handles [`Error::Full`] of the first attempt; see [`Ftl::retry_after_program_failure`].
     #[cold]
     #[inline(never)]
     fn write_again(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
@@ -100,8 +101,9 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.is_on) {
-            // No page is programmed now. A turn taken by each page that gathers, and one by each page of a chunk that saves
-            // nothing, would leave half of the pools without host pages wherever the pools are a multiple of eight.
+            // No page is programmed now, so the turn of this pool is returned. Otherwise each page that is buffered
+            // would take one turn and each page of a chunk that saves nothing another one, and half of the pools would
+            // get no host pages if the number of pools is a multiple of eight.
             self.store.give_back_turn(Stream::Host, pool);
             return self.stage_for_chunk(lpn, &content, fingerprint);
         }
@@ -113,7 +115,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Identity of a page to be written. Only designs that look it up pay for the hash, and those that look it up twice once.
+    /// Fingerprint of a page to be written. Counts one hashed page if this design looks fingerprints up, even if two
+    /// schemes use the hash.
     #[inline]
     fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
@@ -149,7 +152,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// A unit with this content can be shared from now on, and recycled when it is dead, if its content was hashed.
+    /// Adds a newly stored unit (page or chunk member) to the content index, so that later writes of this content can
+    /// share it. If the content was not hashed, marks the page so that recycling ignores it.
     #[inline]
     pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
         if self.sharing.is_none() && self.recycle.is_none() {
@@ -170,7 +174,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// The content of a unit just programmed was not hashed.
+    /// Marks a page just programmed as not hashed: recycling cannot find it by content after it dies.
     #[cold]
     fn note_unhashed(&mut self, unit: Unit) {
         if let Some(stage) = &mut self.recycle

@@ -1,12 +1,13 @@
-//! Garbage collection as the engine runs it: making room, choosing, moving, erasing.
+//! Garbage collection as the engine runs it: make room, choose a victim, move its pages, erase it.
 //!
 //! Room is made before an operation starts, for the page it appends and for the metadata it may cause. A victim is
-//! emptied by kind: data pages are copied in one batch, and then everybody who refers to them is told; pages of
-//! metadata are asked of their owner; packed pages (deltas, chunks) are taken apart by the stage that packed them.
+//! emptied according to its kind. Data pages are copied in one batch, and then the map, page validity and content
+//! mechanisms are updated. For metadata pages their owner decides which are current. Packed pages (deltas, chunks) are
+//! unpacked by the content mechanism that packed them.
 //!
-//! Invariant: emptying a victim appends fewer pages than it frees (static wear leveling: as many), so one free block per
-//! pool is always enough, and collection never recurses. Valid pages are copied once; only where the reverse map has no
-//! room for the entries of a victim it takes more, and then [`Ftl::can_empty`] counts them first.
+//! Invariant: emptying a victim appends fewer pages than it frees (for static wear leveling: as many). So one free
+//! block per pool is always enough, and collection never recurses. Each valid page is copied once. Only if the reverse
+//! map has no room for the entries of a victim more pages are needed; [`Ftl::can_empty`] counts them first.
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::Result;
@@ -20,11 +21,11 @@ use crate::store::{BlockState, Moves, RESERVE_BLOCKS, Stream};
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
-    /// One step of background GC: collects a victim in the first pool that is below the background threshold;
-    /// `false` if none is.
+    /// Executes one step of background GC: collects a victim in the first pool with fewer free blocks than the
+    /// background threshold; `false` if no pool has so few.
     ///
     /// # Errors
-    /// As [`Ftl::write`].
+    /// The errors of [`Ftl::write`].
     pub fn collect_in_background(&mut self) -> Result<bool> {
         let threshold = self.collector.options.background_blocks;
         let short = (0..self.store.pools()).find(|&pool| self.store.free_blocks(pool) < threshold);
@@ -36,7 +37,7 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Collects one victim of `pool`, and what wear leveling wants moved; `false` if nothing can be gained.
+    /// Collects one victim of `pool`, and moves a block if wear leveling requires it; `false` if no page can be freed.
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
         self.relieve_map()?;
         let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
@@ -59,9 +60,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Erases up to `most` blocks in which nothing is valid any more, before collection needs them; how many. Each would be
-    /// erased before it is programmed again anyway, so it costs no wear. None where dead pages may be wanted again, or where
-    /// to learn what is valid costs reads of flash.
+    /// Erases up to `most` blocks without valid pages before collection needs them; returns how many. This causes no
+    /// extra wear, because each would be erased anyway before its next program. Erases none if dead pages may be
+    /// revived, or if page validity is on flash, where a query costs reads.
     ///
     /// # Errors
     /// Power loss.
@@ -83,8 +84,8 @@ impl<N: Nand> Ftl<N> {
         Ok(erased)
     }
 
-    /// What a collection moves needs room in NVRAM, where a map on flash keeps its changes there: translation pages are written
-    /// first if that is short, as far as they have room beside the reserve.
+    /// Writes translation pages if a map on flash is short of NVRAM for the changes that a collection causes, as long
+    /// as they have room without using the reserve of GC.
     #[inline]
     fn relieve_map(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
@@ -94,14 +95,15 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Whether wear leveling may move a block now: collection keeps its reserve, and the referrers can be recorded anew.
+    /// Whether wear leveling may move a block now: GC keeps its reserve, and all referrers of the block's pages can be
+    /// recorded.
     fn can_level(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > RESERVE_BLOCKS
             && self.can_empty(block, self.store.blocks().block_pages())?)
     }
 
-    /// Moves the data of `cold` to the block `worn`, which was just erased. While the last swap's block is still being filled,
-    /// nothing is moved: the rule is looked at again after the next erase.
+    /// Moves the data of `cold` to the block `worn`, which was just erased. Does nothing while the block of the last
+    /// swap is still being filled; the rule is checked again at the next erase.
     fn swap_dirty(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
         let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
         if self.store.has_parked(stream, pool) {
@@ -113,8 +115,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The victim that the policy chooses. If its referrers cannot be recorded anew, and storing its pages once per referrer
-    /// gains nothing: the first other one, fewest valid pages first, that can be emptied with a gain.
+    /// Returns the victim that the policy chooses, if emptying it frees a page. Otherwise (its referrers cannot be
+    /// recorded again, and storing its pages once per referrer frees nothing) returns the first other block that can be
+    /// emptied with a gain, fewest valid pages first.
     fn take_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let Some(chosen) = self.choose_victim(pool)? else { return Ok(None) };
         if self.can_empty(chosen, self.most_pages(chosen, pool))? {
@@ -130,7 +133,8 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Pages that emptying a block may take: fewer than it frees and, without a free block, no more than are left open.
+    /// Returns the maximum number of pages that emptying a block may append: fewer than it frees and, without a free
+    /// block, no more than the open block has left.
     fn most_pages(&self, block: BlockId, pool: u32) -> u32 {
         let blocks = self.store.blocks();
         let gaining = blocks.block_pages() - 1;
@@ -165,8 +169,8 @@ impl<N: Nand> Ftl<N> {
         }
         let geometry = store.geometry().clone();
         let now = store.sequence();
-        // Dead pages, less if their content may come back, and what packed ones waste. Page validity is not asked: that may
-        // cost reads of flash.
+        // Weight of a block: dead pages, less if their content may be revived, plus the dead share of delta pages. Page
+        // validity is not queried, because that may cost reads of flash.
         let dirtiness = |block: BlockId, invalid: u32| {
             let (first, mut known_dead, mut sum) = (geometry.first_page(block), 0, 0.0);
             for ppn in (first.0..first.0 + geometry.block_pages()).map(Ppn) {
@@ -182,7 +186,8 @@ impl<N: Nand> Ftl<N> {
         Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
     }
 
-    /// What a policy of one's own chooses, where there is one and it may.
+    /// Returns the choice of the user-supplied policy; `None` if there is no policy, or if the pool is short of free
+    /// blocks.
     #[inline]
     fn own_choice(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.own else { return Ok(None) };
@@ -194,9 +199,10 @@ impl<N: Nand> Ftl<N> {
         policy.choose(&Candidates { blocks, erases: &erases, pool, now })
     }
 
-    /// Without a free block (failures or a power cut took the reserve): the emptiest block whose live pages fit into an open
-    /// block. A worn drive can spend much of its life here, so the index is asked first: all blocks are looked at only where
-    /// the emptiest one does not fit, and a block of another kind, whose copies go to another stream, may.
+    /// Returns a victim for a pool without a free block (failures or a power cut used up the reserve): the block with
+    /// the fewest valid pages whose copies fit into an open block. A worn drive can spend much of its life in this
+    /// state, so the index of blocks by valid pages is queried first. All blocks are searched only if that block does
+    /// not fit and blocks of another kind, whose copies use another stream, may.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let emptiest = self.store.blocks_mut().least_valid(pool);
         let fits = |block: BlockId| self.store.blocks().valid(block) <= self.most_pages(block, pool);
@@ -204,7 +210,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(Some(emptiest));
         }
         let blocks = self.store.blocks();
-        // Where all blocks hold plain pages, copies go to one stream, and nothing fits if the emptiest block does not.
+        // If all blocks hold plain data pages, copies use one stream, and nothing fits if the block with the fewest
+        // valid pages does not.
         let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.looks_at_content();
         if is_of_one_kind && !self.mapping.identifies_late() {
             return Ok(None);
@@ -221,8 +228,9 @@ impl<N: Nand> Ftl<N> {
         self.fitting_with_superseded(&closed, pool)
     }
 
-    /// The same where counts of valid pages lag behind: a victim whose copying was cut short is full of pages that are
-    /// superseded by the copies, and only its spare areas tell.
+    /// Returns a victim as [`Self::fitting_victim`] does, for lazy maps, whose valid counts may be too high: after an
+    /// interrupted collection the victim is full of pages that its copies have superseded, and only spare areas show
+    /// this.
     fn fitting_with_superseded(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
         let mut pages = Vec::new();
         for &block in closed {
@@ -242,7 +250,7 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Moves the live pages of a closed block and erases it.
+    /// Moves the live pages of a closed block to open blocks, and erases it.
     fn empty_and_erase(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         match self.store.blocks().kind(victim) {
             PageKind::Data => self.move_data(victim, pool, cause)?,
@@ -270,8 +278,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Copies the live pages of a victim in one batch, then tells everybody who refers to them. What was copied before
-    /// an error is accounted for like the rest, so that RAM that survives a power cut is consistent.
+    /// Copies the live pages of a victim in one batch, then updates map, page validity and content mechanisms. Pages
+    /// copied before an error are accounted for as well, so that RAM that survives a power cut is consistent.
     fn move_data(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
@@ -284,7 +292,8 @@ impl<N: Nand> Ftl<N> {
         let outcome = self.store.copy(moves, stream, pool, cause, &mut batch.to);
         let told = self.relocate(victim, &batch);
         let outcome = outcome.and(told);
-        // In RAM these pages are invalid from now on, also if the copying was cut short: the map must not find them again.
+        // In RAM these pages are invalid from now on, even if copying was interrupted: the map must not find them
+        // again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
             batch.superseded.iter().for_each(|&lpn| self.mapping.superseded_erased(lpn));
         }
@@ -295,18 +304,18 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// The block counts nothing any more and is erased, which voids what was said of its pages. If power was lost
-    /// instead, RAM on a battery has to say what the erase would have said.
+    /// Clears the valid count of a victim whose page validity is on flash. The erase will invalidate its pages; if
+    /// power was lost before, copied pages are invalidated one by one instead, for RAM that a battery keeps.
     fn finish_victim(&mut self, victim: BlockId, batch: &Batch, is_emptied: bool) {
         if is_emptied {
-            // What is still counted valid was superseded, or never programmed.
+            // Pages still counted as valid were superseded, or never programmed.
             self.store.discard_many(victim, self.store.blocks().valid(victim));
         } else {
             batch.from[..batch.to.len()].iter().for_each(|&moved| self.validity.invalidate(moved));
         }
     }
 
-    /// The pages of a victim that nobody called invalid, at the price of a query where validity is on flash.
+    /// Appends the pages of a victim that are not known to be invalid. Costs a query if page validity is on flash.
     pub(crate) fn live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
         if !self.validity.is_on_flash() {
             let (first, count) =
@@ -316,11 +325,13 @@ impl<N: Nand> Ftl<N> {
         }
         self.report_opened_blocks();
         self.validity.live_pages(&mut self.store, victim, pages)?;
-        // Pages that were never programmed, or were torn, are nobody's. The copy reads the spare area of the others anyway.
+        // Pages that were never programmed, or were torn, belong to nothing. The copy reads the spare area of the
+        // others anyway.
         Ok(self.store.nand_mut().retain_readable(pages)?)
     }
 
-    /// The pages of a block of deltas or of chunks that are needed: the table of their mechanism says so, not page validity.
+    /// Returns the pages of a block of deltas or chunks that are still needed, according to the delta table or the
+    /// chunk directory.
     pub(crate) fn packed_pages(&self, block: BlockId) -> Vec<Ppn> {
         let geometry = self.store.geometry();
         let first = geometry.first_page(block);
@@ -334,7 +345,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Leaves out of a victim's pages what a lazy map knows to be superseded: moving it would bring back old data.
+    /// Removes pages from the batch that a lazy map knows to be superseded: copying them would restore old data.
     fn drop_superseded(&mut self, batch: &mut Batch) {
         if !self.mapping.identifies_late() {
             return;
@@ -370,7 +381,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
     }
 
-    /// Appends a referrer of each page.
+    /// Appends one referrer (a logical page mapped to it) of each page.
     fn referrers(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         if self.recycle.is_none() && self.sharing.is_none() {
             return self.store.nand().owners(pages, into);
@@ -378,8 +389,8 @@ impl<N: Nand> Ftl<N> {
         into.extend(pages.iter().map(|&ppn| self.referrer(ppn)));
     }
 
-    /// A logical page that refers to `ppn`, or did last. The OOB alone is wrong for recycled and for shared pages; of
-    /// the latter the entries of the victim in hand have been loaded.
+    /// Returns a logical page that is mapped to `ppn`, or was last. For recycled and shared pages the owner in the OOB
+    /// may be wrong; for shared pages the reverse-map entries of the current victim must have been loaded.
     #[inline]
     pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner(ppn);
@@ -390,7 +401,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// What was copied is a prefix of the victim's live pages, and lies in runs: both sides change by ranges.
+    /// Moves the valid bits of a batch to its copies. The copied pages are a prefix of the victim's live pages and the
+    /// copies are consecutive, so both sides are changed by ranges.
     fn move_valid_bits(&mut self, batch: &Batch) {
         if self.validity.is_on_flash() {
             return;
@@ -442,7 +454,7 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Whether `ppn` is the current copy of metadata page `id` of a stream.
+    /// Whether `ppn` is the current copy of metadata page number `id` of a stream.
     pub(crate) fn owns_metadata(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
             Some(sharing) if stream == Stream::RemapLog => sharing.reverse.owns(id, ppn),
@@ -451,8 +463,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Where the live pages of a block of this kind go. Without a free block data may go to the block that the host has open:
-    /// it stays the host's, because recovery knows the order of pages by the stream of their block.
+    /// Returns the stream to which GC copies the live pages of a block of this kind. Without a free block, data may be
+    /// copied to the host's open block, if that has more pages left. It remains a block of the host stream, because
+    /// recovery derives the order of pages from the stream of their block.
     fn stream_of_copies(&self, kind: PageKind, pool: u32) -> Stream {
         let left = |stream: Stream| self.store.open_block_pages_left(stream, pool);
         match kind {

@@ -1,26 +1,27 @@
-//! Dual-pool wear leveling: worn blocks rest under cold data.
+//! Dual-pool wear leveling: worn blocks are filled with cold data, so that they are rarely erased.
 //!
-//! Source: Chang, "On efficient wear leveling for large-scale flash-memory storage systems" (SAC 2007). Each block is in the
-//! *hot pool* or in the *cold pool* (a pool elsewhere in this project is a set of planes; every such set has a hot and a
-//! cold pool of its own, because copies stay in it). Three rules are checked after each erase, all with one threshold TH:
+//! Source: Chang, "On efficient wear leveling for large-scale flash-memory storage systems" (SAC 2007). Each block
+//! belongs to the *hot pool* or to the *cold pool*. (Elsewhere in this project a pool is a set of planes. Each such set
+//! has its own hot and cold pool here, because GC copies stay in the set.) Three rules are checked after each erase,
+//! all with one threshold TH:
 //!
-//! - **dirty swap**: the most worn hot block is more than TH erases ahead of the least worn cold one. The data of the cold
-//!   block, which nobody overwrites, move to the worn block, and the two blocks change pools;
-//! - **cold pool resize**: a cold block was erased more than TH times oftener since its last swap than some hot block. Its
-//!   data are not cold, and it moves to the hot pool;
-//! - **hot pool resize**: the erases of two hot blocks differ by more than 2 TH. The less worn one holds cold data, and moves
-//!   to the cold pool.
+//! - **Dirty swap**: the most worn hot block has more than TH erases more than the least worn cold one. The data of the
+//!   cold block, which are not overwritten, move to the worn block, and the two blocks change pools.
+//! - **Cold pool resize**: since its last swap, a cold block was erased more than TH times more often than some hot
+//!   block. Its data are not cold, and it moves to the hot pool.
+//! - **Hot pool resize**: the erase counts of two hot blocks differ by more than 2 TH. The less worn one holds cold
+//!   data, and moves to the cold pool.
 //!
-//! The *effective erases* of the second rule are those since the block took part in a dirty swap, so that a worn block is left
-//! alone until its new data have shown what they are.
+//! The second rule compares *effective erases*: those since the block took part in a dirty swap. So a worn block is
+//! spared until its new data have shown whether they are cold.
 //!
-//! Decision: the most worn hot block of a dirty swap is the block that was just erased, if it fulfils the rule. It is empty
-//! then, so a swap costs the copies and the erase of the cold block alone. A worn block that was not erased now has not
-//! become more worn either; it is looked at again when it is erased. The split at the beginning, and after loss of power
-//! (nothing of this is on flash), is by block number; the resizes correct it.
+//! Decision: only the block that was just erased is considered as the worn block of a dirty swap. It is empty then, so
+//! a swap costs only the copies and the erase of the cold block. Other worn blocks have not become more worn, and are
+//! checked when they are erased next. At the beginning, and after a power loss (nothing of this state is on flash),
+//! blocks are assigned to the two pools by block number; the resizes correct this.
 //!
-//! Price: 16 bytes of RAM per block (two counts, the places in two ordered queues), O(log blocks) per erase, and the copies
-//! of one block per swap.
+//! The price: 16 bytes of RAM per block (two counts, and positions in two ordered queues), O(log blocks) per erase, and
+//! the copies of one block per swap.
 
 use std::collections::BTreeSet;
 
@@ -28,19 +29,19 @@ use crate::address::BlockId;
 use crate::nand::Nand;
 use crate::store::{BlockState, Store};
 
-/// Bytes of RAM per block.
+/// Bytes of RAM that dual-pool wear leveling needs per block.
 pub(crate) const BLOCK_RAM_BYTES: u64 = 16;
 
-/// What is known of a block.
+/// State of one block: its erase counts and its pool.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     erases: u32,
-    /// Erases since the last dirty swap of the block.
+    /// Number of erases since the block took part in a dirty swap.
     effective_erases: u32,
     is_hot: bool,
 }
 
-/// The blocks of a hot or of a cold pool, in order of both counts.
+/// The blocks of one hot or cold pool, ordered by erases and by effective erases.
 #[derive(Clone, Debug, Default)]
 struct Queues {
     by_erases: BTreeSet<(u32, BlockId)>,
@@ -59,10 +60,10 @@ impl Queues {
     }
 }
 
-/// The hot and the cold pool of each set of planes.
+/// State of dual-pool wear leveling: the hot and the cold pool of each set of planes.
 #[derive(Clone, Debug)]
 pub(crate) struct DualPool {
-    /// Erases that the paper calls TH.
+    /// Threshold of all three rules in erases, TH in the paper.
     threshold: u32,
     entries: Vec<Entry>,
     hot: Vec<Queues>,
@@ -71,7 +72,7 @@ pub(crate) struct DualPool {
 }
 
 impl DualPool {
-    /// Half of the blocks of each pool are hot at first.
+    /// Creates the pools; at first every second block of each set of planes is hot.
     pub(crate) fn new<N: Nand>(store: &Store<N>, threshold: u32) -> Self {
         let (blocks, pools) = (store.blocks().len(), store.pools());
         let entry = |block: BlockId| Entry {
@@ -113,7 +114,7 @@ impl DualPool {
         self.insert(block);
     }
 
-    /// Counts the erase of a block, and applies the two rules of resizing to its pool. A block that was retired leaves.
+    /// Counts the erase of a block and applies the two resize rules to its pools. A retired block is removed.
     pub(crate) fn note_erased<N: Nand>(&mut self, store: &Store<N>, block: BlockId) {
         self.remove(block);
         if store.blocks().state(block) == BlockState::Retired {
@@ -135,22 +136,22 @@ impl DualPool {
         }
     }
 
-    /// The block that the cold pool resize moves.
+    /// Returns the block that the cold pool resize moves to the hot pool, if any.
     fn busy_cold_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, block) = self.cold[pool].by_effective_erases.last()?;
         let &(least, _) = self.hot[pool].by_effective_erases.first()?;
         (most > least.saturating_add(self.threshold)).then_some(block)
     }
 
-    /// The block that the hot pool resize moves.
+    /// Returns the block that the hot pool resize moves to the cold pool, if any.
     fn idle_hot_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, _) = self.hot[pool].by_erases.last()?;
         let &(least, block) = self.hot[pool].by_erases.first()?;
         (most - least > self.threshold.saturating_mul(2)).then_some(block)
     }
 
-    /// The cold block whose data a dirty swap moves to `worn`, which was just erased; `None` if none is due. Blocks that were
-    /// retired meanwhile leave the pool.
+    /// Returns the cold block whose data a dirty swap moves to `worn`, which was just erased; `None` if no swap is due.
+    /// Blocks found to be retired are removed from the cold pool.
     pub(crate) fn due_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
         let Entry { erases, is_hot, .. } = self.entries[worn.index()];
         if !is_hot || store.blocks().state(worn) != BlockState::Free {
@@ -171,11 +172,11 @@ impl DualPool {
         }
     }
 
-    /// The data of `cold` were moved to `worn`: the blocks change pools.
+    /// Moves `worn` to the cold pool and `cold` to the hot pool, because the data of `cold` were moved to `worn`.
     pub(crate) fn swap(&mut self, worn: BlockId, cold: BlockId) {
         for (block, is_hot) in [(worn, false), (cold, true)] {
             let (queues, entry) = self.queues(block);
-            // A block that was retired is in no queue any more.
+            // A retired block is in no queue any more.
             let is_queued = queues.by_erases.contains(&(entry.erases, block));
             queues.remove(block, entry);
             let entry = &mut self.entries[block.index()];
@@ -191,7 +192,7 @@ impl DualPool {
 mod tests {
     use super::*;
 
-    /// Eight blocks of which the even ones are hot, with these erases, all since the last swap.
+    /// Returns pools of eight blocks, the even ones hot, with these erase counts, all counted since the last swap.
     fn pools_of(erases: [u32; 8], threshold: u32) -> DualPool {
         let entry = |(number, erases): (usize, u32)| Entry {
             erases,

@@ -1,8 +1,8 @@
-//! Garbage collection: when it runs, what it takes, and wear leveling beside it.
+//! Garbage collection (GC): when it runs, which blocks it collects, and wear leveling.
 //!
-//! GC runs before a host operation starts, never inside a part, and never recurses. It leaves every pool with one
-//! free block at least, which is what the next collection needs; each victim gives back at least one page, so a
-//! collection that is needed always ends.
+//! GC runs before a host operation starts, never inside a part of the FTL, and never recurses. It leaves at least one
+//! free block in every pool (a plane, or a set of planes for superblocks), because the next collection needs one. Each
+//! victim frees at least one page, so a collection that is needed always ends.
 
 mod collect;
 mod dual_pool;
@@ -22,26 +22,26 @@ use crate::nand::Nand;
 pub use crate::store::Ties;
 use crate::store::{BlockState, FreeOrder, RESERVE_BLOCKS, Store};
 
-/// When and how to collect.
+/// Options of garbage collection and wear leveling.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GcOptions {
-    /// How victims are chosen.
+    /// Policy that chooses the blocks to collect.
     pub policy: VictimPolicy,
-    /// A pool at or below this many free blocks is collected before a host write goes to it; at least
+    /// Number of free blocks at or below which a pool is collected before a host write to it; at least
     /// [`RESERVE_BLOCKS`].
     pub low_blocks: u32,
-    /// With at most this many free blocks, and fewer than `low_blocks`, every policy falls back to greedy: only a
-    /// device that is nearly full, failing or just recovered comes so low, and then the next copies must fit.
+    /// Number of free blocks (less than `low_blocks`) at or below which every policy is replaced by greedy. A pool has
+    /// so few only if the device is nearly full, failing or just recovered; then the next copies must fit.
     pub urgent_blocks: u32,
-    /// A pool below this many free blocks is collected in idle time; 0 = no background GC.
+    /// Number of free blocks below which a pool is collected in idle time; 0 means no background GC.
     pub background_blocks: u32,
-    /// Which of the blocks with the fewest valid pages is taken.
+    /// Which block is collected if several have the fewest valid pages.
     pub ties: Ties,
-    /// What happens to blocks of metadata.
+    /// How blocks of metadata (translation pages, page validity) are collected.
     pub metadata: MetadataGc,
-    /// Wear leveling.
+    /// Options of wear leveling.
     pub wear: WearOptions,
-    /// Seed of random policies.
+    /// Seed of the random generator of random policies.
     pub seed: u64,
 }
 
@@ -60,44 +60,47 @@ impl Default for GcOptions {
     }
 }
 
-/// What happens to blocks of metadata (translation pages, page validity).
+/// How GC treats blocks of metadata (translation pages, page validity).
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum MetadataGc {
-    /// They are victims like any other.
+    /// Metadata blocks are victims like any other blocks.
     #[default]
     Greedy,
-    /// They are left alone until all their pages are obsolete (GeckoFTL, section 4.2): metadata is hot, and what is valid
-    /// will not be so for long. As cold pages could pin most of them, the emptiest are collected all the same while
-    /// metadata has more than `share` of all blocks, and when nothing else can be collected.
+    /// Metadata blocks are not collected until all their pages are invalid (GeckoFTL, section 4.2): metadata is hot, so
+    /// its valid pages will soon be invalid. Cold pages could keep most of the blocks in use. So those with the fewest
+    /// valid pages are collected all the same if metadata occupies more than `share` of all blocks, or if nothing else
+    /// can be collected.
     WhenEmpty {
-        /// Share of all blocks.
+        /// Share of all blocks that metadata may occupy.
         share: f64,
     },
 }
 
-/// Wear leveling.
+/// Options of wear leveling; by default there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WearOptions {
-    /// Dynamic: free blocks are opened by wear (least worn for host data, most worn for cold copies).
+    /// Dynamic wear leveling: the order in which free blocks are opened depends on their erase counts (least worn for
+    /// host data, most worn for cold copies).
     pub dynamic: bool,
-    /// Static: a closed block that is this many erases behind the pool's most worn one is moved; 0 = off.
+    /// Static wear leveling: a closed block whose erase count is lower than the maximum of its pool by more than this
+    /// is moved; 0 means off.
     pub static_gap: u32,
-    /// Whether static leveling finds blocks by reading spare areas round and round, one per flash write, instead of a
-    /// table of erase counts in RAM.
+    /// Whether static wear leveling finds blocks by reading spare areas in rotation, one per flash write, instead of
+    /// with a table of erase counts in RAM.
     pub scan: bool,
-    /// Threshold of dual-pool leveling, erases (Chang, SAC 2007); 0 = off. It takes the place of static leveling.
+    /// Threshold of dual-pool wear leveling, in erases (Chang, SAC 2007); 0 means off. Excludes static wear leveling.
     pub dual_pool_gap: u32,
 }
 
 impl WearOptions {
-    /// Refuses two ways of moving cold data at once.
+    /// Checks that at most one way of moving cold data is chosen: static or dual-pool wear leveling.
     pub(crate) fn check(self) -> Result<()> {
         let both = self.static_gap > 0 && self.dual_pool_gap > 0;
         let refusal = "static and dual-pool wear leveling exclude each other: one of the two thresholds is 0";
         if both { Err(Error::Options(refusal.into())) } else { Ok(()) }
     }
 
-    /// Bytes of RAM that a controller with so many blocks holds for wear leveling, by structure.
+    /// Returns the bytes of RAM that wear leveling needs for a device of `blocks` blocks, by data structure.
     pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
         let blocks = u64::from(blocks);
         let has_scan = self.scan && self.static_gap > 0;
@@ -115,14 +118,14 @@ impl WearOptions {
     }
 }
 
-/// Live pages of a victim: where they are, who refers to them (LPNs, or numbers of metadata pages), and where the
-/// copies are.
+/// Pages that GC moves out of a victim: their PPNs, one referrer each (an LPN, or the number of a metadata page), and
+/// the PPNs of the copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) from: Vec<Ppn>,
     pub(crate) owners: Vec<Lpn>,
     pub(crate) to: Vec<Ppn>,
-    /// Owners of pages that are left behind because a lazy map knows a newer version.
+    /// Owners of pages that are not copied because a lazy map knows a newer version.
     pub(crate) superseded: Vec<Lpn>,
 }
 
@@ -135,19 +138,19 @@ impl Batch {
     }
 }
 
-/// State of garbage collection between victims.
+/// State of garbage collection that lasts from one victim to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Collector {
     pub(crate) options: GcOptions,
     pub(crate) chooser: Chooser,
-    /// Asked before `chooser`, if there is one.
+    /// User-supplied policy, queried before `chooser`, if there is one.
     pub(crate) own: Option<OwnPolicy>,
-    /// The victim in hand; kept for its allocations.
+    /// Pages of the current victim; kept between victims for its allocations.
     pub(crate) batch: Batch,
-    /// Victims until static wear leveling looks at a pool again.
+    /// Number of victims until static wear leveling checks a pool again.
     wear_countdown: u32,
     wear_scan: WearScan,
-    /// Made at the first erase that dual-pool leveling looks at.
+    /// State of dual-pool wear leveling; created at the first erase of a victim.
     pub(crate) dual_pool: Option<Box<DualPool>>,
 }
 
@@ -167,7 +170,8 @@ impl Collector {
         }
     }
 
-    /// Dual-pool leveling counts the erase of `block`; returns the cold block whose data have to move to it.
+    /// Counts the erase of `block` for dual-pool wear leveling. Returns the cold block whose data must be moved to
+    /// `block`, if any.
     pub(crate) fn due_swap<N: Nand>(&mut self, store: &Store<N>, block: BlockId) -> Option<BlockId> {
         let threshold = self.options.wear.dual_pool_gap;
         if threshold == 0 {
@@ -178,15 +182,15 @@ impl Collector {
         pools.due_swap(store, block)
     }
 
-    /// The data of `cold` were moved to `worn`, and `cold` was erased.
+    /// Records for dual-pool wear leveling that the data of `cold` were moved to `worn` and `cold` was erased.
     pub(crate) fn swapped<N: Nand>(&mut self, store: &Store<N>, worn: BlockId, cold: BlockId) {
         let pools = self.dual_pool.as_mut().expect("the swap was due");
         pools.note_erased(store, cold);
         pools.swap(worn, cold);
     }
 
-    /// The block that static wear leveling wants moved. With a table of erase counts it is looked for once per 1/32 of
-    /// the pool's blocks collected.
+    /// Returns the block of `pool` that static wear leveling requires to be moved, if any. With a table of erase counts
+    /// the blocks are only searched after 1/32 of the pool's blocks has been collected.
     pub(crate) fn coldest_block<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
         let WearOptions { static_gap, scan, .. } = self.options.wear;
         if static_gap == 0 {

@@ -1,11 +1,11 @@
-//! A victim policy of one's own, from outside the engine.
+//! User-supplied victim policies.
 //!
-//! The policies of [`VictimPolicy`](super::VictimPolicy) read the block table and are compiled into the engine. One that is tried
-//! out comes as a trait object instead, written against a view that shows what every policy from the literature asks: of each block
-//! that can be collected its valid pages, its age and its wear. Whatever it answers is checked before the engine acts on it. The
-//! price is a walk over the blocks of a pool for each victim.
+//! The policies of [`VictimPolicy`](super::VictimPolicy) read the block table and are compiled into the engine. For
+//! experiments, a policy can be a trait object instead. It sees what the policies from the literature use: the number
+//! of valid pages, the age and the wear of each block that can be collected. The engine checks its choice before it
+//! collects the block. The price is an iteration over the blocks of a pool for each victim.
 //!
-//! Invariant: a policy changes which block is collected and nothing else.
+//! Invariant: a policy only determines which block is collected, and nothing else.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,19 +15,21 @@ use crate::error::{Error, Result};
 use crate::nand::PageKind;
 use crate::store::BlockTable;
 
-/// Chooses victims in place of the engine's policies.
+/// A victim policy that replaces those of the engine.
 pub trait ChooseVictim: Send {
-    /// What records and messages call it.
+    /// Returns the name of the policy for records and messages.
     fn name(&self) -> String;
 
-    /// The block to collect, out of `candidates`, of which there is one at least; `None` leaves this victim to greedy.
+    /// Returns the block to be collected, one of `candidates`, which is never empty; `None` lets greedy choose this
+    /// victim.
     ///
     /// # Errors
-    /// What keeps the policy from an answer, as a sentence; the request that needed room ends with [`Error::Policy`].
+    /// A sentence that explains why the policy cannot choose. The request that needed free blocks then fails with
+    /// [`Error::Policy`].
     fn choose(&mut self, candidates: &Candidates<'_>) -> std::result::Result<Option<BlockId>, String>;
 }
 
-/// The closed blocks of a pool that have an invalid page.
+/// Candidates for collection: the closed blocks of one pool that have an invalid page.
 #[expect(missing_debug_implementations, reason = "a view with a function in it")]
 pub struct Candidates<'a> {
     pub(crate) blocks: &'a BlockTable,
@@ -36,38 +38,38 @@ pub struct Candidates<'a> {
     pub(crate) now: u64,
 }
 
-/// What is known of a block that can be collected.
+/// Properties of one block that can be collected, as a user-supplied victim policy sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// The block.
+    /// Number of the block.
     pub block: BlockId,
-    /// Valid pages: what collection has to copy.
+    /// Number of valid pages in the block, which collection must copy.
     pub valid_pages: u32,
     /// Flash programs since the block was closed.
     pub age_programs: u64,
-    /// Times that the block was erased.
+    /// Number of times that the block was erased.
     pub erases: u32,
-    /// Kind of its pages.
+    /// Kind of data in the block's pages.
     pub kind: PageKind,
 }
 
 impl Candidates<'_> {
-    /// The pool, which is a plane where a block lies in one plane.
+    /// Returns the number of the pool: of the plane, if a block lies in one plane.
     pub fn pool(&self) -> u32 {
         self.pool
     }
 
-    /// Pages of a block that can be valid.
+    /// Returns the number of pages per block that can hold data.
     pub fn block_pages(&self) -> u32 {
         self.blocks.block_pages()
     }
 
-    /// Flash programs since the device was new.
+    /// Returns the number of flash programs since the device was new.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// All of them, in the order of their numbers. O(blocks of the pool).
+    /// Returns all candidates in the order of their block numbers. O(blocks of the pool).
     pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.blocks.of_pool(self.pool).filter(|&block| self.has(block)).map(|block| Candidate {
             block,
@@ -78,29 +80,30 @@ impl Candidates<'_> {
         })
     }
 
-    /// Whether the block is one of them.
+    /// Whether `block` is a candidate for collection: a closed block of the pool with an invalid page.
     pub fn has(&self, block: BlockId) -> bool {
         let is_of_pool = block.0 < self.blocks.len() && block.0 % self.blocks.pools() == self.pool;
         is_of_pool && self.blocks.is_candidate(block) && self.blocks.valid(block) < self.block_pages()
     }
 }
 
-/// A policy that a device and whoever made it share. Clones of a device share it as well.
+/// A handle to a user-supplied victim policy, shared by its creator, the device, and clones of the device.
 #[derive(Clone)]
 pub struct OwnPolicy(Arc<Mutex<dyn ChooseVictim>>);
 
 impl OwnPolicy {
-    /// Takes a policy.
+    /// Creates a shared handle to the victim policy `policy`.
     pub fn new(policy: impl ChooseVictim + 'static) -> Self {
         Self(Arc::new(Mutex::new(policy)))
     }
 
-    /// What records and messages call it.
+    /// Returns the name of the policy for records and messages.
     pub fn name(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).name()
     }
 
-    /// What the policy chooses, checked.
+    /// Returns the block that the policy chooses; an error if the policy fails or the block is not one of `candidates`.
+    /// `None` if there are no candidates, or if the policy leaves the choice to greedy.
     pub(crate) fn choose(&self, candidates: &Candidates<'_>) -> Result<Option<BlockId>> {
         if candidates.iter().next().is_none() {
             return Ok(None);

@@ -1,14 +1,15 @@
-//! Garbage collection of pages that several logical pages refer to.
+//! Garbage collection of shared pages, that is pages to which several logical pages are mapped (their referrers).
 //!
-//! A shared page is copied once, and each of its referrers gets a new entry in the reverse map, but for the one that the
-//! new OOB names. If the reverse map has no room for the entries of a victim, the page is stored once per referrer, and
-//! what the entries buried is overwritten with zeros: then nothing has to be recorded.
+//! A shared page is copied once. The OOB of the copy names one referrer, and each other referrer gets a new entry in
+//! the reverse map. If the reverse map has no room for the entries of a victim, each shared page is stored once per
+//! referrer instead, and logical pages that only the victim's entries mark as deallocated are overwritten with zeros.
+//! Then no entry is needed.
 //!
-//! That takes more pages than the victim has valid ones, so it is done only where it still gains a page
-//! ([`Ftl::can_empty`]), and other victims are left alone. A victim is found nevertheless: stored once per referrer, all
-//! logical pages fit the device (that is what its size is checked for), so the referrers of some closed block are fewer
-//! than its pages. Only entries that bury one logical page several times, from several blocks, make this estimate
-//! too high; the device then reports that it is full before it is.
+//! This takes more pages than the victim has valid ones. So it is only done if the collection still frees a page
+//! ([`Ftl::can_empty`]), and other victims are skipped. There always is a victim: stored once per referrer, all logical
+//! pages fit the device (its size is checked for this), so some closed block has fewer referrers than pages. The
+//! estimate is only too high if entries in several blocks deallocate one logical page; then the device reports that it
+//! is full too early.
 
 use super::Batch;
 use crate::address::{BlockId, Lpn, Ppn};
@@ -22,11 +23,11 @@ use crate::sharing::reverse_map::{Entry, EntryLiveness};
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Whether a block can be emptied with at most `most_pages` appended, if it needs more than one per valid page.
-    /// Loads its entries. May compact the reverse map.
+    /// Whether a victim can be emptied by appending at most `most_pages` pages, if it needs more than one per valid
+    /// page. Loads the victim's entries of the reverse map, and may compact the reverse map.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     pub(super) fn can_empty(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(true) };
@@ -37,8 +38,8 @@ impl<N: Nand> Ftl<N> {
         Ok(sharing.recordable || self.pages_without_entries(block)? <= most_pages)
     }
 
-    /// Pages that the block in hand takes if nothing can be recorded: one per referrer, one per logical page that only its
-    /// entries bury.
+    /// Returns the number of pages needed to empty the victim without new entries: one per referrer, and one per
+    /// logical page that only entries of the victim mark as deallocated.
     fn pages_without_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
         self.live_pages(block, &mut valid)?;
@@ -51,8 +52,9 @@ impl<N: Nand> Ftl<N> {
         Ok(referrers + buried.len() as u32)
     }
 
-    /// What sharing knows of moved pages: counts and index follow, the binder that the new OOB names needs no entry any
-    /// more, and every other binder gets a new one or a page of its own, durable before the victim is erased.
+    /// Updates the sharing state after pages moved: reference counts and content index follow the copies. The referrer
+    /// in the OOB of a copy needs no entry any more. Every other referrer gets a new entry or a page of its own,
+    /// durable before the victim is erased.
     pub(super) fn relocate_shared(&mut self, pool: u32, batch: &Batch) -> Result<()> {
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
@@ -72,11 +74,12 @@ impl<N: Nand> Ftl<N> {
             let Some(place) = entry.place else {
                 return self.record_tombstone_again(entry, pool, is_recordable);
             };
-            // A base that was merged on the way has left its entry, but for what the entry buries.
+            // A base page that was merged with its delta needs no entry any more, except for the deallocations that the
+            // entry records.
             let Ok(at) = batch.from.binary_search(&place) else {
                 return self.record_remaining_tombstones(entry, pool, is_recordable);
             };
-            // Pages that were not copied, because power was lost, keep their entries.
+            // Pages that were not copied because power was lost keep their entries.
             let Some(&to) = batch.to.get(at) else { return Ok(()) };
             self.rebind(entry, to, batch.owners[at], is_recordable)
         });
@@ -86,7 +89,7 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// The page that `entry` binds was copied to `to`, where the OOB names `owner`.
+    /// Renews `entry`, whose page was copied to `to`; the OOB of the copy names `owner` as its referrer.
     fn rebind(&mut self, entry: Entry, to: Ppn, owner: Lpn, is_recordable: bool) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
@@ -94,7 +97,8 @@ impl<N: Nand> Ftl<N> {
         sharing.unbind(store, entry.lpn, place.into());
         if owner != entry.lpn {
             if is_recordable {
-                // With its new number the entry would also bury a source that was written again since.
+                // With its new sequence number the entry would also deallocate a source page that was written again
+                // since.
                 let source = entry.source.filter(|_| sharing.need(mapping, &entry).tombstone);
                 mapping.relocate(entry.lpn, to.into());
                 sharing.mark_bound(entry.lpn);
@@ -106,7 +110,8 @@ impl<N: Nand> Ftl<N> {
         self.record_remaining_tombstones(entry, pool, is_recordable)
     }
 
-    /// The place that `entry` binds is nobody's business any more; the page that it took its content from may be.
+    /// Keeps only what a bind entry records beyond its mapping: the deallocation of the page from which the content was
+    /// taken, if that is still needed.
     fn record_remaining_tombstones(&mut self, entry: Entry, pool: u32, is_recordable: bool) -> Result<()> {
         let need = self.sharing.as_ref().map(|sharing| sharing.need(&self.mapping, &entry));
         match need.and_then(|need| EntryLiveness { bind: false, ..need }.rest_of(entry)) {
@@ -115,7 +120,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// `lpn` refers to the copy at `at`, and gets a page of its own beside it.
+    /// Gives `lpn`, which refers to the copy at `at`, a flash page of its own with the same content.
     fn store_once_more(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
         let mut page = self.blank_page();
         let pool = self.store.pool_of(self.store.block_of(at));
@@ -136,14 +141,15 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Carries a tombstone on beyond the erase of the victim.
+    /// Records a tombstone (the deallocation of a logical page) again, because the victim that holds its entry will be
+    /// erased.
     fn record_tombstone_again(&mut self, tombstone: Entry, pool: u32, is_recordable: bool) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
         if is_recordable {
             return sharing.record(mapping, store, tombstone);
         }
-        // Not needed any more if another entry of the victim buried the same page.
+        // Not needed any more if another entry of the victim has deallocated the same page.
         if !sharing.need(mapping, &tombstone).tombstone {
             return Ok(());
         }
@@ -152,7 +158,7 @@ impl<N: Nand> Ftl<N> {
         self.append_for(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
     }
 
-    /// Gives `lpn` a page of its own among the copies.
+    /// Appends a page with `content` for `lpn` alone to the GC stream, and maps `lpn` to it.
     fn append_for(
         &mut self,
         lpn: Lpn,
@@ -165,7 +171,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// `lpn` has a page of its own.
+    /// Maps `lpn` to `ppn`, which is no longer shared with other logical pages.
     fn adopt_demoted(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
         self.validity.set(ppn);

@@ -1,9 +1,9 @@
-//! Which block is collected next.
+//! Victim policies: which block GC collects next.
 //!
-//! A policy is a pure choice over the block table: it never moves a page and never sees the flash. Policies from
-//! the literature: greedy (fewest valid pages), cost-benefit (Kawaguchi, Nishioka, Motoda, USENIX 1995), d random
-//! choices (Van Houdt, SIGMETRICS 2013), FIFO (Desnoyers, SYSTOR 2012), and RC-GC of the Recyclable SSD paper,
-//! which keeps back blocks whose dead pages are likely to be recycled.
+//! A policy is a pure choice from the block table: it moves no page and accesses no flash. The policies are greedy
+//! (fewest valid pages), cost-benefit (Kawaguchi, Nishioka, Motoda, USENIX 1995), d random choices (Van Houdt,
+//! SIGMETRICS 2013), FIFO (Desnoyers, SYSTOR 2012), most dead bytes (for blocks of deltas), and RC-GC of the Recyclable
+//! SSD paper, which spares blocks whose dead pages are likely to be revived.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,32 +12,33 @@ use crate::address::BlockId;
 use crate::nand::PageKind;
 use crate::store::{BlockState, BlockTable};
 
-/// How victims are chosen.
+/// Policy by which GC chooses victims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum VictimPolicy {
-    /// Fewest valid pages. Amortised O(1).
+    /// The block with the fewest valid pages. Amortised O(1).
     #[default]
     Greedy,
-    /// Largest `(1 - u) / 2u * age`, `u` = valid share, age = programs since the block closed. O(blocks of the
-    /// pool) per victim: meant for pools of thousands of blocks, not millions.
+    /// The block with the largest `(1 - u) / 2u * age`, where `u` is its share of valid pages and age is the number of
+    /// flash programs since it was closed. O(blocks of the pool) per victim: meant for pools of thousands of blocks,
+    /// not millions.
     CostBenefit,
-    /// Fewest valid pages among `d` random closed blocks; `d` = 1 is random cleaning. O(d).
+    /// The block with the fewest valid pages among `d` random closed blocks; `d` = 1 is random cleaning. O(d).
     DChoices {
-        /// Blocks looked at.
+        /// Number of random blocks of which the best is taken.
         d: u32,
     },
-    /// The block that closed first. Amortised O(1).
+    /// The block that was closed first. Amortised O(1).
     Fifo,
-    /// Most dead bytes: as greedy, but a valid page of deltas of which some are dead counts in part (Delta-FTL has one
-    /// policy over both kinds of blocks, section 3.4, and does not say how it counts; this is ours). O(blocks of the
-    /// pool), plus the deltas in them.
+    /// The block with the most dead bytes: as greedy, but a valid page of deltas counts as partly dead if some of its
+    /// deltas are dead. (Delta-FTL has one policy for data and delta blocks, section 3.4, and does not define how they
+    /// are compared; this is our definition.) O(blocks of the pool), plus the deltas in them.
     DeadBytes,
-    /// Largest dirtiness, where a dead page counts 1 minus its probability of being recycled (LX, equation 5).
-    /// O(n log n) in the blocks of the pool, plus the dead pages of the blocks that can still win.
+    /// The block with the largest dirtiness, where a dead page counts as 1 minus its probability of being revived (LX,
+    /// equation 5). O(n log n) in the blocks of the pool, plus the dead pages of the blocks that can still win.
     RecycleAware,
 }
 
-/// A policy with its random source.
+/// A victim policy with its random generator.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     policy: VictimPolicy,
@@ -45,18 +46,19 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Random choices are drawn from `seed`.
+    /// Creates a chooser for `policy`; random choices depend on `seed` only.
     pub fn new(policy: VictimPolicy, seed: u64) -> Self {
         Self { policy, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// The policy.
+    /// Returns the victim policy.
     pub fn policy(&self) -> VictimPolicy {
         self.policy
     }
 
-    /// A closed block of `pool`; `None` if no closed block has an invalid page. `dirtiness`, told how many pages of the block
-    /// are invalid, is asked by [`VictimPolicy::RecycleAware`], and by [`VictimPolicy::DeadBytes`] for blocks of deltas.
+    /// Returns the victim: a closed block of `pool`, or `None` if no closed block has an invalid page. `dirtiness`
+    /// returns the weight of a block's dead pages, given the number of its invalid pages. Only
+    /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas.
     pub fn choose(
         &mut self,
         blocks: &mut BlockTable,
@@ -74,8 +76,8 @@ impl Chooser {
         }
     }
 
-    /// A full victim gains nothing, but is what random cleaning costs; it is refused only when no block of the
-    /// pool has anything to gain.
+    /// Returns the block with the fewest valid pages among `d` random closed blocks. It may have no invalid page, which
+    /// is the cost of random cleaning; it is refused only if no block of the pool has an invalid page.
     fn sample(&mut self, blocks: &mut BlockTable, pool: u32, d: u32) -> Option<BlockId> {
         let best = (0..d.max(1))
             .filter_map(|_| self.random_closed(blocks, pool))
@@ -86,7 +88,7 @@ impl Chooser {
 
     fn random_closed(&mut self, blocks: &BlockTable, pool: u32) -> Option<BlockId> {
         let size = (blocks.len() - pool).div_ceil(blocks.pools());
-        // Nearly every block is closed; a pool where this fails is about empty.
+        // Nearly every block is closed; if 64 draws find none, the pool is nearly empty.
         let draws = (0..64).map(|_| BlockId(pool + self.random.random_range(0..size) * blocks.pools()));
         let found = draws.into_iter().find(|&b| blocks.state(b) == BlockState::Closed);
         found.or_else(|| blocks.of_pool(pool).find(|&b| blocks.state(b) == BlockState::Closed))
@@ -106,9 +108,10 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
         .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
 }
 
-/// Candidates are blocks whose collection frees a page for certain: one with an invalid page, or one of deltas that are
-/// dead to a good half. Of pages packed anew, without splitting, two neighbours hold more than a page's worth, so `live`
-/// pages' worth take at most `2 live + 1` pages.
+/// Returns the block with the most dead bytes, among those whose collection surely frees a page: a block with an
+/// invalid page, or a block of deltas of which more than half is dead. For if deltas are packed anew without splitting,
+/// any two consecutive pages hold more than one page of bytes, so `live` pages of live bytes need at most `2 live + 1`
+/// pages.
 fn most_dead_bytes(
     blocks: &BlockTable,
     pool: u32,
@@ -135,10 +138,11 @@ fn most_dead_bytes(
     best.map(|(_, block)| block)
 }
 
-/// The greedy victim, unless a block is strictly dirtier. Dead pages of one weight therefore choose as greedy does, block
-/// for block, whatever the weight.
+/// Returns the greedy victim, unless another block has strictly greater dirtiness. So if all dead pages have equal
+/// weight, the victims are those of greedy.
 ///
-/// Blocks come with the most invalid pages first; no later one can beat a dirtiness that reaches its count.
+/// Blocks are visited with the most invalid pages first. The search stops when the best dirtiness reaches the number of
+/// invalid pages of the next block, which no later block can exceed.
 fn dirtiest(blocks: &mut BlockTable, pool: u32, dirtiness: impl Fn(BlockId, u32) -> f64) -> Option<BlockId> {
     let invalid = |blocks: &BlockTable, block| blocks.block_pages() - blocks.valid(block);
     let greedy = blocks.least_valid(pool)?;

@@ -1,37 +1,40 @@
-//! Static wear leveling without a table in RAM: erase counts are read from spare areas, round and round.
+//! Static wear leveling without a table in RAM: erase counts are read from spare areas, in rotation over all blocks.
 //!
 //! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), appendix D. One spare area is read per flash write, so blocks
-//! that nothing is written to are looked at more often than the others are erased. RAM holds the extremes of the last
-//! round and of this one, and a cursor. Reads that are due are made together when a victim was collected: then
-//! a block may be moved, and a victim stands for about a block of writes. Price: one request waits for all of them.
+//! to which nothing is written are checked more often than the others are erased. RAM holds a cursor and the maximum
+//! erase counts of the last round and of the current one. All reads that are due are made after a victim was collected,
+//! because only then a block may be moved, and a victim corresponds to about a block of writes. The price: one request
+//! waits for all these reads.
 //!
-//! A block is compared with the most worn one of the last complete round or of this one so far, in the whole device:
-//! there is one block to be moved at a time, and it waits until its pool is collected.
+//! A block's erase count is compared with the maximum of the last complete round and of the current round so far, over
+//! the whole device. At most one block at a time is marked to be moved; it is moved when its pool is collected next.
 
 use crate::address::BlockId;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{BlockState, Store};
 
-/// Bytes of RAM: extremes, sum and number of two rounds, cursor, number of the last program, block to be moved.
+/// Bytes of RAM counted for the scan: an upper bound for the cursor, the maximum erase counts of two rounds, the number
+/// of programs and the block to be moved.
 pub(crate) const RAM_BYTES: u64 = 40;
 
-/// State of the scan.
+/// State of the scan for blocks with low erase counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WearScan {
     cursor: u32,
-    /// Most worn block of the last complete round.
+    /// Maximum erase count of any block found in the last complete round of the scan.
     last_most: u32,
-    /// Most worn block of this round.
+    /// Maximum erase count found in the current round so far.
     most: u32,
-    /// Programs of the device when the scan stopped last.
+    /// Page programs of the device at the end of the last scan.
     programs: u64,
     to_move: Option<BlockId>,
 }
 
 impl WearScan {
-    /// Reads as many spare areas as pages were programmed since the last call, but no more than there are blocks.
-    /// Returns a closed block of `pool` that is more than `gap` erases behind. One read per step.
+    /// Advances the scan by one block per page programmed since the last call, but by at most one round; each block in
+    /// use costs one read of a spare area. Returns a closed block of `pool` whose erase count is lower than the maximum
+    /// by more than `gap`, if one was found.
     pub(crate) fn coldest_block<N: Nand>(
         &mut self,
         store: &mut Store<N>,
@@ -39,13 +42,13 @@ impl WearScan {
         gap: u32,
     ) -> Option<BlockId> {
         let programs = store.stats.total_programs();
-        // Counters may have been cleared.
+        // Counters may have been cleared since the last call.
         let due = programs.checked_sub(self.programs).unwrap_or(programs);
         self.programs = programs;
         for _ in 0..due.min(u64::from(store.blocks().len())) {
             self.step(store, gap);
         }
-        // What others collected meanwhile is open or free.
+        // A block that was collected since it was marked is open or free now.
         self.to_move = self.to_move.filter(|&block| store.blocks().state(block) == BlockState::Closed);
         self.to_move.take_if(|block| store.pool_of(*block) == pool)
     }
@@ -56,7 +59,7 @@ impl WearScan {
         if self.cursor == store.blocks().len() {
             (self.cursor, self.last_most, self.most) = (0, self.most.max(self.last_most), 0);
         }
-        // A free block has no spare area that says anything; its count is written with its first page.
+        // The spare area of a free block contains nothing; its erase count is written with its first page.
         if matches!(store.blocks().state(block), BlockState::Free | BlockState::Retired) {
             return;
         }

@@ -1,27 +1,28 @@
-//! How much an epoch will write, and how much it may.
+//! Expected and permitted flash writes of an epoch (demand and capacity).
 //!
-//! Demand is counted in flash bytes, because the capacity is: the paper (IL, section III-B1) leaves the unit open, and
-//! under garbage collection the two differ by the write amplification. It is the demand *without* schemes and
-//! *without* throttling, or yesterday's success would look like a modest host and switch itself off:
+//! Demand is counted in flash bytes, because the capacity is. The paper (IL, section III-B1) leaves the unit open, and
+//! with garbage collection host bytes and flash bytes differ by the write amplification. Demand means the writes
+//! *without* schemes and *without* throttling. Otherwise the success of one epoch would look like low demand, and the
+//! schemes would be switched off in the next:
 //!
-//! - host bytes times the flash bytes that each stored byte caused undo the schemes;
-//! - the time for which writes were held back does not count as time in which the host could write.
+//! - the demand is host bytes times the flash bytes per stored byte, so the savings of schemes are not subtracted;
+//! - the time during which writes were throttled does not count as time in which the host could write.
 //!
-//! The price is an assumption: what the schemes removed would have been amplified like the rest.
+//! The price is an assumption: the writes that the schemes saved would have been amplified like the others.
 
-/// Epochs of the past that count (IL).
+/// Number of past epochs that are averaged (IL).
 pub const HISTORY_EPOCHS: usize = 10;
 
-/// A weighted average of the last epochs: the newest of n counts n times, the oldest once. The paper says "weighted
-/// average of previous 10 epochs" and gives no weights; linear ones are ours.
+/// Weighted average of a value over the last epochs: of n epochs the newest has weight n, the oldest 1. The paper says
+/// "weighted average of previous 10 epochs" and gives no weights; linear weights are our choice.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct History {
-    /// Oldest first.
+    /// Values of the last epochs, oldest first.
     values: Vec<f64>,
 }
 
 impl History {
-    /// Adds the newest epoch; the oldest beyond [`HISTORY_EPOCHS`] is forgotten.
+    /// Adds the value of the newest epoch; drops the oldest if there are more than [`HISTORY_EPOCHS`].
     pub fn push(&mut self, value: f64) {
         if self.values.len() == HISTORY_EPOCHS {
             self.values.remove(0);
@@ -29,13 +30,13 @@ impl History {
         self.values.push(value);
     }
 
-    /// Forgets all epochs but the newest.
+    /// Drops the values of all epochs except the newest.
     pub fn keep_newest(&mut self) {
         self.values.drain(..self.values.len().saturating_sub(1));
     }
 
-    /// The average; `None` before the first epoch. With fewer than ten epochs those that exist count, by the weights
-    /// that they would have beside older ones.
+    /// Returns the weighted average; `None` before the first epoch. With fewer than ten epochs, the weights are those
+    /// that they would have if there were older ones.
     pub fn average(&self) -> Option<f64> {
         let newest_first = self.values.iter().rev();
         let weights = (1..=HISTORY_EPOCHS).rev().map(|weight| weight as f64);
@@ -46,21 +47,21 @@ impl History {
     }
 }
 
-/// What a device did in some time.
+/// Bytes written to a device in some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     /// Bytes of the pages that the host wrote.
     pub host_bytes: u64,
-    /// Bytes programmed for them after the schemes: raw pages and chunk pages, no copies.
+    /// Bytes programmed for host writes after the schemes: raw pages and chunk pages, without GC copies.
     pub stored_bytes: u64,
-    /// All bytes programmed.
+    /// Bytes programmed in all, GC copies included.
     pub flash_bytes: u64,
-    /// Time for which host writes were held back by throttling, nanoseconds.
+    /// Time for which throttling delayed host writes, nanoseconds.
     pub held_ns: u64,
 }
 
 impl Activity {
-    /// What happened since `earlier`; counters only grow.
+    /// Returns the activity since the earlier reading `earlier` of the same counters; counters only grow.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -71,8 +72,9 @@ impl Activity {
         }
     }
 
-    /// Flash bytes that an epoch of `epoch_ns` would see at this rate, without schemes and without throttling, if
-    /// this happened in `elapsed_ns`. Time held back entirely counts as one nanosecond of free time.
+    /// Returns the flash bytes that an epoch of `epoch_ns` would program at this rate without schemes and throttling,
+    /// if this activity took `elapsed_ns`. If writes were throttled all the time, one nanosecond is counted as
+    /// unthrottled.
     pub fn demand_bytes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         let amplification =
             if self.stored_bytes == 0 { 1.0 } else { self.flash_bytes as f64 / self.stored_bytes as f64 };
@@ -81,13 +83,13 @@ impl Activity {
     }
 }
 
-/// Bytes that an epoch may program if what is left lasts for `remaining_epochs` (C of the paper); the last epoch, and
-/// every one after the target, may have all that is left.
+/// Returns the bytes that an epoch may program so that the remaining bytes suffice for `remaining_epochs` (C in the
+/// paper). The last epoch, and every epoch after the target, may program all remaining bytes.
 pub fn epoch_capacity_bytes(remaining_bytes: u64, remaining_epochs: u64) -> f64 {
     remaining_bytes as f64 / remaining_epochs.max(1) as f64
 }
 
-/// Bytes that can be programmed until the rated cycles of all blocks are used: wear is assumed to be even.
+/// Returns the bytes that can be programmed until the rated cycles of all blocks are used up; assumes even wear.
 pub fn remaining_bytes(blocks: u64, endurance_cycles: u32, erases: u64, block_bytes: u64) -> u64 {
     let cycles = (blocks * endurance_cycles as u64).saturating_sub(erases);
     cycles * block_bytes

@@ -1,65 +1,66 @@
-//! What a page costs in energy, and what a scheme saves of it.
+//! Energy of page operations, and what lifetime schemes save of it.
 //!
-//! All costs are times a page program: a scheme that keeps the share D of the pages and spends e programs' worth of
-//! energy on every page it looks at has the energy ratio E = D + e. Source: "integrated lifetime management" (IL),
-//! section III-B2 and IV.
+//! All energies are in units of a page program. A scheme that still writes the share D of its pages, and needs the
+//! energy of e programs for each page it processes, has the energy ratio E = D + e. Source: "integrated lifetime
+//! management" (IL), sections III-B2 and IV.
 //!
-//! The stated times and powers put the energy break-even of compression at a ratio of 0.25, the paper's text at 0.5.
-//! [`EnergyModel::FITTED`] doubles the energy of compression, which gives the text's break-even; it is a fit with one
-//! parameter and not a figure of the paper. Whoever reports energy reports both.
+//! With the times and powers stated in the paper, compression breaks even in energy at a ratio of 0.25; the paper's
+//! text says 0.5. [`EnergyModel::FITTED`] doubles the energy of compression, which gives the break-even of the text. It
+//! is a fit with one parameter, not a figure of the paper. Reports of energy should give both.
 
 /// Time and power of one operation on one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageCost {
-    /// Duration, nanoseconds.
+    /// Duration of the operation, nanoseconds.
     pub time_ns: u64,
-    /// Power while it lasts, microwatts.
+    /// Power during the operation, microwatts.
     pub power_uw: u64,
 }
 
 impl PageCost {
-    /// Energy of one operation, picojoules, rounded down (nanoseconds times microwatts are femtojoules).
+    /// Returns the energy of one operation in picojoules, rounded down (nanoseconds times microwatts are femtojoules).
     pub fn energy_pj(self) -> u64 {
         self.time_ns * self.power_uw / 1000
     }
 }
 
-/// Energy of the page operations that lifetime schemes trade against each other.
+/// Energy of the page operations between which lifetime schemes trade.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnergyModel {
-    /// Programming a page.
+    /// Time and power of programming a page.
     pub program: PageCost,
-    /// Compressing a page.
+    /// Time and power of compressing a page.
     pub compress: PageCost,
-    /// Hashing a page.
+    /// Time and power of hashing a page.
     pub hash: PageCost,
 }
 
 impl EnergyModel {
-    /// IL, section IV: program 600 us at 48.5 mW, compression 64 us at 60 mW, hash 8.6 us at 49 mW, pages of 4 KiB.
+    /// Model stated in the paper (IL, section IV): program 600 us at 48.5 mW, compression 64 us at 60 mW, hash 8.6 us at
+    /// 49 mW, pages of 4 KiB.
     pub const STATED: Self = Self {
         program: PageCost { time_ns: 600_000, power_uw: 48_500 },
         compress: PageCost { time_ns: 64_000, power_uw: 60_000 },
         hash: PageCost { time_ns: 8_600, power_uw: 49_000 },
     };
 
-    /// [`EnergyModel::STATED`] with twice the energy of compression. Written as twice the power: the fit says nothing
-    /// about how time and power share the factor.
+    /// [`EnergyModel::STATED`] with twice the energy of compression, expressed as twice the power. The fit does not
+    /// determine how time and power share the factor.
     pub const FITTED: Self =
         Self { compress: PageCost { power_uw: 120_000, ..Self::STATED.compress }, ..Self::STATED };
 
-    /// Energy of compressing a page, in page programs (`e_c`).
+    /// Returns the energy of compressing a page, in units of a page program (`e_c`).
     pub fn compression_overhead(&self) -> f64 {
         self.in_programs(self.compress)
     }
 
-    /// Energy of hashing a page, in page programs (`e_d`).
+    /// Returns the energy of hashing a page, in units of a page program (`e_d`).
     pub fn dedup_overhead(&self) -> f64 {
         self.in_programs(self.hash)
     }
 
-    /// Energy of making a delta, in page programs: a difference goes through the compressor, like a page. The read of the stored
-    /// page costs nothing, as reads do in the paper.
+    /// Returns the energy of encoding a delta, in units of a page program. The difference is compressed like a page.
+    /// The read of the stored page costs nothing, as reads do in the paper.
     pub fn delta_overhead(&self) -> f64 {
         self.compression_overhead()
     }
@@ -69,22 +70,24 @@ impl EnergyModel {
     }
 }
 
-/// Share of the pages that compression still writes when chunks of `members` pages lose the share `removed` of their
-/// bytes: whole pages, hence `ceil(members * (1 - removed)) / members`. At least one page, at most all.
+/// Returns the share of the pages that compression still writes if chunks of `members` pages are reduced by the share
+/// `removed` of their bytes. A chunk takes whole pages, hence `ceil(members * (1 - removed)) / members`; at least one
+/// page, at most all.
 ///
-/// A ratio that was rounded on its way may lie a hair above a page border; a billionth of a page is forgiven.
+/// A rounded ratio may exceed a page border by a tiny amount; a billionth of a page is ignored.
 pub fn chunk_write_ratio(removed: f64, members: u32) -> f64 {
     let members = members as f64;
     let pages = (members * (1.0 - removed) - 1e-9).ceil();
     pages.clamp(1.0, members) / members
 }
 
-/// Pages that a chunk of `compressed_bytes` takes, at least one. Exact; [`chunk_write_ratio`] is for averages.
+/// Returns the number of pages that a chunk of `compressed_bytes` occupies, at least one. Exact; [`chunk_write_ratio`]
+/// is for averages.
 pub fn chunk_pages(compressed_bytes: u64, page_bytes: u32) -> u32 {
     compressed_bytes.div_ceil(page_bytes as u64).max(1) as u32
 }
 
-/// Share of the pages that deduplication still writes if the share `duplicates` of them is stored already.
+/// Returns the share of the pages that deduplication still writes if the share `duplicates` of them is already stored.
 pub fn dedup_write_ratio(duplicates: f64) -> f64 {
     1.0 - duplicates
 }

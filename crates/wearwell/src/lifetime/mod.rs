@@ -1,31 +1,34 @@
-//! Integrated lifetime management: the device lasts for its target years, at the least cost.
+//! Integrated lifetime management: the device reaches its target lifetime at the least cost.
 //!
-//! Source: "An integrated approach for managing the lifetime of flash-based SSDs" (IL). Time is divided into epochs.
-//! At the start of each, [`Lifetime`] predicts what will be written ([`demand`]) and what each scheme would save of it
-//! ([`sampling`]), computes what may be written if the remaining cycles are to last, and decides which schemes run and
-//! whether host writes are throttled ([`algorithm`], [`throttle`]).
+//! Source: "An integrated approach for managing the lifetime of flash-based SSDs" (IL). Time is divided into epochs. At
+//! the start of each, [`Lifetime`] predicts the flash writes ([`demand`]) and what each scheme (such as deduplication
+//! or compression) would save of them ([`sampling`]). It computes how much may be written so that the remaining cycles
+//! suffice, and decides which schemes run and whether host writes are throttled ([`algorithm`], [`throttle`]).
 //!
-//! The module has no clock and does no I/O: whoever replays or serves requests says what time it is and what has been
-//! counted. It knows schemes by their place in the pipeline and by their energy ([`energy`]), not by what they do.
+//! The module has no clock and does no I/O: the caller passes the time and the counters. It knows schemes by their
+//! position in the write pipeline and by their energy ([`energy`]), not by what they do.
 //!
-//! The first epoch has no history: nothing runs and nothing is throttled, as in the paper, whose schemes are all disabled at
-//! the start. Schemes that are off are sampled ([`sampling`]), so the second epoch has ratios to decide by.
+//! In the first epoch there is no history, so no scheme runs and nothing is throttled, as in the paper. Schemes that do
+//! not run are sampled ([`sampling`]), so ratios are known for the second epoch.
 //!
-//! A drive without a target has no capacity per epoch. For it there is [`Choice::Best`], the first step of the algorithm alone:
-//! whatever saves writes and energy runs, and delta encoding beside compression only if a delta costs less than its share of
-//! a chunk, for a write becomes one or the other ([`beats`]). It begins with all schemes on, so that the first epoch measures all of them in full.
-//! Its epochs are counted in host writes ([`EpochLength`]), and it needs no times. A scheme that ran is judged by that epoch
-//! alone, of which everything is known: if it did not pay, it is off in the next. What it did before is forgotten with it, so
-//! that good times do not bring it back at once; a bad epoch keeps it off until samples outweigh it, which takes about nine.
+//! A drive without a target lifetime has no capacity per epoch. For it there is [`Choice::Best`], which is the first
+//! step of the algorithm alone: every scheme that saves writes and energy runs. Delta encoding only runs together with
+//! compression if a delta costs less than a page's share of a chunk, because each write uses only one of the two
+//! ([`beats`]). All schemes run in the first epoch, which so measures them in full. Epochs are counted in host writes
+//! ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone, because all its pages
+//! were measured: if it did not pay, it does not run in the next. Its earlier history is dropped, so that good results
+//! of the past do not enable it again at once. A bad epoch keeps it off until samples outweigh that epoch, which takes
+//! about nine epochs.
 //!
-//! The product of ratios is what is left if each scheme passes on what it does not serve. Pages of deltas are counted as left
-//! over by delta encoding, though compression never sees them: where both run, demand is a little underestimated.
+//! The product of the ratios is the share of writes left over if each scheme passes on what it does not serve. Delta
+//! pages count as left over by delta encoding, although compression never receives them. Where both run, demand is
+//! slightly underestimated.
 //!
 //! Invariants:
-//! - Throttled epochs program at most their capacity and one host write each, debts carried over included.
+//! - Throttled epochs program at most their capacity and one host write each, inherited debt included.
 //! - A year is 365 days, as in the paper's 525 600 epochs of five years.
 //!
-//! Simplified: wear is even (remaining cycles are those of all blocks together); reads cost nothing.
+//! Simplified: wear is even (remaining cycles are those of all blocks together); reads cost no energy.
 
 pub mod algorithm;
 pub mod demand;
@@ -41,36 +44,36 @@ pub use sampling::{Observed, RatioEstimate, Sampler};
 pub use schemes::{ContentSchemes, SchemeKind};
 pub use throttle::Throttle;
 
-/// Seconds of a year: 365 days.
+/// Seconds per year of 365 days.
 pub const YEAR_S: u64 = 365 * 86_400;
 
-/// The five configurations that IL compares (table I).
+/// The five configurations that the paper (IL, table I) compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Configuration {
-    /// No scheme, no throttling.
+    /// No lifetime schemes and no throttling.
     #[default]
     Baseline,
-    /// Throttling alone.
+    /// Throttling of host writes, but no lifetime schemes.
     Throttling,
-    /// Compression, always.
+    /// Compression always runs; no throttling.
     Compression,
-    /// Deduplication, always.
+    /// Deduplication always runs; no throttling.
     Dedup,
-    /// Deduplication, compression and throttling, as the algorithm decides.
+    /// Deduplication, compression and throttling, as algorithm 1 decides.
     Integrated,
 }
 
-/// A scheme that may run.
+/// A lifetime scheme that may run, with its cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scheme {
-    /// Which.
+    /// Kind of the lifetime scheme.
     pub kind: SchemeKind,
-    /// Energy it spends on each page that it works on, in page programs.
+    /// Energy that the scheme needs per page it processes, in units of a page program.
     pub overhead: f64,
 }
 
 impl Scheme {
-    /// A scheme with what it costs by an energy model.
+    /// Returns the scheme with its cost in the given energy model.
     pub fn of(kind: SchemeKind, energy: &EnergyModel) -> Self {
         let overhead = match kind {
             SchemeKind::Dedup | SchemeKind::Recycle => energy.dedup_overhead(),
@@ -81,28 +84,28 @@ impl Scheme {
     }
 }
 
-/// Who decides which schemes run.
+/// How it is decided which lifetime schemes run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// All of them, always.
+    /// All lifetime schemes always run.
     Always,
-    /// Algorithm 1, epoch by epoch.
+    /// Algorithm 1 of the paper decides for each epoch which schemes run.
     Algorithm,
-    /// Those that save writes and energy, epoch by epoch: algorithm 1 with room for everything.
+    /// In each epoch those schemes run that save both writes and energy: algorithm 1 without a limit on writes.
     Best,
 }
 
-/// What an epoch is counted in.
+/// Length of an epoch and its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpochLength {
-    /// Seconds of time, in which targets and throttling are meant.
+    /// Length of an epoch in seconds; required for target lifetimes and throttling.
     Seconds(u32),
-    /// Page writes of the host.
+    /// Length of an epoch in page writes of the host.
     HostWrites(u32),
 }
 
 impl EpochLength {
-    /// Length in what the clock of [`Lifetime::advance`] counts: nanoseconds, or page writes.
+    /// Returns the length in the unit of the time passed to [`Lifetime::advance`]: nanoseconds, or page writes.
     fn ticks(self) -> u64 {
         match self {
             Self::Seconds(seconds) => u64::from(seconds) * 1_000_000_000,
@@ -111,23 +114,23 @@ impl EpochLength {
     }
 }
 
-/// What is managed, and to which end.
+/// Options of lifetime management: schemes, epochs and target.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeOptions {
-    /// Length of an epoch.
+    /// Length of an epoch, in seconds or in host writes.
     pub epoch: EpochLength,
-    /// Years that the device shall last, from the first request on; without a meaning where epochs are counted in writes.
+    /// Target lifetime in years, from the first request on; not used if epochs are counted in writes.
     pub target_years: f64,
-    /// Schemes, in the order of the pipeline.
+    /// Schemes that may run, in the order of the write pipeline.
     pub schemes: Vec<Scheme>,
-    /// Who decides which of them run.
+    /// How it is decided which lifetime schemes run.
     pub choice: Choice,
     /// Whether host writes may be throttled.
     pub throttles: bool,
 }
 
 impl LifetimeOptions {
-    /// One of the paper's configurations: epochs of five minutes, five years.
+    /// Returns the options of one of the paper's configurations: epochs of five minutes, a target of five years.
     pub fn of(configuration: Configuration, energy: &EnergyModel) -> Self {
         let [dedup, compression] =
             [SchemeKind::Dedup, SchemeKind::Compression].map(|kind| Scheme::of(kind, energy));
@@ -141,8 +144,8 @@ impl LifetimeOptions {
         Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, throttles }
     }
 
-    /// No target and no throttling: of these schemes those that pay run, decided anew every `epoch_writes` page writes of the
-    /// host.
+    /// Returns options without a target and throttling: those of the schemes run that pay, decided every `epoch_writes`
+    /// page writes of the host.
     pub fn best(schemes: ContentSchemes, epoch_writes: u32, energy: &EnergyModel) -> Self {
         Self {
             epoch: EpochLength::HostWrites(epoch_writes),
@@ -153,7 +156,8 @@ impl LifetimeOptions {
         }
     }
 
-    /// Epochs from the first request to the target, rounded up; 0 where epochs are not counted in time.
+    /// Returns the number of epochs from the first request to the target lifetime, rounded up; 0 if epochs are counted
+    /// in writes.
     pub fn target_epochs(&self) -> u64 {
         match self.epoch {
             EpochLength::Seconds(seconds) => {
@@ -167,24 +171,24 @@ impl LifetimeOptions {
 /// Counters of a device, since it was built or since its counters were cleared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// What was written.
+    /// Bytes that the host wrote and that were programmed.
     pub activity: Activity,
     /// Bytes that can still be programmed before the rated cycles are used ([`remaining_bytes`]).
     pub remaining_bytes: u64,
-    /// What each scheme saw, in the order of [`LifetimeOptions::schemes`]; the running ones see all that the schemes
-    /// before them leave over, the others a sample of it.
+    /// Bytes offered to and left over by each scheme, in the order of [`LifetimeOptions::schemes`]. A running scheme is
+    /// measured on all pages that earlier schemes leave over, the others on a sample of them.
     pub schemes: Vec<Observed>,
 }
 
-/// The state machine over the epochs of a device. Its clock starts at 0 and counts what [`EpochLength`] says: nanoseconds, or
-/// page writes of the host.
+/// Lifetime manager of one device: decides at each epoch which schemes run and whether writes are throttled. Its time
+/// starts at 0 and is counted in nanoseconds or in page writes of the host ([`EpochLength`]).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lifetime {
     options: LifetimeOptions,
     epoch_ticks: u64,
-    /// The epoch decided for; `None` before the first.
+    /// Number of the epoch of the last decision; `None` before the first.
     epoch: Option<u64>,
-    /// When the last decision was asked for, and the counters of then.
+    /// Time of the last decision; `counted` holds the counters at that time.
     decided_at: u64,
     counted: Counters,
     demand: History,
@@ -194,10 +198,10 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// A manager before its first epoch.
+    /// Creates a manager before its first epoch.
     ///
     /// # Panics
-    /// If an epoch has no length, or if writes are to be throttled without a clock.
+    /// If an epoch has length 0, or if writes are to be throttled and epochs are not counted in time.
     pub fn new(options: LifetimeOptions) -> Self {
         let epoch_ticks = options.epoch.ticks();
         assert!(epoch_ticks > 0, "an epoch has a length");
@@ -216,42 +220,43 @@ impl Lifetime {
         }
     }
 
-    /// What is managed.
+    /// Returns the options of lifetime management.
     pub fn options(&self) -> &LifetimeOptions {
         &self.options
     }
 
-    /// The epoch of a moment: 0, 1, 2, ..
+    /// Returns the number of the epoch at time `now`: 0, 1, 2, ..
     pub fn epoch_of(&self, now: u64) -> u64 {
         now / self.epoch_ticks
     }
 
-    /// Whether an epoch has begun that nothing was decided for.
+    /// Whether time `now` is in an epoch for which no decision was made yet.
     pub fn is_due(&self, now: u64) -> bool {
         self.epoch.is_none_or(|decided| self.epoch_of(now) > decided)
     }
 
-    /// The schemes that run in the current epoch.
+    /// Returns the lifetime schemes that run in the current epoch.
     pub fn running(&self) -> ContentSchemes {
         let schemes = self.options.schemes.iter().enumerate();
         schemes.filter(|&(at, _)| self.decision.enabled.contains(at)).map(|(_, scheme)| scheme.kind).collect()
     }
 
-    /// What the current epoch does.
+    /// Returns the decision for the current epoch: schemes that run, and throttling.
     pub fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// Flash bytes per epoch that are expected without schemes and throttling; `None` before the second decision.
+    /// Returns the flash bytes per epoch that are expected without schemes and throttling; `None` before the second
+    /// decision.
     pub fn demand_bytes(&self) -> Option<f64> {
         self.demand.average()
     }
 
-    /// Says what the clock shows, before a request is executed. The first call in an epoch decides for it and returns the
-    /// decision; epochs without requests are passed over. Cost: O(schemes), once per epoch.
+    /// Advances the time to `now`; called before each request. The first call in an epoch makes the decision for it and
+    /// returns it. Epochs without requests are skipped. Cost: O(schemes), once per epoch.
     ///
     /// # Panics
-    /// If counters fall, or if there are not as many observations as schemes.
+    /// If counters decrease, or if the number of observations differs from that of the schemes.
     pub fn advance(&mut self, now: u64, counters: &Counters) -> Option<Decision> {
         if !self.is_due(now) {
             return None;
@@ -267,13 +272,15 @@ impl Lifetime {
         Some(self.decision)
     }
 
-    /// How long a host write waits at `now_ns`, nanoseconds, if `flash_bytes` have been programmed so far; ask again
-    /// after waiting, because another epoch may have begun. Never negative, and 0 while nothing is throttled.
+    /// Returns how long a host write at `now_ns` must wait, nanoseconds, if `flash_bytes` have been programmed so far;
+    /// 0 while writes are not throttled. The caller has to query again after the wait, because another epoch may have
+    /// begun.
     pub fn delay_ns(&self, now_ns: u64, flash_bytes: u64) -> u64 {
         self.throttle.map_or(0, |throttle| throttle.delay_ns(now_ns, flash_bytes))
     }
 
-    /// Adds what happened since the last decision to the histories. Several epochs are taken as equally busy.
+    /// Adds the activity since the last decision to the histories. If several epochs have passed, each is assumed to
+    /// have seen an equal share.
     fn learn(&mut self, epoch: u64, now: u64, counters: &Counters) {
         let Some(decided) = self.epoch else { return };
         let activity = counters.activity.since(&self.counted.activity);
@@ -309,8 +316,8 @@ impl Lifetime {
         decision
     }
 
-    /// Algorithm 1, over groups of schemes that share their work; a scheme of which nothing was observed is expected to save
-    /// nothing.
+    /// Decides by algorithm 1, over groups of schemes that share their work. A scheme for which nothing was observed is
+    /// expected to save nothing.
     fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> Decision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.ratios).map(estimate).collect();
@@ -328,7 +335,7 @@ impl Lifetime {
         Decision { enabled: members.fold(SchemeSet::NONE, SchemeSet::with), ..decision }
     }
 
-    /// A decision without delta encoding, if compression runs and serves the same writes for less.
+    /// Removes delta encoding from the decision, if compression runs and serves the same writes at lower cost.
     fn without_loser(&self, decision: Decision) -> Decision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
         let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
@@ -343,7 +350,8 @@ impl Lifetime {
         Decision { enabled: decision.enabled.without(delta), ..decision }
     }
 
-    /// Neighbouring schemes that share the hash, together; every other scheme alone. By position.
+    /// Returns groups of schemes as ranges of positions: adjacent schemes that share the hash are one group, every
+    /// other scheme is a group of its own.
     fn groups(&self) -> Vec<std::ops::Range<usize>> {
         let shared = |a: &Scheme, b: &Scheme| a.kind.needs_hash() && b.kind.needs_hash();
         let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
@@ -354,7 +362,8 @@ impl Lifetime {
         groups
     }
 
-    /// The bucket for an epoch that starts at `start_ns`; one that was throttled before hands on its debt.
+    /// Sets the token bucket for an epoch that starts at `start_ns`; the debt of a throttled previous epoch is carried
+    /// over.
     fn set_throttle(&mut self, start_ns: u64, flash_bytes: u64) {
         let before = self.throttle;
         self.throttle = self.decision.throttle_bytes_per_epoch.map(|budget_bytes| match before {
@@ -364,7 +373,7 @@ impl Lifetime {
     }
 }
 
-/// What is expected of a scheme by what was observed of it.
+/// Returns the expected effect of a scheme, derived from its observations; without observations it saves nothing.
 fn estimate((scheme, ratio): (&Scheme, &RatioEstimate)) -> SchemeEstimate {
     let overhead = scheme.overhead * ratio.worked_share();
     SchemeEstimate::new(ratio.write_ratio().unwrap_or(1.0), overhead)

@@ -1,84 +1,89 @@
-//! What a scheme would save, learned from a few pages while it is off.
+//! Shadow sampling: estimates on a few pages what a lifetime scheme would save while it does not run.
 //!
-//! A scheme that runs is measured on every page. One that is off would never be measured again, so it looks at one
-//! page in 64 and only counts; its energy for these pages is real and is charged. The paper (IL) says that ratios come
-//! "from the history of the previous epochs" and nothing of disabled schemes; sampling is ours.
+//! A scheme that runs is measured on every page. A scheme that does not run would never be measured again, so it
+//! processes one page in 64 and only counts the result; its energy for these pages is real and is counted. The paper
+//! (IL) says that ratios come "from the history of the previous epochs" and does not mention disabled schemes; sampling
+//! is our addition.
 //!
-//! What a scheme that is off is measured on (`content/observe.rs`):
+//! Each scheme that does not run is sampled as follows (`content/observe.rs`):
 //!
-//! - deduplication and recycling, some contents: pages with them are hashed and learned, so that their copies are seen, and
-//!   look-ups of them are counted. Whoever hashes a page for one scheme lets the other look at it, too;
-//! - delta encoding, some groups of consecutive writes: where such a write is eligible, the difference to the stored page is
-//!   made and packed into a page that is never written. Deltas that replace each other while they wait are seen less often
-//!   than if all were made, and what old versions cost collection is not seen: not to be had from a sample;
-//! - compression, some groups of consecutive writes, compressed and forgotten.
+//! - Deduplication and recycling sample some contents: pages with these contents are hashed and recorded, so that their
+//!   copies are recognised, and look-ups of them are counted. A hash computed for one scheme is used for the other,
+//!   too.
+//! - Delta encoding samples some groups of consecutive writes: if such a write is eligible, the difference to the
+//!   stored page is computed and packed into a page that is never written. Two effects are not visible in a sample:
+//!   deltas that replace each other while buffered are seen less often than if all were made, and the cost of old
+//!   versions in GC is not seen.
+//! - Compression samples some groups of consecutive writes, which are compressed and dropped.
 //!
-//! A sample of contents errs. Deduplication looks worse: while it is off, copies are stored that it would have bound, the index
-//! names the newest of them and forgets the content with it, though an older one lives on. A store that learns one content in 64
-//! has room for 64 times the history, and looks better: such a scheme runs for an epoch, which counts by all of its bytes, and is
-//! off again for as long as that epoch is remembered. Of a handful of contents perhaps none is sampled, and nothing is seen.
+//! Sampling contents has errors. Deduplication is underestimated: while it does not run, copies are stored to which it
+//! would have bound pages. The index then names the newest copy, and drops the content with it, although an older copy
+//! is still live. A fingerprint store that records one content in 64 holds 64 times the history, so recycling is
+//! overestimated: it then runs for an epoch, is measured on all bytes of that epoch, and is off again as long as that
+//! epoch is remembered. If there are only a few distinct contents, perhaps none is sampled and no saving is seen.
 //!
-//! A ratio is conditional: scheme k counts the pages that the running schemes before it left over. With that, the
-//! product of all ratios is the share that is really written, whatever the overlap.
+//! Ratios are conditional: scheme k counts the pages left over by the running schemes before it. So the product of all
+//! ratios is the share that is really written, however much the schemes overlap.
 
 use super::demand::History;
 use crate::data::{Fingerprint, mix};
 
-/// Chooses pages for shadow sampling, without state: the same page gets the same answer.
+/// Chooses pages for shadow sampling. Stateless: equal arguments give equal answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampler {
-    /// One group in this many is taken.
+    /// One group of writes (or one content) in this many is sampled.
     one_in: u32,
-    /// Neighbouring writes that are taken together.
+    /// Number of consecutive writes that are sampled together.
     group_pages: u32,
 }
 
 impl Sampler {
-    /// Takes one group of `group_pages` consecutive writes in `one_in`: the members of a compression chunk can only be
-    /// judged together.
+    /// Creates a sampler that takes one group of `group_pages` consecutive writes in `one_in`. Groups are needed
+    /// because the members of a compression chunk can only be judged together.
     ///
     /// # Panics
-    /// If either is 0.
+    /// If either argument is 0.
     pub fn new(one_in: u32, group_pages: u32) -> Self {
         assert!(one_in > 0 && group_pages > 0, "sampling takes one in at least 1, in groups of at least 1");
         Self { one_in, group_pages }
     }
 
-    /// Whether the `n`-th page written is looked at. Hashed, not counted off: a workload with a period would otherwise
-    /// be seen at one phase.
+    /// Whether the `n`-th page write is sampled. Decided by a hash of `n`, because with regular intervals a periodic
+    /// workload would be sampled at one phase only.
     pub fn takes_write(&self, n: u64) -> bool {
         mix(n / self.group_pages as u64).is_multiple_of(self.one_in as u64)
     }
 
-    /// Whether pages with this content are looked at: all or none, without which duplicates could not be seen. A drive
-    /// would use the checksum that protects the data path here, so that only pages taken are hashed.
+    /// Whether pages with this content are sampled: all of them or none, because otherwise duplicates could not be
+    /// recognised. A drive would use the checksum that protects its data path for this, so that only sampled pages are
+    /// hashed.
     pub fn takes_content(&self, content: Fingerprint) -> bool {
         mix(content.0).is_multiple_of(self.one_in as u64)
     }
 }
 
 impl Default for Sampler {
-    /// One in 64, in chunks of four pages.
+    /// Returns a sampler for one group in 64, in groups of four pages.
     fn default() -> Self {
         Self::new(64, 4)
     }
 }
 
-/// Bytes that a scheme was offered and bytes that it left to write, sampled or not.
+/// Bytes offered to a scheme, and bytes that remain to be written after it; measured on all pages or on a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Observed {
-    /// Bytes that reached the scheme.
+    /// Bytes offered to the scheme.
     pub offered_bytes: u64,
-    /// Bytes that went on from it, or that it had programmed itself.
+    /// Bytes that the scheme passed on or programmed itself, that is did not save.
     pub kept_bytes: u64,
-    /// Those of the kept bytes that it had programmed itself, and that schemes behind it do not see.
+    /// Part of `kept_bytes` that the scheme programmed itself, so that later schemes do not receive them.
     pub own_bytes: u64,
-    /// Those of the offered bytes that it let pass without any work on them.
+    /// Part of `offered_bytes` that the scheme passed on without processing them.
     pub untried_bytes: u64,
 }
 
 impl Observed {
-    /// What was observed since `earlier`; counters only grow.
+    /// Returns the bytes observed since the earlier reading `earlier` of the same counters; counters only grow.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -90,8 +95,8 @@ impl Observed {
     }
 }
 
-/// Predicted write ratio of one scheme: bytes kept over bytes offered, each averaged over the last epochs like the
-/// demand, so that epochs count by what they saw.
+/// Predicted write ratio of one scheme: bytes kept over bytes offered. Both are averaged over the last epochs before
+/// they are divided, so that an epoch with more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RatioEstimate {
     offered: History,
@@ -101,7 +106,7 @@ pub struct RatioEstimate {
 }
 
 impl RatioEstimate {
-    /// Adds an epoch. One that saw nothing says nothing and is left out.
+    /// Adds the observations of an epoch; skipped if no bytes were offered in it.
     pub fn push(&mut self, epoch: Observed) {
         if epoch.offered_bytes > 0 {
             self.offered.push(epoch.offered_bytes as f64);
@@ -111,23 +116,23 @@ impl RatioEstimate {
         }
     }
 
-    /// Forgets all epochs but the newest.
+    /// Drops the observed bytes of all epochs except the newest.
     pub fn keep_newest(&mut self) {
         let Self { offered, kept, own, untried } = self;
         [offered, kept, own, untried].into_iter().for_each(History::keep_newest);
     }
 
-    /// The prediction; `None` before anything was observed.
+    /// Returns the predicted write ratio; `None` before anything was observed.
     pub fn write_ratio(&self) -> Option<f64> {
         Some(self.kept.average()? / self.offered.average()?)
     }
 
-    /// Share of what is offered that costs the scheme work; all before anything was observed.
+    /// Returns the share of the offered bytes that the scheme processes; 1 before anything was observed.
     pub fn worked_share(&self) -> f64 {
         1.0 - self.share_of_offered(&self.untried)
     }
 
-    /// What the scheme programs itself, as a share of what it is offered.
+    /// Returns the bytes that the scheme programs itself as a share of the bytes offered to it.
     pub fn own_share(&self) -> f64 {
         self.share_of_offered(&self.own)
     }

@@ -1,29 +1,30 @@
-//! The content schemes of a design: which there are, in which order a write meets them, and which of them run.
+//! Content schemes (deduplication, recycling, delta encoding, compression): which of them a design has, their order in
+//! the write pipeline, and which of them run.
 
 use crate::design::ContentParts;
 
-/// Content schemes, in the order of the write pipeline.
+/// Kind of a content scheme. Kinds are in the order in which a write passes them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum SchemeKind {
-    /// Pages that are stored already are not written again.
+    /// Deduplication: a page whose content is already stored is not written again.
     Dedup,
-    /// Dead pages whose content is written again become valid again.
+    /// Recycling: a write revives a dead page of equal content.
     Recycle,
-    /// Overwrites are stored as differences.
+    /// Delta encoding: overwrites are stored as compressed differences.
     Delta,
-    /// Pages are compressed in chunks.
+    /// Compression: pages are compressed in chunks.
     Compression,
 }
 
 impl SchemeKind {
-    /// Number of kinds.
+    /// Number of kinds of content schemes.
     pub const COUNT: usize = 4;
 
-    /// All of them, in the order of the pipeline.
+    /// All kinds of content schemes, in the order of the write pipeline.
     pub const ALL: [Self; Self::COUNT] = [Self::Dedup, Self::Recycle, Self::Delta, Self::Compression];
 
-    /// The name in records and tables, as `parts.content` has it.
+    /// Returns the name of the kind in records, tables and the option `parts.content`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dedup => "dedup",
@@ -33,7 +34,7 @@ impl SchemeKind {
         }
     }
 
-    /// Whether it looks pages up by the hash of their content, which is computed once for all schemes that do.
+    /// Whether the scheme looks up pages by the hash of their content. The hash is computed once for all such schemes.
     pub fn needs_hash(self) -> bool {
         matches!(self, Self::Dedup | Self::Recycle)
     }
@@ -44,13 +45,13 @@ impl SchemeKind {
 pub struct ContentSchemes(u8);
 
 impl ContentSchemes {
-    /// No scheme.
+    /// The empty set of content schemes.
     pub const NONE: Self = Self(0);
 
-    /// Every scheme.
+    /// The set of all content schemes.
     pub const ALL: Self = Self((1 << SchemeKind::COUNT) - 1);
 
-    /// The schemes of a design.
+    /// Returns the content schemes of a design.
     pub fn of(parts: &ContentParts) -> Self {
         let has = |kind: &SchemeKind| match kind {
             SchemeKind::Dedup => parts.sharing.is_some_and(|sharing| sharing.dedup.is_some()),
@@ -61,24 +62,24 @@ impl ContentSchemes {
         SchemeKind::ALL.into_iter().filter(has).collect()
     }
 
-    /// Whether `kind` belongs to it.
+    /// Whether the content scheme `kind` is in the set.
     pub fn contains(self, kind: SchemeKind) -> bool {
         self.0 >> kind as u8 & 1 == 1
     }
 
-    /// The set with one scheme more.
+    /// Returns the set with the content scheme `kind` added.
     #[must_use]
     pub fn with(self, kind: SchemeKind) -> Self {
         Self(self.0 | 1 << kind as u8)
     }
 
-    /// The set with one scheme less.
+    /// Returns the set with the content scheme `kind` removed.
     #[must_use]
     pub fn without(self, kind: SchemeKind) -> Self {
         Self(self.0 & !(1 << kind as u8))
     }
 
-    /// Its schemes, in the order of the pipeline.
+    /// Returns the schemes in the set, in the order of the write pipeline.
     pub fn iter(self) -> impl Iterator<Item = SchemeKind> {
         SchemeKind::ALL.into_iter().filter(move |&kind| self.contains(kind))
     }

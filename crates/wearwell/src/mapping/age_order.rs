@@ -1,41 +1,45 @@
-//! The order in which slots were pushed or touched, as a queue of slots.
+//! Slots (numbered cache entries) in the order in which they were last pushed or touched, kept as a queue of slot
+//! numbers.
 //!
-//! A slot that is touched is queued again, and one that is removed stays where it is: its earlier places in the queue are
-//! void, which is told by the number of its valid place that each slot keeps ([`Placed`]). Against a linked list this
-//! writes to no neighbours, and the slots that are next to leave are found without going from one to the other: the
-//! places of a queue are read ahead, the links of a list are waited for. The price is up to two void places per slot.
+//! A slot that is touched is queued again, and a slot that is removed leaves its queue positions where they are. Its
+//! earlier positions are then void: each slot stores the number of its valid position ([`Placed`]), so a position with
+//! another number is recognised as void. Unlike a linked list, a queue writes to no neighbours. The oldest slots are
+//! adjacent in memory and can be prefetched, while the links of a list have to be followed one by one. The price is up
+//! to two void positions per slot.
 //!
-//! A mark tells apart what was pushed or touched before it was set.
+//! A mark separates the slots that were pushed or touched before it was set from the later ones.
 //!
-//! Invariants: the first place is valid; `len` places are, and the queue has room for no more than four times as many,
-//! but for a few.
+//! Invariants: the first position is valid; `len` positions are valid; apart from a small minimum, the queue has room
+//! for at most four times as many.
 
-/// The lower half of the number of a place: the places of an order are counted from the beginning, and those of a queue
-/// are told apart by it.
+/// Number of a queue position, truncated to its lower 32 bits. Positions are counted from the creation of the order,
+/// and the lower half is enough to tell those in the queue apart.
 pub(super) type Place = u32;
 
-/// Half way round from a place: where no place of the queue is that the slot had.
+/// Bit to flip in a slot's position number to void it: the result is half the number range away from the position.
 const FAR: Place = 1 << (Place::BITS - 1);
 
-/// Places of the smallest queue.
+/// Minimum length of the queue, in positions.
 const FEWEST: usize = 64;
 
-/// What holds the places of the slots of one order. A slot that is not in the order keeps the place it has, or begins with
-/// any if it never was.
+/// The container of the slots of one order, which stores the queue position of each slot. A slot outside the order
+/// keeps its last position, or any value if it never was in the order.
 pub(super) trait Placed {
     fn place(&self, slot: u32) -> Place;
     fn set_place(&mut self, slot: u32, place: Place);
 }
 
-/// Slots by age. Each operation is O(1), amortised. See the module's head.
+/// Queue of slots (numbered cache entries) in order of their last push or touch. Every operation is amortised O(1).
 #[derive(Clone, Debug)]
 pub(super) struct AgeOrder {
-    /// Slot of each place from `first` to before `end`, at the place modulo the length, which is a power of two.
+    /// Slots at the positions from `first` to before `end`, at index position modulo length; the length is a power of
+    /// two.
     queue: Vec<u32>,
     first: u64,
     end: u64,
     len: u32,
-    /// A void place: what stands before it is older than the mark.
+    /// Queue position of the mark, which is itself void: slots at earlier positions were not touched since the mark was
+    /// set.
     mark: u64,
 }
 
@@ -60,19 +64,19 @@ impl AgeOrder {
         self.queue[self.at(place)]
     }
 
-    /// The slot that was pushed or touched longest ago.
+    /// Returns the slot that was pushed or touched longest ago.
     #[inline]
     pub(super) fn oldest(&self) -> Option<u32> {
         (self.len > 0).then(|| self.slot(self.first))
     }
 
-    /// The oldest slot, if it was not pushed or touched since the mark was set.
+    /// Returns the oldest slot, if it was not pushed or touched since the mark was set.
     #[inline]
     pub(super) fn older_than_mark(&self) -> Option<u32> {
         self.oldest().filter(|_| self.first < self.mark)
     }
 
-    /// Sets the mark behind all slots.
+    /// Sets the mark (which separates older from later touches) at the newest end, after all slots.
     pub(super) fn set_mark(&mut self, slots: &mut impl Placed) {
         self.have_room(slots);
         self.put_mark();
@@ -81,19 +85,20 @@ impl AgeOrder {
         }
     }
 
-    /// The mark takes a place, so that the newest slot also has one behind it to move to.
+    /// Puts the mark at a position of its own, so that even a touch of the newest slot moves that slot past the mark.
     fn put_mark(&mut self) {
         self.mark = self.end;
         self.end += 1;
     }
 
-    /// The slots of the first places, void ones among them: where to read ahead.
+    /// The slots at the first `count` queue positions; used only to prefetch. Positions of slots that were queued again
+    /// or removed are included.
     #[inline]
     pub(super) fn first_places(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
         (self.first..self.end.min(self.first + count as u64)).map(|place| self.slot(place))
     }
 
-    /// Puts a slot that is not in the order at its newest end.
+    /// Adds a slot that is not in the order, at its newest end.
     #[inline]
     pub(super) fn push(&mut self, slots: &mut impl Placed, slot: u32) {
         self.have_room(slots);
@@ -116,21 +121,22 @@ impl AgeOrder {
         self.end += 1;
     }
 
-    /// Takes a slot out of the order.
+    /// Removes a slot from the order.
     #[inline]
     pub(super) fn remove(&mut self, slots: &mut impl Placed, slot: u32) {
         self.make_void(slots, slot);
         self.pass_void(slots);
     }
 
-    /// The place of a slot becomes void, the first one maybe: [`AgeOrder::pass_void`] has to follow.
+    /// Marks the queue position of a slot as void. If that may be the first position, [`AgeOrder::pass_void`] has to
+    /// follow.
     #[inline]
     pub(super) fn make_void(&mut self, slots: &mut impl Placed, slot: u32) {
         slots.set_place(slot, slots.place(slot) ^ FAR);
         self.len -= 1;
     }
 
-    /// Makes the first place valid.
+    /// Advances the beginning of the queue to the first valid position.
     #[inline]
     pub(super) fn pass_void(&mut self, slots: &impl Placed) {
         while self.first < self.end && slots.place(self.slot(self.first)) != self.first as Place {
@@ -138,7 +144,7 @@ impl AgeOrder {
         }
     }
 
-    /// Moves a slot in the order to its newest end.
+    /// Moves a slot that is in the order to its newest end.
     #[inline]
     pub(super) fn touch(&mut self, slots: &mut impl Placed, slot: u32) {
         if slots.place(slot).wrapping_add(1) != self.end as Place {
@@ -147,7 +153,8 @@ impl AgeOrder {
         }
     }
 
-    /// The queue is full: it drops its void places, or grows if that makes too little room.
+    /// Makes room in a full queue: drops its void positions (of slots queued again or removed), or doubles the queue if
+    /// that would free too few.
     #[cold]
     fn make_room(&mut self, slots: &mut impl Placed) {
         if self.len as usize > self.queue.len() / 2 {
@@ -167,7 +174,8 @@ impl AgeOrder {
         }
     }
 
-    /// Gives every slot a new place, in the same order, and the mark its own.
+    /// Drops all void positions (of slots queued again or removed): gives every slot a new position in the same order,
+    /// and the mark its own.
     fn drop_void(&mut self, slots: &mut impl Placed) {
         for place in self.first..self.end {
             let slot = self.slot(place);
@@ -200,7 +208,7 @@ mod tests {
     #[test]
     fn an_order_is_a_list_whatever_leaves_or_comes_again() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
-        // The lower halves of the numbers of places begin anew in the middle of a run.
+        // Starts shortly before position numbers wrap, so that their lower halves begin again in the middle of a run.
         let first = u64::from(Place::MAX) - 5_000;
         for slots in [1, 2, 7, 300] {
             let mut order = AgeOrder { first, end: first, mark: first, ..AgeOrder::default() };

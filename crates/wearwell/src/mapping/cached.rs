@@ -1,33 +1,34 @@
-//! The demand-paged map: the table lives on flash in translation pages, RAM holds a cache of entries.
+//! The demand-paged map: the table is on flash in translation pages, and RAM holds a cache of entries.
 //!
-//! Source of the frame: Gupta, Kim, Urgaonkar, "DFTL: A Flash Translation Layer Employing Demand-based Selective Caching
-//! of Page-level Address Mappings", ASPLOS 2009. Kept: cached mapping table with plain LRU replacement, directory of the
-//! translation pages, fetch on a miss, lazy copying and batch updates: evicting a dirty entry writes all dirty entries of
-//! its translation page at once. A page moved by GC becomes a dirty entry like any write. Not kept: the segmented LRU;
-//! plain LRU is what the closed form of its translation traffic describes.
+//! Source of the frame: Gupta, Kim, Urgaonkar, "DFTL: A Flash Translation Layer Employing Demand-based Selective
+//! Caching of Page-level Address Mappings", ASPLOS 2009. Kept: cached mapping table with plain LRU replacement,
+//! directory of the translation pages, fetch on a miss, lazy copying and batch updates: evicting a dirty entry writes
+//! all dirty entries of its translation page at once. A page moved by GC becomes a dirty entry like any write. Not
+//! kept: the segmented LRU; plain LRU is what the closed form of its translation traffic describes.
 //!
-//! When is the page that a write replaces called invalid? [`Identification`] has the two answers. `OnUpdate` reads the
-//! table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL: Scalable Flash
-//! Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read: the entry notes that
-//! the place named on flash is an *unidentified invalid page*, and whoever writes the translation page next sees it. GC
-//! asks [`Mapping::is_superseded`] before it moves a page. The price is that block counts lag behind, by at most one page
-//! per dirty entry, and that the engine bounds the lag ([`Cached::limit_hidden_pages`]).
+//! When does the map report the page that a write replaces as invalid? [`Identification`] has two choices. `OnUpdate`
+//! reads the table at a write that misses the cache. `AtSynchronisation` (Dayan, Bonnet, Idreos, "GeckoFTL: Scalable
+//! Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, section 4.1) saves that read. The entry
+//! notes that the location named on flash is an *unidentified invalid page*, and the next write of the translation page
+//! finds it. GC queries [`Mapping::is_superseded`] before it moves a page. The price: valid counts are upper bounds,
+//! too high by at most one page per dirty entry, and the engine has to bound that excess
+//! ([`Cached::limit_hidden_pages`]).
 //!
-//! Entries moved by GC may exceed the capacity for a moment (GC must not write translation pages while it needs
-//! the last free pages itself); the engine settles the excess as soon as it has room. The excess is at most one
-//! block of entries per victim collected in a row.
+//! Entries of pages moved by GC may exceed the cache's capacity for a moment, because GC must not write translation
+//! pages while it needs the last free pages itself. The engine evicts the excess as soon as it has room. The excess is
+//! at most one block of entries per victim collected in a row.
 //!
-//! Invariants of the second kind, on which recovery rests (`recovery/backward.rs`):
-//! - no translation page is written between the program of a data page and the update of its entry, so a page programmed
-//!   before the newest version of its translation page is in that version, or older than what is in it;
-//! - with checkpoints, every translation page notes a number in its spare area: all entries that were dirty when it was
-//!   written were changed later than that. It is the number of the last but one checkpoint, so about twice
+//! Further invariants, on which recovery rests (`recovery/backward.rs`):
+//! - no translation page is written between the program of a data page and the update of its entry, so a page
+//!   programmed before the newest version of its translation page is in that version, or older than what is in it;
+//! - with checkpoints, every translation page holds a sequence number in its spare area: all entries that were dirty
+//!   when it was written were changed later than that. It is the number of the last but one checkpoint, so about twice
 //!   [`Cached::checkpoint_period`] changes back;
-//! - a trim is on flash when it returns: no program would tell of it.
+//! - a trim is on flash when it returns, because no program of a data page would show it to a recovery.
 //!
 //! With capacity for every logical page nothing is ever fetched or evicted: without checkpoints and bounds, translation
-//! traffic is zero and the program sequence is that of the flat table. A translation page that was never written maps
-//! nothing.
+//! traffic is zero and the program sequence is that of the flat table. The logical pages of a translation page that was
+//! never written are unmapped.
 
 use arrayvec::ArrayVec;
 
@@ -46,37 +47,41 @@ use crate::tables::prefetch::{MOST_PAGES, TOGETHER, touch_all};
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
 
-/// Entries that are read ahead together before they leave: twice as many do not stay in the first-level cache until then.
+/// Evictions that are prefetched together. Data prefetched for twice as many would be evicted from the first-level
+/// cache before its use.
 const EVICTIONS: usize = MOST_PAGES;
 
-/// When the page that a write replaces is called invalid.
+/// When a demand-paged map reports the page that a write replaces as invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Identification {
-    /// At once: a write that misses the cache reads the table.
+    /// At the write itself: if the write misses the cache, the translation page is read to find the old location.
     #[default]
     OnUpdate,
-    /// When the translation page is written: no read for it, but counts of valid pages lag behind.
+    /// When the translation page is written next. A write needs no read for it, but valid counts are too high until
+    /// then.
     AtSynchronisation,
 }
 
-/// What the map is made of.
+/// Options of a demand-paged map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CachedOptions {
-    /// Entries the cache holds; at least 1.
+    /// Capacity of the cache in entries; at least 1.
     pub entries: u32,
-    /// When the page that a write replaces is called invalid.
+    /// When the page that a write replaces is reported as invalid.
     pub identification: Identification,
-    /// The most entries that may be dirty; `None` = all. Needs [`Identification::AtSynchronisation`], or NVRAM for them.
+    /// Maximum number of dirty entries; `None` = no bound. Needs [`Identification::AtSynchronisation`], or a map whose
+    /// dirty entries are in NVRAM.
     pub dirty_entries: Option<u32>,
-    /// Whether dirty entries that were not changed for a while are written out of turn, so that a recovery finds all
-    /// changes in the newest pages. Needs [`Identification::AtSynchronisation`].
+    /// Whether dirty entries that were not changed for a while are written early, so that a recovery finds all changes
+    /// in the newest data pages. Needs [`Identification::AtSynchronisation`].
     pub checkpoints: bool,
-    /// How the places of translation pages are known.
+    /// Where the directory (the PPNs of the translation pages) is kept.
     pub directory: DirectoryPart,
 }
 
 impl CachedOptions {
-    /// DFTL's: a cache of `entries`, everything else by default.
+    /// Returns DFTL's options with a cache of `entries`: old pages reported at the write, directory in RAM, no
+    /// checkpoints.
     pub fn of_entries(entries: u32) -> Self {
         Self {
             entries,
@@ -88,63 +93,65 @@ impl CachedOptions {
     }
 }
 
-/// What the cache did.
+/// Counts of the cache of a demand-paged map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FetchCounts {
-    /// Lookups and updates answered by the cache.
+    /// Lookups and updates that found their entry in the cache.
     pub hits: u64,
-    /// Lookups and updates that found no entry.
+    /// Lookups and updates that found no entry in the cache.
     pub misses: u64,
-    /// Entries that became dirty.
+    /// Times that an entry became dirty.
     pub dirty_inserts: u64,
-    /// Translation pages written because a dirty entry had to leave.
+    /// Translation pages written because a dirty entry was evicted or a bound was exceeded.
     pub synchronisations: u64,
     /// Translation pages written by checkpoints.
     pub checkpoint_synchronisations: u64,
-    /// Synchronisations of entries made by a recovery that found nothing to write.
+    /// Writes of translation pages that were dropped because the table on flash already held all their dirty entries,
+    /// as may be after a recovery.
     pub aborted_synchronisations: u64,
-    /// Spare areas read because a recovery left it uncertain whether a page was called invalid.
+    /// Spare areas read because a recovery left it uncertain whether a page had been reported as invalid.
     pub uncertain_reads: u64,
 }
 
-/// An invalid page that was found while a translation page was written.
+/// An invalid page that the map found when it wrote a translation page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identified {
-    /// The page.
+    /// PPN of the invalid page.
     pub(crate) ppn: Ppn,
-    /// Whether nobody called it invalid before; a recovery leaves that open.
+    /// Whether the page was certainly not reported as invalid before; after a recovery that may be unknown.
     pub(crate) is_certain: bool,
 }
 
-/// Demand-paged mapping. See the module's head.
+/// Demand-paged map: the table on flash in translation pages, and a cache of entries in RAM.
 #[derive(Clone, Debug)]
 pub struct Cached {
     options: CachedOptions,
     table: TranslationTable,
     cache: EntryCache,
-    /// Invalid pages that were found while translation pages were written, for the engine to take.
+    /// Invalid pages that were found when translation pages were written and that the engine has not taken yet.
     identified: Vec<Identified>,
     hidden_limit: u32,
     pages_per_update: u32,
     changes_since_checkpoint: u32,
     at_checkpoint: bool,
-    /// Whether a translation page was written since the last checkpoint.
+    /// Whether a translation page with changes was written since the last checkpoint.
     noted: bool,
-    /// Number of the last program before the mark was set.
+    /// Sequence number of the last program before the cache's mark was set, at the last checkpoint.
     marked_at: u64,
-    /// Every dirty entry was changed by a later program than this.
+    /// Every dirty entry was changed by a program with a greater sequence number than this.
     clean_until: u64,
-    /// The whole map, while a device is built in a known state.
+    /// The whole map in RAM, while a device is built in a known state.
     under_construction: Option<Construction>,
-    /// Evictions until the next ones are read ahead.
+    /// Evictions left until the next batch of evictions is prefetched.
     warmed_evictions: u32,
-    /// The dirty entries again, where they survive a loss of power.
+    /// Copy of the dirty entries in NVRAM, where they survive a loss of power; `None` if the map has none.
     in_nvram: Option<NvramEntries>,
     counts: FetchCounts,
 }
 
 impl Cached {
-    /// A cache over `logical_pages` unmapped pages, with translation pages of `page_bytes`.
+    /// Creates a map of `logical_pages` unmapped logical pages, with an empty cache and translation pages of
+    /// `page_bytes`.
     pub fn new(logical_pages: u32, page_bytes: u32, options: CachedOptions) -> Self {
         let options = CachedOptions { entries: options.entries.max(1), ..options };
         let table = TranslationTable::new(logical_pages, page_bytes, options.directory);
@@ -172,8 +179,8 @@ impl Cached {
         }
     }
 
-    /// The same, with its dirty entries in NVRAM from `first_word` on; `entries_per_page` logical pages at the most refer to
-    /// one page of flash.
+    /// Creates a map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word `first_word` on.
+    /// At most `entries_per_page` logical pages refer to one page of flash.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has too little NVRAM.
@@ -187,59 +194,60 @@ impl Cached {
         let map = Self::new(logical_pages, io.geometry().page_bytes, options);
         let words = nvram_entries::words(&options, io.geometry(), logical_pages, entries_per_page);
         let in_nvram = NvramEntries::new(io, first_word, words, logical_pages, entries_per_page)?;
-        // With fewer words than logical pages, moves may have to be written although every entry has room in the cache.
+        // With fewer words than logical pages, entries of moved pages may have to be written although all fit the
+        // cache.
         let writes = words < logical_pages.into() || map.pages_per_update > 0;
         let pages_per_update = if writes { map.table.pages_per_write() } else { 0 };
         Ok(Self { in_nvram: Some(in_nvram), pages_per_update, ..map })
     }
 
-    /// What the map is made of.
+    /// Options of the map.
     pub fn options(&self) -> &CachedOptions {
         &self.options
     }
 
-    /// What the cache did so far.
+    /// Counts of the cache since they were last cleared.
     pub fn counts(&self) -> FetchCounts {
         self.counts
     }
 
-    /// Clears the counts, not the cache.
+    /// Clears the counts; the cache is unchanged.
     pub fn clear_counts(&mut self) {
         self.counts = FetchCounts::default();
     }
 
-    /// Translation pages of the whole table.
+    /// Number of translation pages of the whole table.
     pub fn translation_pages(&self) -> u32 {
         self.table.pages()
     }
 
-    /// Entries in the cache now.
+    /// Number of entries that are in the cache now.
     pub fn cached_entries(&self) -> usize {
         self.cache.len()
     }
 
-    /// Dirty entries in the cache now.
+    /// Number of dirty entries that are in the cache now.
     pub fn dirty_entries(&self) -> u32 {
         self.cache.dirty_entries()
     }
 
-    /// Changes from one checkpoint to the next.
+    /// Number of changes of entries from one checkpoint to the next.
     pub fn checkpoint_period(&self) -> u32 {
         self.options.dirty_entries.unwrap_or(self.options.entries).min(self.options.entries)
     }
 
-    /// Every entry that was dirty when this version of a translation page was written was changed later than the number
-    /// in its spare area. `page` has room for the page and eight bytes.
+    /// Reads from the spare area of a translation page, at `version`, the sequence number that a checkpoint set: every
+    /// entry that was dirty when this version was written was changed later than that.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub(crate) fn clean_until<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
         let mut page = vec![0; io.geometry().page_bytes as usize + NOTE_BYTES];
         io.read(version, &mut page, Cause::Recovery)?;
         Ok(note_in(&page))
     }
 
-    /// After a recovery: every restored entry was changed later than this.
+    /// Sets, after a recovery, the sequence number after which every restored entry was changed.
     pub(crate) fn set_clean_until(&mut self, sequence: u64) {
         (self.clean_until, self.marked_at) = (sequence, sequence);
     }
@@ -248,18 +256,18 @@ impl Cached {
         self.options.checkpoints.then_some(self.clean_until)
     }
 
-    /// At most so many invalid pages may be unidentified at a time: the device has no room for more.
+    /// Bounds the number of unidentified invalid pages to `pages`, because the device has no room for more.
     pub(crate) fn limit_hidden_pages(&mut self, pages: u64) {
         self.hidden_limit = u32::try_from(pages).unwrap_or(u32::MAX);
     }
 
-    /// An invalid page that was found while a translation page was written, and not taken yet.
+    /// Returns one of the invalid pages found when translation pages were written, and removes it from the list.
     #[inline]
     pub(crate) fn take_identified(&mut self) -> Option<Identified> {
         self.identified.pop()
     }
 
-    /// Forgets cache and directory: RAM is lost.
+    /// Drops cache and directory, as a loss of RAM does. The copy of the dirty entries in NVRAM stays.
     pub(crate) fn forget(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.hidden_limit);
         let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.in_nvram.take());
@@ -270,10 +278,10 @@ impl Cached {
         *self = Self { hidden_limit, pages_per_update, in_nvram, ..new };
     }
 
-    /// Takes the dirty entries over from NVRAM, after [`Cached::forget`].
+    /// Reloads the dirty entries from NVRAM into the cache, after [`Cached::forget`].
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a word that names no logical page, or one that another word names.
+    /// [`Error::Damaged`] for a word with an impossible logical page, or with one that another word has too.
     pub(crate) fn reload_dirty<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
         let logical_pages = self.logical_pages();
         let Some(in_nvram) = &mut self.in_nvram else { unreachable!("only what is in NVRAM is reloaded") };
@@ -290,7 +298,7 @@ impl Cached {
         Ok(())
     }
 
-    /// Whether NVRAM says of every dirty entry what RAM says, and nothing else.
+    /// Checks that the entries in NVRAM are exactly the dirty entries of the cache. For audits.
     pub(crate) fn check_nvram<N: Nand>(&self, io: &Store<N>) -> std::result::Result<(), String> {
         let Some(in_nvram) = &self.in_nvram else { return Ok(()) };
         let dirty = (0..self.table.pages()).flat_map(|id| self.cache.dirty_of(id));
@@ -307,13 +315,14 @@ impl Cached {
         Err(format!("{words} words of NVRAM hold entries of the map, of which {entries} are dirty"))
     }
 
-    /// Makes the change of an entry durable, where NVRAM holds dirty entries: before RAM learns it.
+    /// Stores the new location of an entry in NVRAM, if dirty entries are kept there. Called before RAM is changed, so
+    /// that the store is the commit point.
     fn commit<N: Nand>(&mut self, io: &mut Store<N>, slot: Slot, unit: Unit) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
         in_nvram.store(io, slot, self.cache.entry(slot).lpn, unit)
     }
 
-    /// The entries of translation page `id` are about to become clean.
+    /// Makes the NVRAM words of the dirty entries of translation page `id` vacant, because the entries become clean.
     fn vacate<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
         self.cache.dirty_of(id).try_for_each(|slot| in_nvram.clear(io, slot))
@@ -323,12 +332,12 @@ impl Cached {
         self.table.range_of(self.table.pages() - 1).end
     }
 
-    /// A directory rebuilt by recovery.
+    /// Sets the PPN of translation page `id`, which recovery found.
     pub(crate) fn set_directory(&mut self, id: u32, ppn: Ppn) {
         self.table.set_place(id, ppn);
     }
 
-    /// The place of translation page `id`.
+    /// PPN of translation page `id`; `None` if it was never written.
     pub(crate) fn directory(&self, id: u32) -> Option<Ppn> {
         self.table.place(id)
     }
@@ -338,27 +347,29 @@ impl Cached {
         self.cache.page_of(lpn)
     }
 
-    /// All entries of translation page `id` in `bytes`, unmapped ones included.
+    /// Decodes all entries of translation page `id` from its `bytes`, unmapped ones included.
     pub(crate) fn all_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
         self.table.range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), entry_at(bytes, k)))
     }
 
-    /// Entries of translation page `id` as they are on flash, `(lpn, place)`, for recovery and audits.
+    /// Decodes the mapped entries of translation page `id` from its `bytes`, as (logical page, location). For recovery
+    /// and audits.
     pub(crate) fn table_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
         self.all_entries(id, bytes).filter(|(_, unit)| unit.some().is_some()).collect()
     }
 
-    /// The place of `lpn` if the cache knows it; [`Unit::NONE`] if it knows that there is none.
+    /// The location of `lpn` if its entry is cached; [`Unit::NONE`] if the cached entry is unmapped.
     pub(crate) fn cached(&self, lpn: Lpn) -> Option<Unit> {
         self.cache.find(lpn).map(|slot| self.cache.entry(slot).unit)
     }
 
-    /// Whether the place that flash names for `lpn` holds an earlier version that still counts as valid.
+    /// Whether the location that flash holds for `lpn` is an earlier version that is still counted as valid.
     pub(crate) fn hides_unidentified_page(&self, lpn: Lpn) -> bool {
         self.cache.find(lpn).is_some_and(|slot| self.cache.entry(slot).hides_unidentified_page)
     }
 
-    /// Writes translation page `id` again as RAM knows it.
+    /// Writes the current version of translation page `id` once more, under a new sequence number. Dirty entries of the page
+    /// are not included.
     pub(crate) fn rewrite<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         if id >= self.table.pages() {
             return Ok(());
@@ -367,32 +378,34 @@ impl Cached {
         self.table.save(io, id, self.note(), Cause::Translation)
     }
 
-    /// The places of all dirty entries.
+    /// Locations in all dirty entries.
     pub(crate) fn dirty_places(&self) -> Vec<Unit> {
         (0..self.table.pages())
             .flat_map(|id| self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).unit))
             .collect()
     }
 
-    /// A change that recovery found in the journal: the table on flash does not know it, and hides no invalid page.
+    /// Restores a dirty entry that recovery found in the journal: the table on flash lacks the change, and no earlier
+    /// version is still counted as valid.
     pub(crate) fn restore_journalled(&mut self, lpn: Lpn, unit: Unit) {
         self.cache.insert_dirty(lpn, unit, false);
     }
 
-    /// A change that recovery found: flash does not know it, and whether the place that flash names was called invalid
-    /// is not known.
+    /// Restores a dirty entry that recovery found in a data page: the table on flash lacks the change, and it is
+    /// unknown whether the earlier version was reported as invalid.
     pub(crate) fn restore_change(&mut self, lpn: Lpn, unit: Unit) {
         let slot = self.cache.insert_dirty(lpn, unit, true);
         self.cache.set_uncertain(slot);
     }
 
-    /// Maps `lpn` while a device is built in a known state; no flash operation before [`Cached::finish_construction`].
+    /// Maps `lpn` while a device is built in a known state; returns the old location. Causes no flash operation before
+    /// [`Cached::finish_construction`].
     pub(crate) fn construct(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let pages = self.logical_pages();
         self.under_construction.get_or_insert_with(|| Construction::new(pages)).replace(lpn, unit)
     }
 
-    /// Writes every translation page of what was constructed.
+    /// Writes all translation pages of the map that was built with [`Cached::construct`].
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let Some(mut map) = self.under_construction.take() else { return Ok(()) };
         for id in 0..self.table.pages() {
@@ -412,7 +425,8 @@ impl Cached {
         self.options.identification == Identification::AtSynchronisation
     }
 
-    /// Makes `lpn` cached (and most recent), reading its translation page on a miss.
+    /// Returns the cached entry of `lpn`, which becomes the most recent one. On a miss, reads the entry from its
+    /// translation page.
     fn bring_in<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Slot> {
         if let Some(slot) = self.cache.find(lpn) {
             self.counts.hits += 1;
@@ -420,7 +434,7 @@ impl Cached {
             return Ok(slot);
         }
         self.counts.misses += 1;
-        // A lazy map writes nothing between a data page and its entry: what is over is settled later.
+        // A lazy map writes no translation page between a data page and its entry; it evicts the excess later.
         if !self.is_lazy() && self.cache.len() >= self.options.entries as usize {
             self.evict(io)?;
         }
@@ -435,7 +449,8 @@ impl Cached {
         Ok(self.table.get(0))
     }
 
-    /// Drops the least recently used entry, after writing its translation page if it is dirty; whether it was.
+    /// Evicts the least recently used entry, after writing its translation page if it is dirty. Returns whether it was
+    /// dirty.
     #[inline]
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.warmed_evictions == 0 {
@@ -453,7 +468,8 @@ impl Cached {
         Ok(is_dirty)
     }
 
-    /// Drops entries until no more are left than the cache holds, or one of them was dirty; whether one was.
+    /// Evicts entries until the cache is within its capacity or a dirty entry was evicted. Returns whether one was
+    /// dirty.
     #[inline]
     fn shed<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         while self.cache.len() > self.options.entries as usize {
@@ -464,16 +480,19 @@ impl Cached {
         Ok(false)
     }
 
-    /// Writes translation page `id` with all its dirty entries, which are clean afterwards.
+    /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Invalid pages that this
+    /// finds are added to `identified`.
     fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         if self.in_nvram.is_some() {
-            // A medium of files may keep NVRAM as of its last sync: the page must not name what that does not cover.
+            // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
+            // this lacks.
             io.nand_mut().fence()?;
         }
         let dirty = self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).lpn);
         self.table.load(io, id, dirty, cause)?;
         let mut changes = 0;
-        // What is found is told only when the new version is on flash: a recovery finds it there.
+        // Invalid pages found here are reported only if the new version is written: after a failure they are found
+        // again.
         let told = self.identified.len();
         for (slot, word) in self.cache.dirty_of(id).zip(self.table.words_mut()) {
             let entry = self.cache.entry(slot);
@@ -499,14 +518,16 @@ impl Cached {
         Ok(())
     }
 
-    /// Writes the first translation page from `first` on that has dirty entries; its number, or `None` if there is none.
+    /// Writes the first translation page, from `first` on, that has dirty entries. Returns its number, or `None` if
+    /// there is none.
     pub(super) fn synchronise_from<N: Nand>(&mut self, io: &mut Store<N>, first: u32) -> Result<Option<u32>> {
         let has_dirty = |id: &u32| self.cache.dirty_of(*id).next().is_some();
         let Some(id) = (first..self.table.pages()).find(has_dirty) else { return Ok(None) };
         self.synchronise(io, id, Cause::Translation).map(|()| Some(id))
     }
 
-    /// Reads the entries on flash that updates of `lpns` will ask for; see [`crate::tables::prefetch`]. Returns the places they name.
+    /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access (see
+    /// [`crate::tables::prefetch`]). Returns the locations in the entries on flash.
     pub(crate) fn prefetch_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
         if let Some(map) = &self.under_construction {
             map.prefetch(lpns);
@@ -514,7 +535,7 @@ impl Cached {
         }
         self.cache.prefetch(lpns);
         let (mut pages, mut words) = (ArrayVec::<_, TOGETHER>::new(), ArrayVec::<_, TOGETHER>::new());
-        // A lazy map asks flash when entries leave.
+        // A lazy map reads the table only at evictions.
         for &lpn in lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none()) {
             let id = self.cache.page_of(lpn);
             if let Some(place) = self.table.place(id) {
@@ -526,8 +547,9 @@ impl Cached {
         words.iter().map(|word| Unit(word.value)).collect()
     }
 
-    /// Reads what dropping the oldest entries will need; see [`crate::tables::prefetch`]: the entries, the dirty ones of the same
-    /// translation pages, what flash says of them, and the blocks that it names.
+    /// Prefetches what evicting the oldest entries will access (see [`crate::tables::prefetch`]): the entries, the
+    /// dirty entries of the same translation pages, their values on flash, and the valid counts of the blocks that
+    /// these name.
     #[inline(never)]
     fn prefetch_evictions<N: Nand>(&self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, MOST_PAGES>::new();
@@ -541,7 +563,7 @@ impl Cached {
             pages.push((place, words.len() - before));
         }
         io.nand().peek_words(&pages, &mut words);
-        // What is unmapped names no block: one is read for nothing.
+        // Unmapped entries are clamped to the last page, whose block is read in vain: cheaper than a branch.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.value).min(last) as u32));
         touch_all(named.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
@@ -567,7 +589,8 @@ impl Cached {
         self.cache.insert_dirty(lpn, unit, hides_unidentified_page);
     }
 
-    /// A write whose old place is found later unless the cache knows it.
+    /// Updates the entry of `lpn` without a flash read. Returns the old location if the entry was cached; otherwise the
+    /// entry notes that an earlier version is still counted as valid.
     #[inline]
     fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
         if let Some(slot) = self.cache.find(lpn) {
@@ -580,7 +603,8 @@ impl Cached {
         None
     }
 
-    /// Whether a lazy map has to write even if it has no entry too many.
+    /// Whether a translation page must be written although the cache is within its capacity: a checkpoint is due, or a
+    /// bound on dirty entries or unidentified invalid pages is exceeded.
     #[inline]
     fn must_write(&self) -> bool {
         (self.is_lazy() || self.in_nvram.is_some()) && (self.is_checkpoint_due() || self.is_bound_exceeded())
@@ -600,7 +624,8 @@ impl Cached {
             || self.is_crowded()
     }
 
-    /// One page of a checkpoint, or one because a bound is exceeded; `false` if that came to nothing.
+    /// Writes one translation page for a due checkpoint or because a bound is exceeded; returns `false` if none was
+    /// written.
     #[cold]
     fn write_due<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
@@ -615,10 +640,12 @@ impl Cached {
         self.synchronise(io, id, Cause::Translation).map(|()| true)
     }
 
-    /// The mark is where the last checkpoint was: what is dirty since before it is written now.
+    /// Writes one translation page with an entry that has been dirty since before the last checkpoint. If there is
+    /// none, ends the checkpoint: moves the mark to now and returns `false`.
     fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         self.at_checkpoint = true;
-        // A checkpoint that finds nothing to write writes something, so that the newest note is never older than two.
+        // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
+        // checkpoints old.
         let to_note = if self.noted { None } else { self.cache.oldest_change() };
         let Some(slot) = self.cache.older_than_mark().or(to_note) else {
             self.cache.set_mark();
@@ -631,13 +658,14 @@ impl Cached {
         self.synchronise(io, id, Cause::Checkpoint).map(|()| true)
     }
 
-    /// Logical pages whose entries share a translation page with `first`, up to `last`.
+    /// Last logical page, up to `last`, whose entry is on the translation page of `first`.
     fn last_of_page(&self, first: Lpn, last: Lpn) -> Lpn {
         Lpn(last.0.min(self.table.range_of(self.cache.page_of(first)).end - 1))
     }
 }
 
-/// Whether the spare area of `page` names `lpn`: the page may have been erased and used again since it was called invalid.
+/// Whether the spare area of `page` still names `lpn` as owner. If not, the page was erased and reused since it was
+/// reported as invalid.
 pub(crate) fn still_names<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
     let found = io.look_at_spare(page, Cause::Translation)?;
     Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))
@@ -676,9 +704,10 @@ impl Mapping for Cached {
         self.is_lazy()
     }
 
-    /// Two writes of the translation page: one that makes the table name the places that only RAM knows, so that a
-    /// recovery that compares versions finds them, and one without them. All dirty entries are in the first, also those
-    /// that stay: a version of the page must name every older change.
+    /// Writes the translation page twice. The first write puts the locations that only RAM knows into the table, so
+    /// that a recovery that compares versions finds them; the second removes the deallocated entries. The first write
+    /// includes all dirty entries of the page, also those outside the range, because a version must contain every older
+    /// change.
     fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
         let last = self.last_of_page(first, last);
         let id = self.cache.page_of(first);
@@ -710,7 +739,7 @@ impl Mapping for Cached {
             self.cache.touch(slot);
             self.assign(slot, new);
         } else {
-            // The table names the page that was moved, which is about to be erased: there is nothing to call invalid.
+            // The table names the moved page, which is about to be erased, so no invalid page has to be reported.
             self.insert_dirty(lpn, new, false);
         }
         if let Some(in_nvram) = &mut self.in_nvram {
@@ -721,7 +750,7 @@ impl Mapping for Cached {
     fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let Self { in_nvram: Some(in_nvram), cache, .. } = self else { return Ok(()) };
         while let Some(&lpn) = in_nvram.moved.last() {
-            // What is clean again, or left the cache, is on flash.
+            // An entry that is clean again, or was evicted, is on flash.
             if let Some(slot) = cache.find(lpn).filter(|&slot| cache.entry(slot).is_dirty) {
                 in_nvram.store(io, slot, lpn, cache.entry(slot).unit)?;
             }
@@ -746,8 +775,9 @@ impl Mapping for Cached {
         })
     }
 
-    /// Told later, it might be another's page that is called invalid. What a recovery left uncertain stays so, for then
-    /// more than one version may be unidentified, and the spare area is asked first.
+    /// Clears the entry's note of an earlier version. If that version were reported after the erase, the report would
+    /// hit a page that was written there since. An uncertain entry of a recovery keeps its note, because more than one
+    /// earlier version may be unidentified, and the spare area is read before any of them is reported.
     fn superseded_erased(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find(lpn)
             && !self.cache.entry(slot).is_uncertain
@@ -789,7 +819,7 @@ impl Mapping for Cached {
     }
 
     fn metadata_pages(&self) -> u64 {
-        // Cached in full, nothing is written but at a battery flush.
+        // If the cache holds all entries, these pages are written only at a battery flush.
         self.table.metadata_pages()
     }
 

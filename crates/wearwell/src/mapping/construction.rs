@@ -1,24 +1,26 @@
-//! The whole of a map on flash, while a device is built in a known state: places come in random order, and a translation
-//! page shall be written once.
+//! The whole map in RAM, while a device with a map on flash is built in a known state: locations are set in random
+//! order, and each translation page shall be written only once.
 //!
-//! When they are written the map would be there twice, which was the most memory that a run took. So the table is in parts,
-//! and each is given back as soon as its translation pages are written; the price is one more step to an entry.
+//! While the pages are written the map would exist twice, which was the peak memory of a run. So the table is in parts,
+//! and each part is freed as soon as its translation pages are written. The price is one more step per access to an
+//! entry.
 
 use crate::address::{Address, Lpn, Unit};
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// Entries of a part, as a power of two: four megabytes, which the system takes back whole.
+/// Log2 of the entries per part of [`Construction`]: 4 MiB, large enough that freeing a part returns its memory to the
+/// operating system.
 const PART_LOG2: u32 = 20;
 
-/// Places by logical page. See the module's head.
+/// Locations by logical page, in parts that can be freed one by one.
 #[derive(Clone, Debug)]
 pub(super) struct Construction {
     parts: Vec<Table<u32>>,
 }
 
 impl Construction {
-    /// A map of so many logical pages that maps nothing.
+    /// Creates a map of `logical_pages` logical pages, all unmapped.
     pub(super) fn new(logical_pages: u32) -> Self {
         let starts = (0..logical_pages).step_by(1 << PART_LOG2);
         let len = |start: u32| (logical_pages - start).min(1 << PART_LOG2) as usize;
@@ -42,12 +44,12 @@ impl Construction {
         Unit(self.parts[part].replace(at, unit.0))
     }
 
-    /// Reads what giving `lpns` places will need; see [`crate::tables::prefetch`].
+    /// Prefetches what assigning locations to `lpns` will access (see [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         touch_all(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }
 
-    /// Logical pages before `lpn` will not be asked for again.
+    /// Frees the last part of the table that lies entirely before `lpn`: its logical pages will not be accessed again.
     pub(super) fn give_back_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::split(lpn);
         if let Some(before) = part.checked_sub(1) {

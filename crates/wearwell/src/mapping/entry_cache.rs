@@ -1,12 +1,12 @@
-//! The mapping entries that a demand-paged map holds in RAM.
+//! The cache of mapping entries that a demand-paged map holds in RAM.
 //!
-//! Three orders run through the same slots: recency of use, which decides what leaves; recency of the last change of the
-//! entries that are dirty, which decides what is written out of turn (checkpoints, a bound on dirty entries); and a list
-//! of the dirty entries of each translation page, because a page is written with all of them. The second order must not
-//! be the first one: an entry that is read again and again but was changed long ago is young in the one and old in the
-//! other, and a recovery that looks for changes only sees the change.
+//! Three orders run through the entries. Recency of use decides which entry is evicted. Recency of the last change,
+//! kept for the dirty entries, decides which are written early (by checkpoints, or because too many are dirty). And
+//! each translation page has a list of its dirty entries, because it is written with all of them. The second order must
+//! differ from the first: an entry that is read often but was changed long ago is recent in the first and old in the
+//! second, and a recovery that searches for changes depends on the change only.
 //!
-//! Everything is O(1) but for walks over the dirty entries of one translation page.
+//! Everything is O(1), except walks over the dirty entries of one translation page.
 
 #![expect(
     clippy::inline_always,
@@ -21,49 +21,51 @@ use crate::divide::Divider;
 use crate::tables::prefetch::{MOST_PAGES, touch_all};
 use crate::tables::{Chained, Chains};
 
-/// No slot.
+/// Slot number that means "no slot".
 pub(super) const NIL: Slot = Slot::MAX;
 
-/// The orders that run through all entries.
+/// Index in `Entry::places` of the order by last use; [`BY_CHANGE`] is that of the order by last change.
 const BY_USE: usize = 0;
 const BY_CHANGE: usize = 1;
 
-/// Number of a slot.
+/// Number of a cache slot, which holds one entry.
 pub(super) type Slot = u32;
 
-/// A logical page and its place, and what RAM knows of it that flash does not. Half a cache line, and never on two: a
-/// replay touches entries at random.
+/// A cached mapping entry: a logical page, its location, and what RAM knows about it that flash does not. An entry is
+/// half a cache line and aligned, so that a random access touches one line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct Entry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
     dirty_next: Slot,
-    /// The next entry with the same hash.
+    /// Next entry in the hash chain of this entry.
     next_in_chain: Slot,
-    /// In the order [`BY_USE`] and in the order [`BY_CHANGE`].
+    /// Position of the entry in the order [`BY_USE`] and in the order [`BY_CHANGE`].
     places: [Place; 2],
-    /// The table on flash names another place.
+    /// The table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
-    /// The place that the table on flash names holds an earlier version that nobody has called invalid yet.
+    /// The location in the table on flash holds an earlier version of the page that was not reported as invalid yet (an
+    /// unidentified invalid page).
     pub(super) hides_unidentified_page: bool,
-    /// Made by a recovery, which does not know whether the earlier version was called invalid before the cut.
+    /// A recovery made the entry; it is unknown whether the earlier version was reported as invalid before the power
+    /// loss.
     pub(super) is_uncertain: bool,
 }
 
-/// Entries by logical page. See the module's head.
+/// Cache of mapping entries, found by logical page.
 #[derive(Clone, Debug)]
 pub(super) struct EntryCache {
     slots: Vec<Entry>,
     free_slots: Vec<Slot>,
     index: Chains,
     recency: AgeOrder,
-    /// Dirty entries in order of their last change, marked at the last checkpoint.
+    /// Dirty entries in the order of their last change; the mark is where the last checkpoint was.
     changes: AgeOrder,
     by_page: Divider,
-    /// First dirty entry of each translation page.
+    /// First slot of each translation page's list of dirty entries; [`NIL`] if the page has none.
     dirty_heads: Vec<u32>,
-    /// Translation pages below this one have no dirty entry.
+    /// All translation pages before this one have no dirty entry.
     clean_below: u32,
     hidden_pages: u32,
 }
@@ -83,7 +85,7 @@ impl Entry {
     }
 }
 
-/// Entries as one of the orders sees them.
+/// The entries as one of the two [`AgeOrder`]s accesses them.
 struct Ordered<'a, const ORDER: usize>(&'a mut [Entry]);
 
 impl<const ORDER: usize> Placed for Ordered<'_, ORDER> {
@@ -113,7 +115,7 @@ impl Chained for Vec<Entry> {
 }
 
 impl EntryCache {
-    /// No entry; room for about `entries` without growing.
+    /// Creates an empty cache with room for about `entries` entries before its index grows.
     pub(super) fn new(entries: u32, translation_pages: u32, entries_per_page: u32) -> Self {
         Self {
             slots: Vec::new(),
@@ -128,19 +130,20 @@ impl EntryCache {
         }
     }
 
-    /// Entries held.
+    /// Number of cached entries.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Entries that are dirty.
+    /// Number of dirty entries.
     #[inline]
     pub(super) fn dirty_entries(&self) -> u32 {
         self.changes.len()
     }
 
-    /// Entries that hide an invalid page.
+    /// Number of entries with [`Entry::hides_unidentified_page`] set: each hides an invalid page that is still counted
+    /// valid.
     #[inline]
     pub(super) fn hidden_pages(&self) -> u32 {
         self.hidden_pages
@@ -151,8 +154,8 @@ impl EntryCache {
         self.index.find(&self.slots, lpn.0)
     }
 
-    /// Reads what dropping the oldest `count` entries will need; see [`crate::tables::prefetch`]. Returns the translation pages of
-    /// those that are dirty.
+    /// Prefetches what evicting the `count` oldest entries will access (see [`crate::tables::prefetch`]). Returns the
+    /// translation pages of those entries that are dirty.
     pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
         let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
         touch_all(oldest().map(|entry| entry.lpn.0.into()));
@@ -167,7 +170,7 @@ impl EntryCache {
         pages
     }
 
-    /// Reads what giving these pages new places will need; see [`crate::tables::prefetch`].
+    /// Prefetches what assigning new locations to `lpns` will access (see [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         self.index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         touch_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
@@ -178,18 +181,19 @@ impl EntryCache {
         &self.slots[slot as usize]
     }
 
-    /// The entry was used.
+    /// Records a use of the entry, which becomes the most recent one.
     #[inline]
     pub(super) fn touch(&mut self, slot: Slot) {
         self.recency.touch(&mut Ordered::<BY_USE>(&mut self.slots), slot);
     }
 
-    /// A clean entry for a page that has none.
+    /// Inserts a clean entry for a logical page that is not cached.
     pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> Slot {
         self.add(Entry::clean(lpn, unit))
     }
 
-    /// A dirty entry for a page that has none, and whether it hides an invalid page.
+    /// Inserts a dirty entry for a logical page that is not cached. `hides_unidentified_page`: an earlier version of
+    /// the page is still counted as valid.
     pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> Slot {
         self.hidden_pages += u32::from(hides_unidentified_page);
         let slot = self.add(Entry { is_dirty: true, hides_unidentified_page, ..Entry::clean(lpn, unit) });
@@ -201,7 +205,7 @@ impl EntryCache {
     fn add(&mut self, entry: Entry) -> Slot {
         let slot = self.free_slots.pop().unwrap_or_else(|| self.new_slot());
         let place = &mut self.slots[slot as usize];
-        // The void places that an order still has for the slot must not become valid.
+        // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
         *place = Entry { places: place.places, ..entry };
         self.index.insert(&mut self.slots, slot);
         self.recency.push(&mut Ordered::<BY_USE>(&mut self.slots), slot);
@@ -214,13 +218,13 @@ impl EntryCache {
         (self.slots.len() - 1) as Slot
     }
 
-    /// The entry that was used longest ago.
+    /// Returns the entry that was used longest ago.
     #[inline]
     pub(super) fn oldest(&self) -> Option<Slot> {
         self.recency.oldest()
     }
 
-    /// Drops a clean entry.
+    /// Removes a clean entry from the cache.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
         let Entry { lpn, is_dirty, .. } = *self.entry(slot);
@@ -230,8 +234,8 @@ impl EntryCache {
         self.free_slots.push(slot);
     }
 
-    /// Gives an entry a new place, which makes it dirty and the youngest change; returns the old place and whether it
-    /// was clean.
+    /// Assigns a new location to an entry, which becomes dirty and the most recent change. Returns the old location and
+    /// whether the entry was clean.
     #[inline]
     pub(super) fn assign(&mut self, slot: Slot, unit: Unit) -> (Unit, bool) {
         let entry = &mut self.slots[slot as usize];
@@ -247,7 +251,7 @@ impl EntryCache {
         (old, was_clean)
     }
 
-    /// The entry of `lpn` joins the dirty ones of its translation page.
+    /// Adds the entry of `lpn` to the dirty entries of its translation page, as the most recent change.
     #[inline(always)]
     fn list_dirty(&mut self, slot: Slot, lpn: Lpn) {
         let page = self.page_of(lpn);
@@ -257,7 +261,8 @@ impl EntryCache {
         self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
     }
 
-    /// Sets or clears the note that an earlier version is still counted valid.
+    /// Sets or clears the note of an entry that an earlier version of its page is still counted as valid, and counts
+    /// such entries.
     pub(super) fn set_hides_invalid_page(&mut self, slot: Slot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
         self.hidden_pages -= u32::from(entry.hides_unidentified_page);
@@ -269,13 +274,13 @@ impl EntryCache {
         self.slots[slot as usize].is_uncertain = true;
     }
 
-    /// Translation page of a logical page.
+    /// Returns the translation page that holds the entry of `lpn`.
     #[inline]
     pub(super) fn page_of(&self, lpn: Lpn) -> u32 {
         self.by_page.quotient(lpn.0)
     }
 
-    /// The dirty entries of a translation page.
+    /// The slots of the dirty entries of a translation page.
     #[inline]
     pub(super) fn dirty_of(&self, page: u32) -> impl Iterator<Item = Slot> + '_ {
         let some = |slot: u32| Some(slot).filter(|&slot| slot != NIL);
@@ -284,7 +289,7 @@ impl EntryCache {
         })
     }
 
-    /// The first translation page with a dirty entry. Amortised over a write-back of everything O(1).
+    /// Returns the first translation page with a dirty entry. O(1) amortised over a write-back of all pages.
     pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
         let pages = self.dirty_heads.len() as u32;
         let found = (self.clean_below..pages).find(|&page| self.dirty_heads[page as usize] != NIL);
@@ -292,12 +297,12 @@ impl EntryCache {
         found
     }
 
-    /// Whether any entry is dirty.
+    /// Whether any cached entry is dirty.
     pub(super) fn has_dirty(&self) -> bool {
         self.dirty_entries() > 0
     }
 
-    /// All entries of a translation page are on flash now.
+    /// Marks all dirty entries of a translation page as clean, after the page was written.
     pub(super) fn clean_page(&mut self, page: u32) {
         let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
         while slot != NIL {
@@ -310,17 +315,17 @@ impl EntryCache {
         self.changes.pass_void(&Ordered::<BY_CHANGE>(&mut self.slots));
     }
 
-    /// The dirty entry whose last change is longest ago.
+    /// Returns the dirty entry whose last change is longest ago.
     pub(super) fn oldest_change(&self) -> Option<Slot> {
         self.changes.oldest()
     }
 
-    /// A dirty entry that was not changed since the mark was set.
+    /// Returns the dirty entry with the oldest change, if that change is older than the mark (the last checkpoint).
     pub(super) fn older_than_mark(&self) -> Option<Slot> {
         self.changes.older_than_mark()
     }
 
-    /// Sets the mark at the youngest change.
+    /// Sets the mark of a checkpoint after the most recent change: later changes belong to the next period.
     pub(super) fn set_mark(&mut self) {
         self.changes.set_mark(&mut Ordered::<BY_CHANGE>(&mut self.slots));
     }

@@ -1,8 +1,9 @@
-//! The whole L2P table in RAM: four bytes per logical page, one random access per operation, no flash traffic.
+//! Mapping with the whole L2P table in RAM: four bytes per logical page, one random access per operation, no flash
+//! traffic.
 //!
-//! With a *mirror*, every change is also an 8-byte store to a copy of the table in NVRAM, so that the map survives without
-//! its RAM. A page that garbage collection moved is stored a little later ([`Mapping::store_moves`]), but before anything
-//! can take the place of the old copy: until then either place holds the same content.
+//! With a *mirror*, every change is also an 8-byte store to a copy of the table in NVRAM, so the map survives a loss of
+//! RAM. The new location of a page that GC moved is stored a little later ([`Mapping::store_moves`]), but before the
+//! old copy can be erased or replaced. Until then both locations hold the same content.
 
 use super::Mapping;
 use crate::address::{Address, Lpn, Ppn, Unit};
@@ -12,28 +13,28 @@ use crate::store::Store;
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// Flat L2P table.
+/// L2P table that is entirely in RAM, optionally with a copy in NVRAM.
 #[derive(Clone, Debug)]
 pub struct Flat {
     table: Table<u32>,
     mirror: Option<Mirror>,
 }
 
-/// The copy of a table in NVRAM: word `first_word + lpn` is the place of `lpn` plus one, 0 = none.
+/// Copy of an L2P table in NVRAM: word `first_word + lpn` holds the location of `lpn` plus one; 0 = unmapped.
 #[derive(Clone, Debug)]
 struct Mirror {
     first_word: usize,
-    /// Logical pages that moved since their words were stored.
+    /// Logical pages that GC moved and whose NVRAM words still hold the old location.
     moved: Vec<Lpn>,
 }
 
 impl Flat {
-    /// A table of `pages` unmapped pages.
+    /// Creates a table of `pages` unmapped logical pages, without a copy in NVRAM.
     pub fn new(pages: u32) -> Self {
         Self { table: Table::filled(pages as usize, Unit::NONE.0), mirror: None }
     }
 
-    /// A table whose copy lies in NVRAM from `first_word` on.
+    /// Creates a table of `pages` unmapped logical pages whose copy is in NVRAM, from word `first_word` on.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has too little NVRAM.
@@ -47,10 +48,11 @@ impl Flat {
         Ok(Self { mirror: Some(Mirror { first_word, moved: Vec::new() }), ..Self::new(pages) })
     }
 
-    /// Takes the table over from its copy in NVRAM. `is_place` says whether a word can be a place at all.
+    /// Loads the table from its copy in NVRAM. `is_place` returns whether a number is a possible location on this
+    /// device.
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a word that cannot.
+    /// [`Error::Damaged`] if a word holds an impossible location.
     pub(crate) fn reload<N: Nand>(&mut self, io: &Store<N>, is_place: impl Fn(Unit) -> bool) -> Result<()> {
         let mirror = self.mirror.as_mut().expect("only a mirrored table is reloaded");
         mirror.moved.clear();
@@ -80,25 +82,27 @@ impl Flat {
         }
     }
 
-    /// The place of `lpn`.
+    /// Returns the location of `lpn`, `None` if it is unmapped.
     #[inline]
     pub fn get(&self, lpn: Lpn) -> Option<Unit> {
         Unit(self.table.get(lpn.index())).some()
     }
 
-    /// Whether an update stores something elsewhere, too.
+    /// Whether the table has a copy in NVRAM, so that every update is also an NVRAM store.
     pub(crate) fn is_mirrored(&self) -> bool {
         self.mirror.is_some()
     }
 
-    /// Gives each of `lpns` its place in `units`, in order, and leaves the one before there. Of a table without a mirror.
+    /// Maps each of `lpns` to the location at the same index of `units`, and leaves the old location in `units`. Only
+    /// for a table without a copy in NVRAM.
     #[inline]
     pub(crate) fn exchange(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
         let places = lpns.iter().zip(units).map(|(lpn, unit)| (lpn.index(), &mut unit.0));
         self.table.exchange_all(places);
     }
 
-    /// Stores a place; recovery and direct construction use it.
+    /// Sets the location of `lpn` in RAM only (`None` = unmapped). For recovery and for devices that are built in a
+    /// known state.
     pub fn set(&mut self, lpn: Lpn, ppn: Option<Unit>) {
         self.table.set(lpn.index(), ppn.unwrap_or(Unit::NONE).0);
     }

@@ -1,27 +1,32 @@
-//! A journal of map updates beside the translation pages.
+//! A demand-paged map with a journal on flash of its updates, in addition to the translation pages.
 //!
-//! Source: Wu, He, "Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality", `EuroSys` 2012, section 3.5.1: the
-//! tables are on flash, "updates are first buffered in the in-drive RAM and when they grow up to a full page, these records
-//! are flushed to the journal", a capacitor flushes the rest when power fails, and "the journals are merged with the tables
-//! periodically". The cache of entries is DFTL's (section 3.5.2), and a miss consults the tables, not the journal. So a dirty
-//! entry that leaves the cache is still written to its translation page: the journal adds writes, and what it saves is the
-//! capacitor's work at a power loss, one page of records instead of one translation page per dirty one.
+//! Source: Wu, He, "Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality", `EuroSys` 2012, section 3.5.1:
+//! the tables are on flash, "updates are first buffered in the in-drive RAM and when they grow up to a full page, these
+//! records are flushed to the journal", a capacitor flushes the rest when power fails, and "the journals are merged
+//! with the tables periodically". The cache of entries is DFTL's (section 3.5.2), and a miss reads the tables, not the
+//! journal. So a dirty entry that is evicted from the cache is still written to its translation page. The journal
+//! therefore adds writes. It saves work of the capacitor at a power loss: one page of records instead of one
+//! translation page per dirty page.
 //!
-//! The paper leaves open how large a record is and when journals are merged. Here a record is a logical page and its place, 8
-//! bytes, and the journal is merged when it has [`JournalOptions::pages`] pages: every translation page with dirty entries is
-//! written, then all pages of the journal are void.
+//! The paper leaves open how large a record is and when journals are merged. Here a record is a logical page and its
+//! location, 8 bytes. The journal is merged when it has [`JournalOptions::pages`] pages: every translation page with
+//! dirty entries is written, then all pages of the journal are invalid.
 //!
 //! # Decisions
 //!
-//! - Journal pages are metadata of the map: they share blocks with translation pages and have numbers after theirs.
-//! - A page begins with its serial number and the first serial number that is not merged yet (the horizon). Recovery replays
-//!   the pages from the horizon on, oldest first, over the translation pages. That is exact because every change of the map
-//!   leaves a record: the last record of a logical page is its place, and without one the translation page is current.
-//! - The capacitor also writes a page when only the horizon has moved, because merged pages may be erased one by one, and a
-//!   part of them must not be replayed.
-//! - The map of what became a delta (the paper's second table) is rebuilt from the headers of delta pages and has no journal.
+//! - Journal pages are metadata of the map: they share blocks with translation pages, and their page numbers follow
+//!   those of the translation pages.
+//! - A page begins with its serial number and the first serial number that is not merged yet (the *horizon*). Recovery
+//!   replays the pages from the horizon on, oldest first, over the translation pages. That is exact because every
+//!   change of the map leaves a record: the last record of a logical page is its location, and without a record the
+//!   translation page is current.
+//! - The capacitor also writes a page when only the horizon has changed. Merged pages may be erased one by one, and
+//!   replaying only some of them would be wrong.
+//! - The delta table (the paper's second table: which pages are stored as deltas) is rebuilt from the headers of delta
+//!   pages and has no journal.
 //!
-//! Invariant: the place of an entry that is dirty stands in the last record of its logical page, in RAM or on a live page.
+//! Invariant: the location in a dirty entry is that of the last record of its logical page, in RAM or on a valid
+//! journal page.
 
 use std::collections::BTreeMap;
 
@@ -34,66 +39,67 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Bytes of a record: logical page and place.
+/// Bytes of a journal record: logical page (4) and location (4).
 const RECORD_BYTES: usize = 8;
-/// Bytes before the records of a page: serial number and horizon.
+/// Bytes of the header of a journal page: serial number (8) and horizon (8), the first serial number that is not merged
+/// yet.
 const HEADER_BYTES: usize = 16;
-/// Journal pages beyond the bound: for what the capacitor writes while a merge is due.
+/// Journal pages beyond [`JournalOptions::pages`], kept for those that the capacitor writes while a merge is due.
 const CAPACITOR_PAGES: u32 = 2;
 
-/// How long the journal gets.
+/// Length of the journal of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
-    /// Journal pages that are merged with the table together; at least 1.
+    /// Number of journal pages at which the journal is merged with the translation pages; at least 1.
     pub pages: u32,
 }
 
-/// What the journal cost.
+/// Counts of a map's journal: records, pages and merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalCounts {
-    /// Changes of the map.
+    /// Changes of the map that were recorded.
     pub records: u64,
     /// Journal pages written.
     pub pages: u64,
-    /// Merges that were completed.
+    /// Merges of the journal with the translation pages that were completed.
     pub merges: u64,
-    /// Translation pages written by merges.
+    /// Translation pages written by merges of the journal.
     pub merged_pages: u64,
 }
 
-/// A change of the map; [`Unit::NONE`] = deallocated.
+/// A change of the map: the logical page and its new location; [`Unit::NONE`] = deallocated.
 type Record = (Lpn, Unit);
 
-/// What the bytes of a journal page say.
+/// Decoded content of a journal page.
 struct JournalPage {
     serial: u64,
     horizon: u64,
     records: Vec<Record>,
 }
 
-/// A merge that is under way.
+/// Progress of a merge of the journal with the translation pages.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
-    /// Translation pages before this one are written.
+    /// First translation page that the merge has not visited; all before it are written.
     next_page: u32,
-    /// Journal pages before this one are merged by it.
+    /// Serial number after the last journal page that the merge will make obsolete.
     end: u64,
 }
 
-/// Records and the pages that hold them. See the module's head.
+/// The journal of a map: records buffered in RAM, and the flash pages that hold the older ones.
 #[derive(Clone, Debug)]
 struct Journal {
     options: JournalOptions,
     page_bytes: usize,
-    /// Records that are not on flash, oldest first.
+    /// Records that are not on flash yet, oldest first.
     buffer: Vec<Record>,
-    /// Places of the journal pages; the page with a serial number is at its remainder.
+    /// PPN of each live journal page, at index serial number modulo length; [`Ppn::NONE`] if unused.
     places: Vec<Ppn>,
-    /// First serial number that is not merged.
+    /// Horizon: serial number of the oldest journal page that is not merged with the translation pages yet.
     horizon: u64,
-    /// Serial number of the next page.
+    /// Serial number of the next journal page.
     next: u64,
-    /// The horizon that the newest page notes.
+    /// Horizon (first serial number not merged yet) that the header of the newest journal page on flash holds.
     noted_horizon: u64,
     merge: Option<Merge>,
     counts: JournalCounts,
@@ -144,13 +150,14 @@ impl Journal {
         !self.buffer.is_empty() || self.noted_horizon != self.horizon
     }
 
-    /// The merge under way, or a new one if the journal has reached its bound.
+    /// Returns the merge in progress, or a new one if the journal has reached its maximum length.
     fn due_merge(&self) -> Option<Merge> {
         let is_due = self.live_pages() >= u64::from(self.options.pages);
         self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end: self.next }))
     }
 
-    /// Writes the oldest records, as many as a page takes. `first_id` is the number of the journal's first page.
+    /// Writes the oldest buffered records to a new journal page, as many as fit. `first_id` is the metadata page number
+    /// of the journal's first page.
     fn append<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
         let written = self.buffer.len().min(self.records_per_page());
         let slot = self.slot_of(self.next);
@@ -179,7 +186,8 @@ impl Journal {
         page
     }
 
-    /// All translation pages are written: the pages before `end` are void.
+    /// Ends a merge after all its translation pages are written: discards the journal pages before `end` and sets the
+    /// horizon to `end`.
     fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, end: u64) {
         for serial in self.horizon..end {
             let slot = self.slot_of(serial);
@@ -190,8 +198,9 @@ impl Journal {
         self.counts.merges += 1;
     }
 
-    /// Takes over the live pages among those that recovery found, by their places in [`Journal::places`], and returns their
-    /// records, oldest first. `newest` is the last page that was written: its horizon says which others are live.
+    /// Adopts the live journal pages that recovery found and returns their records, oldest first. `found` is indexed as
+    /// [`Journal::places`]. `newest` is the journal page that was written last: its horizon tells which others are
+    /// live.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn], newest: Ppn) -> Result<Vec<Record>> {
         let mut bytes = vec![0; self.page_bytes];
         io.read(newest, &mut bytes, Cause::Recovery)?;
@@ -211,7 +220,7 @@ impl Journal {
     }
 }
 
-/// What the bytes of a journal page say.
+/// Decodes the bytes of a journal page.
 fn decode(page: &[u8]) -> JournalPage {
     let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
     let number = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
@@ -223,7 +232,7 @@ fn decode(page: &[u8]) -> JournalPage {
     JournalPage { serial: number(0), horizon: number(8), records: records.collect() }
 }
 
-/// A demand-paged map whose changes are journalled. See the module's head.
+/// Demand-paged map with a journal on flash of its changes (Delta-FTL, section 3.5.1).
 #[derive(Clone, Debug)]
 pub struct Journalled {
     cached: Cached,
@@ -231,7 +240,8 @@ pub struct Journalled {
 }
 
 impl Journalled {
-    /// A map over `logical_pages` unmapped pages of `page_bytes`.
+    /// Creates a map of `logical_pages` unmapped logical pages, with an empty journal; flash pages have `page_bytes`
+    /// bytes.
     pub fn new(logical_pages: u32, page_bytes: u32, cache: CachedOptions, journal: JournalOptions) -> Self {
         Self {
             cached: Cached::new(logical_pages, page_bytes, cache),
@@ -239,7 +249,7 @@ impl Journalled {
         }
     }
 
-    /// The table and its cache.
+    /// The demand-paged map without its journal: the table on flash and the cache of entries.
     pub fn cached(&self) -> &Cached {
         &self.cached
     }
@@ -248,32 +258,33 @@ impl Journalled {
         &mut self.cached
     }
 
-    /// What the journal cost so far.
+    /// Counts of the journal since they were last cleared.
     pub fn counts(&self) -> JournalCounts {
         self.journal.counts
     }
 
-    /// Clears the counts, not the journal.
+    /// Clears the counts of the journal; the journal itself is unchanged.
     pub(crate) fn clear_counts(&mut self) {
         self.journal.counts = JournalCounts::default();
     }
 
-    /// Forgets everything in RAM.
+    /// Drops everything that the map holds in RAM, as a loss of power does. The counts stay.
     pub(crate) fn forget(&mut self) {
         self.cached.forget();
         let (page_bytes, options) = (self.journal.page_bytes as u32, self.journal.options);
         self.journal = Journal { counts: self.journal.counts, ..Journal::new(page_bytes, options) };
     }
 
-    /// Reads the live journal pages among those that recovery found, the newest of each number or [`Ppn::NONE`], and returns
-    /// the last record of each logical page in them, in order of logical pages.
+    /// Reads the live journal pages among `found` and returns the last record of each logical page, in order of logical
+    /// pages. `found` holds the newest copy of each journal page that recovery met, [`Ppn::NONE`] where it met none.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub(crate) fn replay<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn]) -> Result<Vec<(Lpn, Unit)>> {
         let mut newest = None;
         for place in found.iter().filter_map(|place| place.some()) {
-            // Copies have later sequence numbers than pages that were written after the original; generations are in order.
+            // By generation, not by sequence number: a GC copy has a later sequence number than pages written after the
+            // original.
             if let Some(oob) = io.look_at_spare(place, Cause::Recovery)? {
                 newest = newest.max(Some((oob.generation, place)));
             }
@@ -283,7 +294,7 @@ impl Journalled {
         Ok(last.into_iter().collect())
     }
 
-    /// The live journal pages.
+    /// PPNs of the live journal pages.
     pub(crate) fn live_pages(&self) -> impl Iterator<Item = Ppn> {
         self.journal.places.iter().copied().filter(|place| place.some().is_some())
     }
@@ -292,7 +303,7 @@ impl Journalled {
         self.cached.metadata_pages() as u32
     }
 
-    /// One translation page of a merge; `false` if none was left, which ends the merge.
+    /// Writes one translation page of a merge. If none is left, ends the merge and returns `false`.
     fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
         if let Some(id) = self.cached.synchronise_from(io, merge.next_page)? {
             self.journal.counts.merged_pages += 1;

@@ -1,12 +1,12 @@
-//! L2P: where is logical page `lpn`?
+//! Logical-to-physical mapping (L2P): which flash page, or chunk member, holds logical page `lpn`.
 //!
-//! The engine asks four things: where a page is, to learn a new place (and give back the old one), to follow a
-//! page that GC moved, and which flash pages of its own a mapping still needs. A mapping that keeps its table on
-//! flash appends real pages through the store, so its cost shows in write amplification, wear and latency
-//! without the engine knowing.
+//! A map looks up the location of a page, records a new location and returns the old one, follows pages that GC moved,
+//! and reports which flash pages of its own (translation pages) it still needs. A map that keeps its table on flash
+//! appends real pages through the store. So its cost shows in write amplification, wear and latency, and the engine
+//! needs no special case.
 //!
-//! GC never runs inside a mapping: a page moved by GC is remembered in RAM ([`Mapping::relocate`]) and whatever
-//! must be written follows when the engine has made room ([`Mapping::write_deferred`]).
+//! GC never runs inside a map. The new location of a page that GC moved is kept in RAM ([`Mapping::relocate`]). Pages
+//! that must be written for it are written later, when the engine has made room ([`Mapping::write_deferred`]).
 
 mod age_order;
 mod cached;
@@ -29,56 +29,62 @@ use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// What every mapping answers.
+/// Logical-to-physical map of a device: the operations that every implementation provides.
 pub trait Mapping {
-    /// The place of `lpn`. May read (and, to make room in its cache, write) translation pages.
+    /// Returns the location of `lpn`, `None` if it is unmapped. May read translation pages, and write some to make room
+    /// in the map's cache.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
-    /// As [`Mapping::lookup`], but writes nothing and caches nothing: for a device that is full.
+    /// Returns the location of `lpn`, `None` if it is unmapped, but writes no flash page and caches no entry, unlike
+    /// [`Mapping::lookup`]. For reads on a device that is full.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
-    /// Learns the new place of `lpn` (`None` = deallocated) and returns the old one, unless a lazy map has yet to find
-    /// out.
+    /// Maps `lpn` to the location `new` (`None` = deallocated) and returns the old location. A lazy map
+    /// ([`Mapping::identifies_late`]) may not know the old location yet; it returns `None` then.
     ///
     /// # Errors
-    /// Whatever the flash answers; the mapping is unchanged then.
+    /// Any error of the flash; the mapping is unchanged then.
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
 
-    /// Whether old places are found when the map is written, not at an update: pages are then deallocated by
-    /// [`Mapping::trim_some`], and GC asks [`Mapping::is_superseded`] before it moves one.
+    /// Whether the map is lazy: it finds the old location of an overwritten page only when it writes the translation
+    /// page, not at the update. With such a map pages are deallocated by [`Mapping::trim_some`], and GC queries
+    /// [`Mapping::is_superseded`] before it moves a page.
     fn identifies_late(&self) -> bool {
         false
     }
 
-    /// One step of deallocating pages from `first` on, up to `last` or as far as a translation page goes: the last one
-    /// that is gone, or `None` if another step has to follow. Appends at most [`Mapping::pages_per_update`] pages.
+    /// Deallocates logical pages from `first` to at most `last`, in one step that covers one translation page. Returns
+    /// the last page deallocated, or `None` if the step has to be repeated. Appends at most
+    /// [`Mapping::pages_per_update`] pages.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     fn trim_some<N: Nand>(&mut self, _: &mut Store<N>, _: Lpn, last: Lpn) -> Result<Option<Lpn>> {
         Ok(Some(last))
     }
 
-    /// Whether the page at `ppn`, which its spare area ascribes to `lpn`, is an earlier version that the map has not
-    /// called invalid yet.
+    /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version that the map has not
+    /// reported as invalid yet. Only a lazy map has such pages.
     fn is_superseded(&self, _: Lpn, _: Ppn) -> bool {
         false
     }
 
-    /// An earlier version of `lpn` that was superseded is about to be erased: nobody needs to call it invalid any more.
+    /// Tells a lazy map that a superseded version of `lpn` is about to be erased, so that the map need not report it as
+    /// invalid later.
     fn superseded_erased(&mut self, _: Lpn) {}
 
-    /// GC moved the page of `lpn`. No flash operation.
+    /// Records that GC moved the page of `lpn` to `new`. Causes no flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
 
-    /// GC moved the page of each of `lpns`, in order. The map is written at random places: all of them are read first, so
-    /// that the cache misses overlap. A lazy map was asked for all of them just now.
+    /// Records that GC moved the pages of `lpns` to `new`, in the same order. The entries are at random addresses in
+    /// memory, so all are prefetched first and their cache misses overlap. A lazy map needs no prefetch: GC has just
+    /// queried it for these pages.
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         if !self.identifies_late() {
             self.prefetch(lpns);
@@ -86,8 +92,8 @@ pub trait Mapping {
         lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
     }
 
-    /// Makes moves durable where the mapping keeps a copy of itself in NVRAM. Comes before an erase, and before anything
-    /// else that tells an old place from a new one.
+    /// Makes the moves that [`Mapping::relocate`] recorded durable, if the map keeps a copy of itself in NVRAM. Must be
+    /// called before an erase, and before any other operation that depends on the new locations being durable.
     ///
     /// # Errors
     /// Power loss.
@@ -95,53 +101,56 @@ pub trait Mapping {
         Ok(())
     }
 
-    /// Whether NVRAM has room for few more moves: translation pages should be written before the next collection.
+    /// Whether NVRAM has room for only a few more moved pages, so that translation pages should be written before the
+    /// next collection.
     fn is_crowded(&self) -> bool {
         false
     }
 
-    /// Reads the entries of pages that are about to be relocated, so that the memory accesses overlap.
+    /// Prefetches into the processor's cache the entries of `lpns`, which are about to be relocated, so that the memory
+    /// accesses overlap.
     fn prefetch(&self, lpns: &[Lpn]);
 
-    /// Whether `ppn` is the current copy of metadata page `id`.
+    /// Whether `ppn` holds the current version of the map's metadata page `id` (a translation page, for example).
     fn owns(&self, id: u32, ppn: Ppn) -> bool;
 
-    /// GC moved metadata page `id`.
+    /// Records that GC moved the map's metadata page `id` to `new`.
     fn relocate_own(&mut self, id: u32, new: Ppn);
 
-    /// Does postponed work up to one metadata page; `false` once none is left.
+    /// Does deferred work of the map until one metadata page is written; returns `false` if no work is left.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Whether something exists only in RAM. O(metadata pages) at worst.
+    /// Whether any change of the map exists only in RAM. O(metadata pages) at worst.
     fn has_unwritten(&self) -> bool;
 
-    /// Writes one page of what exists only in RAM (battery flush, shutdown); `false` once all is on flash.
+    /// Writes one metadata page of what exists only in RAM (battery flush, shutdown); returns `false` once all is on
+    /// flash.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// The most metadata pages one lookup, update or step of settling may append.
+    /// Maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred`] may append.
     fn pages_per_update(&self) -> u32;
 
-    /// Flash pages that the metadata occupies at the most.
+    /// Maximum number of flash pages that the map's metadata occupies.
     fn metadata_pages(&self) -> u64;
 
-    /// Bytes a controller holds in RAM, by structure.
+    /// Bytes of controller RAM that the map needs, by structure.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// Any mapping, chosen when the device is built.
+/// Map of a device; the variant is chosen when the device is built.
 #[derive(Clone, Debug)]
 pub enum AnyMapping {
-    /// The whole table in RAM.
+    /// The whole L2P table is in RAM.
     Flat(Flat),
-    /// Demand-paged table on flash.
+    /// The L2P table is on flash in translation pages, with a cache of entries in RAM (DFTL, GeckoFTL).
     Cached(Box<Cached>),
-    /// The same with a journal of its changes.
+    /// The L2P table is on flash as in [`AnyMapping::Cached`], and a journal on flash records every change.
     Journalled(Box<Journalled>),
 }
 
@@ -156,8 +165,8 @@ macro_rules! delegate {
 }
 
 impl AnyMapping {
-    /// The place of `lpn` as far as RAM knows it, for questions that are not worth a read: of a map on flash the entries
-    /// in the cache, that of the last update among them.
+    /// Returns the location of `lpn` if it is known without a flash read, `None` otherwise. Of a map on flash the
+    /// cached entries are known; the entry that the last update changed is always among them.
     #[inline]
     pub(crate) fn in_ram(&self, lpn: Lpn) -> Option<Unit> {
         match self {
@@ -167,7 +176,7 @@ impl AnyMapping {
         }
     }
 
-    /// The table on flash and its cache, where the map is there.
+    /// The map's table on flash and its cache of entries; `None` for a map in RAM.
     pub fn on_flash(&self) -> Option<&Cached> {
         match self {
             Self::Flat(_) => None,

@@ -1,15 +1,16 @@
-//! The dirty entries of a map on flash, kept in NVRAM: what the table on flash does not know survives without a battery.
+//! The dirty entries of a map on flash, kept in NVRAM, so that changes that the table on flash lacks survive without a
+//! battery.
 //!
-//! An entry takes one word of 8 bytes, its logical page and its place, so one atomic store is the commit point of a write, a
-//! bind or a trim, exactly as with a whole map in NVRAM ([`super::Flat`]). When the translation page is written, the words
-//! of its entries become vacant. So NVRAM grows with the cache and not with the drive. The price: a store for every change,
-//! and one more when the entry is clean again.
+//! An entry takes one word of 8 bytes, its logical page and its location. So one atomic store is the commit point of a
+//! write, a bind (a logical page mapped to existing content) or a trim, exactly as with a whole map in NVRAM
+//! ([`super::Flat`]). When the translation page is written, the words of its entries become vacant. So NVRAM grows with
+//! the cache and not with the drive. The price: a store for every change, and one more when the entry is clean again.
 //!
-//! A page that garbage collection moved is stored a little later ([`super::Mapping::store_moves`]), but before its block is
-//! erased. A collection makes entries dirty that no host write made room for; the words beyond the bound of dirty entries
-//! are for these ([`words`]), and the engine has translation pages written when they run short.
+//! The new location of a page that GC moved is stored a little later ([`super::Mapping::store_moves`]), but before the
+//! old block is erased. A collection makes entries dirty for which no host write made room. The words beyond the bound
+//! of dirty entries are for these ([`words`]), and the engine writes translation pages when they run short.
 //!
-//! Invariants: a logical page has one word at the most; between operations every dirty entry has a word that says its place.
+//! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
 use super::CachedOptions;
 use crate::address::{Lpn, Unit};
@@ -17,16 +18,16 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 
-/// No word.
+/// NVRAM word number that means "no word".
 const NONE: u32 = u32::MAX;
 
-/// Words for what `blocks` collections in a row make dirty, where each page of a block may be named by `entries_per_page`.
-/// Two collections at their worst, and some usual ones.
+/// Words reserved for the entries that collections make dirty, where up to `entries_per_page` logical pages may refer
+/// to each page of a block: enough for two collections in the worst case and some usual ones.
 fn words_for_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
     u64::from(geometry.block_pages()) * (2 * u64::from(entries_per_page) + 6)
 }
 
-/// Words that the dirty entries of such a map take at the most.
+/// Maximum number of NVRAM words for the dirty entries of a map with these options.
 pub(crate) fn words(
     options: &CachedOptions,
     geometry: &Geometry,
@@ -37,22 +38,23 @@ pub(crate) fn words(
     (u64::from(dirty) + words_for_moves(geometry, entries_per_page)).min(logical_pages.into())
 }
 
-/// Words by the slot of their entry. See the module's head.
+/// NVRAM words of dirty entries, found by the cache slot of the entry.
 #[derive(Clone, Debug)]
 pub(super) struct NvramEntries {
     first_word: usize,
     words: u32,
-    /// The word of the entry in each slot of the cache.
+    /// NVRAM word of the entry in each cache slot; [`NONE`] if the entry has none.
     word_of: Vec<u32>,
     vacant: Vec<u32>,
-    /// With fewer vacant words than this, translation pages have to be written.
+    /// Minimum number of vacant NVRAM words: with fewer, translation pages have to be written.
     least_vacant: u32,
-    /// Logical pages that moved since their words were stored.
+    /// Logical pages that GC moved and whose NVRAM words still hold the old location.
     pub(super) moved: Vec<Lpn>,
 }
 
 impl NvramEntries {
-    /// Vacant words from `first_word` on.
+    /// Creates the RAM state for `words` NVRAM words from `first_word` on, all vacant. A recovery reads their old
+    /// content with [`NvramEntries::stored`].
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has too little NVRAM.
@@ -69,7 +71,7 @@ impl NvramEntries {
                 "the dirty entries of the map need {needed} words of NVRAM of 8 bytes, the medium has {present}"
             )));
         }
-        // With a word for every logical page they never run short.
+        // With one word per logical page, words never run short.
         let is_whole = words == u64::from(logical_pages);
         let half_of_moves = words_for_moves(io.geometry(), entries_per_page) / 2;
         let words = words as u32;
@@ -83,14 +85,14 @@ impl NvramEntries {
         })
     }
 
-    /// RAM is lost: nothing is known of any word.
+    /// Drops the RAM state, as a loss of power does: all NVRAM words count as vacant until they are adopted.
     pub(super) fn forget(&mut self) {
         self.word_of.clear();
         self.vacant = (0..self.words).rev().collect();
         self.moved.clear();
     }
 
-    /// What the words say, with their numbers; `None` for those that are vacant.
+    /// The entries in all NVRAM words, with the number of the word; `None` for a vacant word.
     pub(super) fn stored<'a, N: Nand>(
         &self,
         io: &'a Store<N>,
@@ -99,16 +101,17 @@ impl NvramEntries {
         (0..).zip(words.iter().map(|&word| entry_of(word)))
     }
 
-    /// Whether translation pages have to be written before anything else becomes dirty.
+    /// Whether few NVRAM words are vacant, so that translation pages have to be written before more entries become
+    /// dirty.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         (self.vacant.len() as u32) < self.least_vacant
     }
 
-    /// Stores the place of `lpn`, whose entry is in `slot`.
+    /// Stores the location of `lpn` in the word of its entry, or in a vacant word. `slot` is the entry's cache slot.
     ///
     /// # Errors
-    /// Power loss; [`Error::Full`] without a vacant word.
+    /// Power loss; [`Error::Full`] if no word is vacant.
     pub(super) fn store<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -128,7 +131,7 @@ impl NvramEntries {
         Ok(())
     }
 
-    /// The entry in `slot` is on flash now.
+    /// Makes the NVRAM word of the entry in cache slot `slot` vacant, because the entry is on flash now.
     ///
     /// # Errors
     /// Power loss.
@@ -143,7 +146,8 @@ impl NvramEntries {
         Ok(())
     }
 
-    /// `word` belongs to the entry in `slot`. After a recovery [`NvramEntries::adopted`] finds the vacant ones.
+    /// Assigns the NVRAM word `word` to the entry in cache slot `slot`. A recovery calls [`NvramEntries::adopted`]
+    /// after the last word, to find the vacant ones.
     pub(super) fn adopt(&mut self, slot: u32, word: u32) {
         if self.word_of.len() <= slot as usize {
             self.word_of.resize(slot as usize + 1, NONE);
@@ -151,14 +155,14 @@ impl NvramEntries {
         self.word_of[slot as usize] = word;
     }
 
-    /// All words that say something were adopted.
+    /// Rebuilds the list of vacant NVRAM words, after all words in use were adopted.
     pub(super) fn adopted(&mut self) {
         let mut is_taken = vec![false; self.words as usize];
         self.word_of.iter().filter(|&&word| word != NONE).for_each(|&word| is_taken[word as usize] = true);
         self.vacant = (0..self.words).rev().filter(|&word| !is_taken[word as usize]).collect();
     }
 
-    /// What the word of the entry in `slot` says, if it has one.
+    /// Reads from NVRAM the dirty entry that is in cache slot `slot`, if it has a word.
     pub(super) fn said<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Lpn, Unit)> {
         match self.word(slot) {
             NONE => None,
@@ -166,7 +170,7 @@ impl NvramEntries {
         }
     }
 
-    /// Words that say something.
+    /// Number of NVRAM words in use.
     pub(super) fn taken(&self) -> u32 {
         self.words - self.vacant.len() as u32
     }
@@ -176,7 +180,8 @@ impl NvramEntries {
     }
 }
 
-/// The logical page plus one in the upper half, so that 0 says nothing.
+/// Encodes an entry: the logical page plus one in the upper half, so that 0 means vacant, and the location in the
+/// lower.
 fn word_of(lpn: Lpn, unit: Unit) -> u64 {
     (u64::from(lpn.0) + 1) << 32 | u64::from(unit.0)
 }

@@ -1,15 +1,16 @@
-//! The table on flash: translation pages of four-byte entries, and the directory that knows where each of them is.
+//! The mapping table on flash: translation pages of four-byte entries, and the directory with the PPN of each of them.
 //!
-//! The directory is in RAM (DFTL's global mapping directory: four bytes per translation page), or itself a tree on flash
-//! of which RAM holds the root and some inner nodes. A node is a page of addresses like a translation page; it is read
-//! when it is not cached and written when it is changed and leaves the cache. What a tree saves is the RAM of the
-//! directory; what it costs are the reads and writes of nodes, which show as translation traffic.
+//! The directory is in RAM (DFTL's global mapping directory: four bytes per translation page), or is itself a tree on
+//! flash of which RAM holds the root and some inner nodes. A node is a flash page of PPNs, as a translation page is a
+//! page of entries. It is read when it is needed and not cached, and written when it is changed and evicted from the
+//! cache. A tree saves the RAM of the directory and costs reads and writes of nodes, which are counted as translation
+//! traffic.
 //!
-//! In the spare area of a translation page stands a note of the map: a sequence number that recovery needs
+//! The spare area of a translation page may hold a note of the map: a sequence number that recovery needs
 //! ([`TranslationTable::save`]).
 //!
-//! Old versions are given back through [`Store::discard_metadata`], or kept back by the store as long as a recovery may
-//! have to compare them.
+//! Old versions of translation pages are discarded through [`Store::discard_metadata`], or retained by the store as
+//! long as a recovery may have to compare them.
 
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
@@ -19,37 +20,37 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::Recency;
 
-/// Bytes of one entry of a translation page, and of one address in a node.
+/// Bytes of an entry of a translation page, and of a PPN in a directory node.
 pub(super) const TABLE_ENTRY_BYTES: u32 = 4;
 
-/// How the places of translation pages are known.
+/// Where the directory (the PPNs of the translation pages) is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DirectoryPart {
-    /// All in RAM.
+    /// The whole directory is in RAM, 4 bytes per translation page.
     #[default]
     Ram,
-    /// A tree: the root in RAM, inner nodes on flash and cached.
+    /// The directory is a tree: its root is in RAM, its inner nodes are on flash and some are cached.
     Tree {
-        /// Inner nodes in RAM, one page each; at least 1.
+        /// Inner nodes that are cached in RAM, one page each; at least 1.
         cached_nodes: u32,
     },
 }
 
-/// Inner nodes of a tree over the directory. The directory's truth is in `TranslationTable::directory`, so that a node
-/// costs a simulation four bytes per address once, cached or not; what RAM would not hold is not used without the read
-/// that fetches it.
+/// Inner nodes of the tree on flash that holds the PPNs of the translation pages. The simulation takes the PPNs
+/// themselves from `TranslationTable::directory`, so a node costs it four bytes per PPN once, cached or not. A PPN that
+/// a controller would not have in RAM is used only after the read that fetches its node.
 #[derive(Clone, Debug)]
 struct Nodes {
     capacity: u32,
     addresses_per_node: u32,
-    /// Place of each node on flash.
+    /// PPN of each node on flash.
     places: Vec<Ppn>,
     cached: Vec<bool>,
     changed: Vec<bool>,
     recency: Recency,
 }
 
-/// Translation pages by number. See the module's head.
+/// Table of translation pages on flash, by page number, with the directory of their PPNs.
 #[derive(Clone, Debug)]
 pub(super) struct TranslationTable {
     logical_pages: u32,
@@ -57,11 +58,12 @@ pub(super) struct TranslationTable {
     directory: Vec<Ppn>,
     nodes: Option<Nodes>,
     page_bytes: u32,
-    /// The entries in hand, by their place in the page; see [`TranslationTable::load`].
+    /// Entries of the translation page that was loaded last, as (index in the page, value); see
+    /// [`TranslationTable::load`].
     words: Vec<Word>,
 }
 
-/// Bytes of the note in the spare area.
+/// Bytes of the map's note in the spare area of a translation page: one sequence number.
 pub(super) const NOTE_BYTES: usize = 8;
 
 impl TranslationTable {
@@ -92,17 +94,18 @@ impl TranslationTable {
         }
     }
 
-    /// Translation pages.
+    /// Number of translation pages of the whole table.
     pub(super) fn pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Translation pages and nodes.
+    /// Number of translation pages and directory nodes of the whole table.
     pub(super) fn metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.places.len() as u64)
     }
 
-    /// The most pages one write of a translation page may append: itself, and a node that has to leave.
+    /// Maximum number of pages that one write of a translation page appends: the page itself, and a directory node that
+    /// has to be evicted.
     pub(super) fn pages_per_write(&self) -> u32 {
         1 + u32::from(self.nodes.is_some())
     }
@@ -115,14 +118,15 @@ impl TranslationTable {
         self.entries_per_page
     }
 
-    /// The logical pages of translation page `id`.
+    /// The logical pages whose entries are on translation page `id`.
     pub(super) fn range_of(&self, id: u32) -> std::ops::Range<u32> {
         let first = id * self.entries_per_page;
         first..first + self.entries_per_page.min(self.logical_pages - first)
     }
 
-    /// Reads translation page `id` and takes the entries of `lpns` in hand, all of them on this page. On a page that
-    /// was never written nothing is mapped.
+    /// Reads translation page `id` and loads the entries of `lpns`, which must all be on this page;
+    /// [`TranslationTable::get`] and [`TranslationTable::put`] then access them. Entries of a page that was never
+    /// written are unmapped.
     pub(super) fn load<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -142,32 +146,32 @@ impl TranslationTable {
         }
     }
 
-    /// The word that holds the entry of `lpn`, which is on translation page `id`.
+    /// Index in translation page `id` of the entry of `lpn`, as a word to be read.
     #[inline]
     pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> Word {
         Word { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
     }
 
-    /// Entry `k` of those in hand.
+    /// Returns the `k`-th of the loaded entries.
     #[inline]
     pub(super) fn get(&self, k: usize) -> Unit {
         Unit(self.words[k].value)
     }
 
-    /// The entries in hand.
+    /// The loaded entries, to be changed.
     #[inline]
     pub(super) fn words_mut(&mut self) -> &mut [Word] {
         &mut self.words
     }
 
-    /// Changes entry `k` of those in hand.
+    /// Changes the `k`-th of the loaded entries; [`TranslationTable::save`] writes it.
     #[inline]
     pub(super) fn put(&mut self, k: usize, unit: Unit) {
         self.words[k].value = unit.0;
     }
 
-    /// Writes the page that was loaded last as the newest version of `id`: the entries in hand as they are now, all
-    /// others as they were, with a note where there is one.
+    /// Writes a new version of translation page `id`, which was loaded last: the loaded entries as they are now, all
+    /// others unchanged, and `note` in the spare area if there is one. The old version is retained or discarded.
     pub(super) fn save<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -196,14 +200,14 @@ impl TranslationTable {
         append(io, id, &self.first_version(has_note), cause)
     }
 
-    /// A note stands behind the page.
+    /// The two words of the note, which are the first of the spare area, after the page.
     #[inline]
     fn words_of(&self, note: u64) -> [Word; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
         [Word { index: first, value: note as u32 }, Word { index: first + 1, value: (note >> 32) as u32 }]
     }
 
-    /// A page that maps nothing but the entries in hand.
+    /// The bytes of a translation page that maps only the loaded entries: for a page that was never written.
     fn first_version(&self, has_note: bool) -> Vec<u8> {
         let note_bytes = if has_note { NOTE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
@@ -213,7 +217,7 @@ impl TranslationTable {
         page
     }
 
-    /// Makes sure that RAM holds the node that knows where page `id` is.
+    /// Makes sure that RAM holds the directory node with the PPN of translation page `id`.
     #[inline]
     fn fetch_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         if self.nodes.is_none() { Ok(()) } else { self.fetch_node_of_tree(io, id, cause) }
@@ -269,7 +273,7 @@ impl TranslationTable {
         Ok(())
     }
 
-    /// Writes one changed node; `false` if there is none.
+    /// Writes one changed directory node; returns `false` if no node is changed.
     pub(super) fn write_back_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
         let changed = self.nodes.as_ref().and_then(|nodes| nodes.changed.iter().position(|&changed| changed));
         match changed {
@@ -282,7 +286,7 @@ impl TranslationTable {
         self.nodes.as_ref().is_some_and(|nodes| nodes.changed.contains(&true))
     }
 
-    /// Whether `ppn` is the current version of translation page or node `id`.
+    /// Whether `ppn` is the current version of translation page `id`, or of the directory node with that number.
     pub(super) fn owns(&self, id: u32, ppn: Ppn) -> bool {
         self.slot(id) == Some(ppn)
     }
@@ -295,7 +299,7 @@ impl TranslationTable {
         })
     }
 
-    /// A translation page or node is at another place now.
+    /// Records that translation page `id`, or the directory node with that number, is at another PPN now.
     pub(super) fn set_place(&mut self, id: u32, place: Ppn) {
         if let Some(slot) = self.directory.get_mut(id as usize) {
             *slot = place;
@@ -308,12 +312,12 @@ impl TranslationTable {
         }
     }
 
-    /// The place of translation page `id`.
+    /// PPN of translation page `id`; `None` if it was never written.
     pub(super) fn place(&self, id: u32) -> Option<Ppn> {
         self.directory[id as usize].some()
     }
 
-    /// Bytes of RAM for the directory.
+    /// Bytes of controller RAM for the directory, with their name in reports.
     pub(super) fn ram_bytes(&self) -> (&'static str, u64) {
         match &self.nodes {
             None => ("global mapping directory", self.directory.len() as u64 * 4),
@@ -330,13 +334,13 @@ fn append<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Res
     io.append(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
 
-/// The note that a version of a translation page carries, in the bytes of the page and its spare area.
+/// Returns the note that a version of a translation page carries. `page_and_spare` ends with the note.
 pub(super) fn note_in(page_and_spare: &[u8]) -> u64 {
     let note = page_and_spare.last_chunk::<NOTE_BYTES>().expect("a note has eight bytes");
     u64::from_le_bytes(*note)
 }
 
-/// Entry `k` of the bytes of a translation page.
+/// Returns the `k`-th entry in the bytes of a translation page.
 pub(super) fn entry_at(page: &[u8], k: u32) -> Unit {
     let at = (k * TABLE_ENTRY_BYTES) as usize;
     Unit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))

@@ -1,4 +1,4 @@
-//! Program and erase failures at seeded random moments.
+//! Program and erase failures at pseudo-random moments, for tests of failure handling.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -7,18 +7,18 @@ use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// How often operations fail: each with the given probability.
+/// Probabilities with which operations fail, and a bound on the number of failures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FaultPlan {
-    /// Probability that a program fails; the page is consumed and unreadable.
+    /// Probability that a program fails; the page is then consumed and unreadable.
     pub program: f64,
-    /// Probability that an erase fails; the block stays as it was and is to be retired.
+    /// Probability that an erase fails; the block then keeps its content and has to be retired.
     pub erase: f64,
-    /// Failures at most, so that a device of bounded spare space survives the plan.
+    /// Maximum number of failures, so that a device of bounded spare space survives the plan.
     pub max_failures: u32,
 }
 
-/// Wrapper that makes operations fail.
+/// Wrapper around a medium that makes operations fail at random.
 #[derive(Clone, Debug)]
 pub struct Faulty<N> {
     inner: N,
@@ -28,17 +28,17 @@ pub struct Faulty<N> {
 }
 
 impl<N: Fragile> Faulty<N> {
-    /// Failures drawn from `seed`.
+    /// Wraps `inner`; failures follow `plan` and are drawn from `seed`.
     pub fn new(inner: N, plan: FaultPlan, seed: u64) -> Self {
         Self { inner, plan, failures: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// Failures so far.
+    /// Number of failures so far.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// The medium inside.
+    /// Returns the wrapped medium.
     pub fn into_inner(self) -> N {
         self.inner
     }

@@ -1,18 +1,18 @@
-//! Room for bytes of pages, frame by frame, on large memory pages.
+//! Memory for the bytes of pages: frames of equal size, in a few large tables on large memory pages.
 //!
-//! A word of a translation page is read at random out of all of them, so they lie in few large tables and not in an
-//! allocation each: what is saved is the miss in the TLB. Tables double up to a limit, so that a tiny device stays tiny,
-//! and are never moved or given back: freed frames are used again.
+//! Words of translation pages are read at random over all frames. In a few large tables instead of an allocation per
+//! frame, these reads miss the TLB less often. Table sizes double up to a limit, so that a tiny device takes little
+//! memory. Tables are never moved or freed; free frames are used again.
 
 use crate::tables::Table;
 
-/// The largest table, as a power of two of frames.
+/// Log2 of the frames in the largest table.
 const LARGEST_LOG2: u32 = 12;
 
-/// Number of a frame.
+/// Number of a frame (memory for the bytes of one page).
 pub(super) type Frame = u32;
 
-/// Frames of one size. See the module's head.
+/// Frames of equal size for the bytes of pages, with a list of the free ones.
 #[derive(Clone, Debug)]
 pub(super) struct Frames {
     frame_bytes: usize,
@@ -26,7 +26,7 @@ impl Frames {
         Self { frame_bytes, tables: Vec::new(), free: Vec::new(), next: 0 }
     }
 
-    /// A frame with arbitrary content.
+    /// Allocates a frame (memory for the bytes of one page); its content is arbitrary.
     pub(super) fn take(&mut self) -> Frame {
         if let Some(frame) = self.free.pop() {
             return frame;
@@ -41,7 +41,7 @@ impl Frames {
         frame
     }
 
-    /// The frame is not needed any more.
+    /// Frees a frame, to be allocated again.
     pub(super) fn put_back(&mut self, frame: Frame) {
         self.free.push(frame);
     }
@@ -61,8 +61,8 @@ impl Frames {
     }
 }
 
-/// Table and place in it: tables of 1, 2, 4 frames and so on, and from the largest on all of one size. Without a branch:
-/// which kind of table a frame is in is as random as the frame.
+/// Returns the table of a frame and its index there. Tables have 1, 2, 4 frames and so on up to the largest size, which
+/// all further ones have. Computed without a branch, because the kind of table is as random as the frame.
 #[inline]
 fn place_of(frame: Frame) -> (usize, usize) {
     let counted = frame + 1;

@@ -1,13 +1,14 @@
-//! How a device is laid out, and what its flash can do.
+//! Geometry of a device (channels, dies, planes, blocks, pages), and the timing of its flash.
 //!
-//! Blocks are numbered so that consecutive blocks lie on consecutive planes: `plane = block % planes`. A run of
-//! `superblock_planes` blocks with the same offset on neighbouring planes is therefore contiguous, and a
-//! superblock is nothing but a larger block: block `s`, page offset `k` lies on plane
-//! `(s % groups) * superblock_planes + k % superblock_planes`. The rest of the engine sees one kind of block.
+//! Blocks are numbered so that consecutive blocks are on consecutive planes: `plane = block % planes`. So
+//! `superblock_planes` blocks with the same offset on neighbouring planes have consecutive numbers, and a superblock is
+//! simply a larger block: page offset `k` of block `s` is on plane
+//! `(s % groups) * superblock_planes + k % superblock_planes`, where `groups` is the number of planes divided by
+//! `superblock_planes`. The rest of the engine sees one kind of block.
 
 use crate::address::{BlockId, PlaneId, Ppn};
 
-/// Layout of a device. Pass it through [`Geometry::checked`] once; from then on its relations are trusted.
+/// Geometry of a device. Call [`Geometry::checked`] once; from then on the code trusts that its fields are consistent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Channels of the device.
@@ -28,23 +29,23 @@ pub struct Geometry {
     pub superblock_planes: u32,
 }
 
-/// Planes of a device at most.
+/// Maximum number of planes of a device.
 pub const PLANES_MAX: u32 = 1 << 16;
 
-/// Why a geometry is refused.
+/// Reason why a geometry is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
-    /// A count is zero.
+    /// A count (channels, dies, planes, blocks or pages) is zero.
     #[error("geometry: {field} is 0; every count must be at least 1")]
     Zero {
-        /// The field's name.
+        /// Name of the field that is zero.
         field: &'static str,
     },
-    /// Page size out of range.
+    /// The page size is out of range.
     #[error("geometry: page_bytes is {page_bytes}; it must be a power of two from 512 to 65536")]
     PageBytes {
-        /// The refused value.
+        /// Page size that was refused, bytes.
         page_bytes: u32,
     },
     /// More pages than a 32-bit page number can name.
@@ -52,7 +53,7 @@ pub enum GeometryError {
         "geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use larger pages or fewer blocks"
     )]
     TooManyPages {
-        /// The refused count.
+        /// Number of pages that was refused.
         pages: u64,
     },
     /// More blocks than a 32-bit block number can name.
@@ -60,26 +61,27 @@ pub enum GeometryError {
         "geometry: {blocks} blocks; block numbers have 32 bits, so at most 4294967295 blocks fit: use more pages per block"
     )]
     TooManyBlocks {
-        /// The refused count.
+        /// Number of blocks that was refused.
         blocks: u64,
     },
-    /// Every plane has queues and frontiers of its own, so that their number is bounded far below that of pages.
+    /// More planes than [`PLANES_MAX`]. Every plane has queues and open blocks of its own, so their number is bounded
+    /// far below that of pages.
     #[error(
         "geometry: {planes} planes; at most {PLANES_MAX} make a device: use fewer channels, dies or planes"
     )]
     TooManyPlanes {
-        /// The refused count.
+        /// Number of planes that was refused.
         planes: u64,
     },
-    /// The superblock does not divide the planes.
+    /// The planes of a superblock do not divide the planes of the device.
     #[error("geometry: superblock_planes is {superblock_planes}, which does not divide the {planes} planes")]
     Superblock {
-        /// The refused value.
+        /// Planes per superblock that were refused.
         superblock_planes: u32,
         /// Planes of the device.
         planes: u32,
     },
-    /// A block is larger than the engine's 16-bit valid counts.
+    /// A block or superblock has more pages than the engine's 16-bit valid counts allow.
     #[error(
         "geometry: a block of {pages} pages; valid counts have 16 bits, so at most 65535 pages per (super)block fit"
     )]
@@ -90,7 +92,7 @@ pub enum GeometryError {
 }
 
 impl Geometry {
-    /// Returns `self` if all relations hold.
+    /// Returns the geometry if all its fields are in range and consistent.
     ///
     /// # Errors
     /// [`GeometryError`] names the field and the bound.
@@ -109,7 +111,7 @@ impl Geometry {
         if !self.page_bytes.is_power_of_two() || !(512..=65536).contains(&self.page_bytes) {
             return Err(GeometryError::PageBytes { page_bytes: self.page_bytes });
         }
-        // Any numbers may stand in a file: products saturate, and are compared before they are used.
+        // A configuration file may contain any numbers, so products saturate and are checked before use.
         let planes =
             (self.channels as u64 * self.dies_per_channel as u64).saturating_mul(self.planes_per_die as u64);
         let blocks = planes.saturating_mul(self.blocks_per_plane as u64);
@@ -136,35 +138,35 @@ impl Geometry {
         Ok(self)
     }
 
-    /// Planes of the device.
+    /// Number of planes of the device.
     pub fn planes(&self) -> u32 {
         self.channels * self.dies_per_channel * self.planes_per_die
     }
 
-    /// Dies of the device.
+    /// Number of dies of the device.
     pub fn dies(&self) -> u32 {
         self.channels * self.dies_per_channel
     }
 
-    /// Groups of planes that share blocks: one allocation pool each.
+    /// Number of allocation pools: sets of planes that share (super)blocks.
     pub fn pools(&self) -> u32 {
         self.planes() / self.superblock_planes
     }
 
-    /// Erase units of the FTL: superblocks, or blocks where `superblock_planes` is 1.
+    /// Number of erase units of the FTL: superblocks, or blocks if `superblock_planes` is 1.
     pub fn blocks(&self) -> u32 {
         self.pools() * self.blocks_per_plane
     }
 
-    /// Pages in an erase unit of the FTL.
+    /// Number of pages in an erase unit of the FTL.
     pub fn block_pages(&self) -> u32 {
         self.superblock_planes * self.pages_per_block
     }
 
-    /// Physical pages of the device: at most 2^32.
+    /// Number of physical pages of the device: at most 2^32.
     #[inline]
     pub fn pages(&self) -> u64 {
-        // Not by blocks, whose number costs a division: this is asked for every place that a map gives.
+        // Not computed from `blocks()`, which costs a division: this is needed for every location that a map returns.
         self.planes() as u64 * self.blocks_per_plane as u64 * self.pages_per_block as u64
     }
 
@@ -173,13 +175,13 @@ impl Geometry {
         self.pages() * self.page_bytes as u64
     }
 
-    /// The first page of a block.
+    /// Number of the first page of a block.
     #[inline]
     pub fn first_page(&self, block: BlockId) -> Ppn {
         Ppn(block.0 * self.block_pages())
     }
 
-    /// The pool a block belongs to.
+    /// The allocation pool of a block.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
         block.0 % self.pools()
@@ -191,7 +193,7 @@ impl Geometry {
         PlaneId(self.pool_of(block) * self.superblock_planes + offset % self.superblock_planes)
     }
 
-    /// The die of a plane, counted over the device.
+    /// The die of a plane, numbered over the device.
     pub fn die_of(&self, plane: PlaneId) -> u32 {
         plane.0 / self.planes_per_die
     }
@@ -202,21 +204,21 @@ impl Geometry {
     }
 }
 
-/// Datasheet timing of a flash part. Times in nanoseconds.
+/// Datasheet timing of a flash part, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlashTiming {
-    /// tR: array to page register.
+    /// Read time of a page (tR): array to page register, ns.
     pub read_ns: u64,
-    /// tPROG: page register to array.
+    /// Program time of a page (tPROG): page register to array, ns.
     pub program_ns: u64,
-    /// tBERS: block erase.
+    /// Erase time of a block (tBERS), ns.
     pub erase_ns: u64,
     /// Channel time per byte, in picoseconds (1000 = 1 ns per byte = 1000 MB/s).
     pub transfer_ps_per_byte: u64,
 }
 
 impl FlashTiming {
-    /// Channel time of `bytes`, rounded to the nearest nanosecond.
+    /// Channel time of `bytes` bytes, rounded to the nearest nanosecond.
     #[inline]
     pub fn transfer_ns(&self, bytes: u32) -> u64 {
         (bytes as u64 * self.transfer_ps_per_byte + 500) / 1000

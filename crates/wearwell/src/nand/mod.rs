@@ -1,25 +1,27 @@
-//! The flash medium, and what it refuses.
+//! The flash medium: what the FTL may assume of it, and which operations it refuses.
 //!
-//! [`Nand`] is what the engine may assume of flash. The rules are those of real parts, and the model enforces
-//! them by panicking, because a violation is a bug of the FTL and never a condition to handle:
+//! [`Nand`] is what the engine may assume of flash. The rules are those of real parts. The model enforces them by
+//! panicking, because a violation is a bug of the FTL and never a condition to handle:
 //!
 //! - pages of a block are programmed in order, each once between erases;
-//! - an erased page is not read (a recovery [`Nand::probe`] may look);
+//! - an erased page is not read (except by [`Nand::probe`], for recovery);
 //! - a bad block is neither programmed nor erased, nor is one that was condemned after a failed program;
 //! - the OOB is written once, together with its page.
 //!
-//! What can happen to correct code is a [`NandError`]: a failed program or erase, an uncorrectable page, and
-//! loss of power. The spare area of a page has an error correcting code of its own: damage makes the data of a page
-//! uncorrectable and leaves its OOB readable, a torn program leaves neither. After [`NandError::PowerLost`] the interrupted page may be unprogrammed, complete or
-//! unreadable; the interrupted block may be untouched, erased, or unreadable until erased again. Recovery may
-//! rely on nothing else.
+//! What can happen to correct code is a [`NandError`]: a failed program or erase, an uncorrectable page, and loss of
+//! power. The spare area of a page has an error correcting code of its own: damage makes the data of a page
+//! uncorrectable and leaves its OOB readable; a torn program leaves neither readable. After [`NandError::PowerLost`]
+//! the interrupted page may be unprogrammed, complete or unreadable; the interrupted block may be untouched, erased, or
+//! unreadable until erased again. Recovery may rely on nothing else.
 //!
-//! A medium may have non-volatile RAM beside the flash ([`Nand::nvram`]). It belongs to the medium because power is
-//! lost for both at the same moment, and a test that cuts it has to count the operations of both in one order.
+//! A medium may have non-volatile RAM in addition to the flash ([`Nand::nvram`]). It belongs to the medium because
+//! power is lost for both at the same moment, and a test that cuts power has to count the operations of both in one
+//! order.
 //!
 //! Wrappers ([`Faulty`], [`PowerCut`], [`Recording`]) add faults, cuts and a log around any medium.
 
-/// What every wrapper passes on unchanged: questions that are not flash operations.
+/// The methods of [`Nand`] that every wrapper passes to the inner medium unchanged: queries and state changes that are
+/// not flash operations.
 macro_rules! delegate_queries {
     () => {
         fn geometry(&self) -> &crate::nand::Geometry {
@@ -92,32 +94,34 @@ pub use sim::{Retain, SimNand, WearFailure, WearLimit};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Descriptor, Fingerprint};
 
-/// What a page holds, hence who owns it. A block holds pages of one kind, beside its own head and tail pages.
+/// Kind of content of a page, which also determines the meaning of the owner in its OOB. A block holds pages of one
+/// kind, in addition to its own head and tail pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageKind {
-    /// Host data; the OOB owner is the LPN it was written for.
+    /// Host data; the OOB owner is the LPN for which the page was written.
     Data,
     /// A page of the logical-to-physical table; the OOB owner is the translation page number.
     Translation,
-    /// Deltas of several logical pages behind a directory; the OOB owner is the number of deltas.
+    /// Deltas of several logical pages, after a directory of them; the OOB owner is the number of deltas.
     Delta,
-    /// A part of a compressed chunk; the OOB owner is the chunk number.
+    /// One page of a compressed chunk; the OOB owner is the chunk number.
     Chunk,
-    /// A page of the log of mappings made without a program; the OOB owner is its number in the log.
+    /// A page of the log of remaps, which change the map without a program; the OOB owner is the page's number in the
+    /// log.
     RemapLog,
-    /// A page of flash-resident page validity; the OOB owner is what its store says (bitmap page, log page, run).
+    /// A page of a validity store on flash; the OOB owner is the number of the bitmap page, log page or run.
     Validity,
     /// First page of a block, which describes the block: kind of its pages, time of opening, erase count. The OOB owner
     /// is the number of that kind.
     Head,
     /// One of the last pages of a block, which together list the OOB of its pages. The OOB owner is the number of the
-    /// tail page in its block; the generation is the sequence number of the head, so that a tail belongs to one life of
-    /// its block.
+    /// tail page in its block. The OOB generation is the sequence number of the head, so that a tail is matched with
+    /// the head of the same life of the block (between two erases).
     Tail,
 }
 
 impl PageKind {
-    /// Kinds that a block can consist of, by their number in a head page.
+    /// Kinds of pages that can fill a block, in the order of their numbers in a head page.
     pub(crate) const OF_BLOCKS: [Self; 6] =
         [Self::Data, Self::Translation, Self::Delta, Self::Chunk, Self::RemapLog, Self::Validity];
 
@@ -127,18 +131,18 @@ impl PageKind {
             as u32
     }
 
-    /// The kind with this number.
+    /// Returns the kind with this number in a head page.
     pub(crate) fn of_number(number: u32) -> Option<Self> {
         Self::OF_BLOCKS.get(number as usize).copied()
     }
 
-    /// Whether pages of this kind describe the block that they are in.
+    /// Whether pages of this kind are head or tail pages, which describe their block.
     #[inline]
     pub fn describes_block(self) -> bool {
         matches!(self, PageKind::Head | PageKind::Tail)
     }
 
-    /// Whether pages of this kind hold host data, whose bytes a medium may leave out, or metadata, which it keeps.
+    /// Whether pages of this kind hold host data, whose bytes a simulation may drop. Bytes of metadata are always kept.
     #[inline]
     pub fn is_host_data(self) -> bool {
         match self {
@@ -152,26 +156,26 @@ impl PageKind {
     }
 }
 
-/// Out-of-band area of a page: written with it, never changed.
+/// Out-of-band area (OOB, in the spare area) of a page: written together with the page, never changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Oob {
-    /// Kind of page.
+    /// Kind of the page.
     pub kind: PageKind,
-    /// LPN or number of the metadata page, by `kind`.
+    /// LPN, or number of the metadata page, depending on `kind`.
     pub owner: u32,
-    /// Number of this program in the life of the device: of two pages with one owner the larger is newer.
+    /// Number of this program in the life of the device: of two pages with the same owner, the greater is newer.
     pub sequence: u64,
-    /// Number of the program that wrote this content first: copies keep it.
+    /// Sequence number of the program that first wrote this content; GC copies keep it.
     pub generation: u64,
-    /// Identity of the content.
+    /// Fingerprint of the content.
     pub fingerprint: Fingerprint,
 }
 
-/// Conditions of the medium that correct code meets.
+/// Failures of the medium that correct code has to handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NandError {
-    /// The program failed; the page is consumed and the block should be retired.
+    /// The program failed; the page is consumed and its block should be retired.
     #[error("program of page {0} failed; its block has to be retired")]
     ProgramFailed(Ppn),
     /// The erase failed; the block is unusable from now on.
@@ -180,22 +184,22 @@ pub enum NandError {
     /// The page cannot be read: torn by a power cut or damaged beyond correction.
     #[error("page {0} is uncorrectable")]
     Uncorrectable(Ppn),
-    /// Power is gone; nothing works until the device is recovered.
+    /// Power is lost; every operation fails until the device is recovered.
     #[error("power lost")]
     PowerLost,
 }
 
-/// Four bytes of a page and its spare area, little-endian.
+/// Four bytes of a page or its spare area as a little-endian number, with their index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// Place, in words from the beginning of the page; the spare area follows the page.
+    /// Index in the page, in words of four bytes; the spare area follows the page.
     pub index: u32,
-    /// What stands there.
+    /// Value of the four bytes.
     pub value: u32,
 }
 
 impl Word {
-    /// Word `index` of `bytes`.
+    /// Reads word `index` of `bytes`.
     #[inline]
     pub fn of(bytes: &[u8], index: u32) -> Self {
         let at = index as usize * size_of::<u32>();
@@ -203,7 +207,7 @@ impl Word {
         Self { index, value: u32::from_le_bytes(value) }
     }
 
-    /// Puts the word into `bytes` and returns the one that stood there.
+    /// Writes the word into `bytes` and returns the word that was there before.
     #[inline]
     #[expect(clippy::return_self_not_must_use, reason = "most callers only put the word there")]
     pub fn exchange(self, bytes: &mut [u8]) -> Self {
@@ -212,7 +216,7 @@ impl Word {
         old
     }
 
-    /// Its place in bytes.
+    /// The word's range of bytes in a page.
     #[inline]
     pub fn bytes(self) -> std::ops::Range<usize> {
         let at = self.index as usize * size_of::<u32>();
@@ -223,29 +227,29 @@ impl Word {
 /// Pages to be copied into consecutive pages of one block, as GC does.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRun<'a> {
-    /// Sources, all in one block, ascending.
+    /// Source pages, all in one block, ascending.
     pub from: &'a [Ppn],
     /// Owner for the OOB of each copy.
     pub owners: &'a [Lpn],
     /// First destination page.
     pub to: Ppn,
-    /// Sequence number of the first copy; the others follow.
+    /// Sequence number of the first copy; those of the others follow.
     pub sequence: u64,
 }
 
-/// Host pages for consecutive pages of one open block, of whose content nothing is kept.
+/// Host pages to be programmed into consecutive pages of an open block, without content: only their owners are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramRun<'a> {
     /// Owner for the OOB of each page.
     pub owners: &'a [Lpn],
     /// First destination page.
     pub to: Ppn,
-    /// Sequence number of the first page; the others follow.
+    /// Sequence number of the first page; those of the others follow.
     pub sequence: u64,
 }
 
 impl ProgramRun<'_> {
-    /// Place and OOB of each page.
+    /// PPN and OOB of each page of the run.
     pub fn pages(self) -> impl Iterator<Item = (Ppn, Oob)> {
         let numbers = (self.to.0..).zip(self.sequence..);
         self.owners.iter().zip(numbers).map(|(owner, (ppn, sequence))| {
@@ -255,47 +259,48 @@ impl ProgramRun<'_> {
     }
 }
 
-/// A flash device under the rules of this module.
+/// A flash medium, with the operations and rules of real NAND flash.
 pub trait Nand {
-    /// Layout.
+    /// Geometry of the medium.
     fn geometry(&self) -> &Geometry;
 
-    /// Programs the next page of an open block. Bytes are one page, or a page and what the FTL keeps in its spare
-    /// area. O(1).
+    /// Programs the next page of an open block. If `content` is bytes, it is one page, optionally followed by the FTL's
+    /// bytes for the spare area. O(1).
     ///
     /// # Errors
     /// [`NandError::ProgramFailed`], [`NandError::PowerLost`].
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError>;
 
-    /// Programs the next page of an open block as *lost*: its OOB says whose data it held, `spare` is what the FTL keeps in
-    /// its spare area, and every read of its data answers [`NandError::Uncorrectable`]. One program, as
-    /// [`Nand::program`]. (ATA and `NVMe` have a command with this effect: write uncorrectable.)
+    /// Programs the next page of an open block as *lost*: its OOB names the owner of the data that was there, `spare`
+    /// is the FTL's bytes for the spare area, and every read of its data returns [`NandError::Uncorrectable`]. One
+    /// program, as [`Nand::program`]. (ATA and `NVMe` have a command with this effect: write uncorrectable.)
     ///
     /// # Errors
     /// As [`Nand::program`].
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError>;
 
-    /// Reads the spare area of a programmed page alone, which damage of the data does not reach. `into` receives what the
-    /// FTL keeps there if the medium keeps bytes for this page; it is at most as long as the spare area.
+    /// Reads only the spare area of a programmed page, which damage of the data does not affect. `into` receives the
+    /// FTL's bytes of the spare area if the medium keeps bytes for this page; it is at most as long as the spare area.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// The pages in use that were programmed as lost, without a flash operation: for a table in RAM.
+    /// Returns the pages in use that were programmed as lost, without a flash operation; a recovery puts them into a
+    /// table in RAM.
     fn lost_pages(&self) -> Vec<Ppn> {
         Vec::new()
     }
 
-    /// Reads a programmed page. `into` receives the bytes if the medium keeps them for this page (it always does
-    /// for metadata pages) and is left alone otherwise; it is one page long, or up to a page and its spare area, or
-    /// empty to skip the data.
+    /// Reads a programmed page. `into` receives the bytes if the medium keeps them for this page (it always does for
+    /// metadata pages) and is unchanged otherwise. It is one page long, or up to a page and its spare area, or empty to
+    /// skip the data.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// Reads several pages, each into its part of `into`, whole pages without spare areas: as many reads. Returns how many
+    /// Reads several pages, without spare areas, into consecutive page-sized parts of `into`. Returns how many reads
     /// succeeded before the outcome.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
         let parts = into.chunks_exact_mut(self.geometry().page_bytes as usize);
@@ -307,8 +312,8 @@ pub trait Nand {
         (pages.len(), Ok(()))
     }
 
-    /// Reads a page of metadata that is looked at once: one read, as [`Nand::read`], and no copy where the medium holds the
-    /// bytes in memory. `page` is scratch, one page long, for one that does not.
+    /// Reads a metadata page and shows its bytes to `look`. Costs one read, as [`Nand::read`]. A medium that holds the
+    /// bytes in memory makes no copy; otherwise `page`, one page long, is the buffer.
     ///
     /// # Errors
     /// As [`Nand::read`].
@@ -318,7 +323,7 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Reads a page of metadata of which a few words are asked for, and fills these in: one read, as [`Nand::read`].
+    /// Reads a metadata page of which only `words` are needed, and fills these in. Costs one read, as [`Nand::read`].
     ///
     /// # Errors
     /// As [`Nand::read`].
@@ -331,13 +336,13 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Fills in words of metadata pages that are about to be read, none of a spare area, where the medium holds them in
-    /// memory: no flash is read, and nothing may be concluded from what is found but what to read ahead. Of each page so
-    /// many words are asked for, one page after the other.
+    /// Fills in words of metadata pages that are about to be read, if the medium holds the bytes in memory. Used only
+    /// to prefetch: it is no flash read, and the values must not influence any result. The first argument lists pages,
+    /// each with its number of words; the second has the words of all pages one after the other, none in a spare area.
     fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [Word]) {}
 
-    /// Programs a page of metadata that is `base`, which was read before and can still be read, but for `words`, no two
-    /// of one place: one program, as [`Nand::program`].
+    /// Programs a metadata page that equals the page `base` except for `words`. `base` was read before and is still
+    /// readable; the words have different indices. One program, as [`Nand::program`].
     ///
     /// # Errors
     /// As [`Nand::program`].
@@ -351,12 +356,12 @@ pub trait Nand {
         self.program(ppn, oob, Content::Bytes(bytes))
     }
 
-    /// Room for a page and its spare area.
+    /// Returns a buffer of zeros for a page and its spare area.
     fn blank_page(&self) -> Vec<u8> {
         vec![0; (self.geometry().page_bytes + self.geometry().spare_bytes) as usize]
     }
 
-    /// Programs each page of a run. Returns how many succeeded before the outcome.
+    /// Programs each page of a run. Returns how many programs succeeded before the outcome.
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
         let nothing = Content::Descriptor(Descriptor::of(Fingerprint::default()));
         for (k, (ppn, oob)) in run.pages().enumerate() {
@@ -368,8 +373,9 @@ pub trait Nand {
         (run.owners.len(), Ok(()))
     }
 
-    /// Reads each source and programs it at its destination: `run.from.len()` reads and programs. Returns how many
-    /// copies succeeded before the outcome. `page` is scratch for a page and its spare area, for media that keep bytes.
+    /// Reads each source page and programs it at its destination: `run.from.len()` reads and programs. Returns how many
+    /// copies succeeded before the outcome. `page` is a buffer for a page and its spare area, for media that keep
+    /// bytes.
     fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
@@ -389,14 +395,14 @@ pub trait Nand {
         (run.from.len(), Ok(()))
     }
 
-    /// Looks at the spare area of any page of a good block: `None` if it is erased.
+    /// Reads the spare area of a page of a good block in any state; `None` if the page is erased.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
-    /// Leaves those of `pages`, all of one good block, that are programmed and whose spare areas can be read: a probe of
-    /// each.
+    /// Removes from `pages`, all of one good block, those that are erased or whose spare areas are unreadable. Costs a
+    /// probe of each page.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -413,63 +419,64 @@ pub trait Nand {
         outcome
     }
 
-    /// Erases a block. O(1) plus the payloads it kept. Where media have to be synced, see [`Nand::syncs_at_erase`].
+    /// Erases a block. O(1), plus the page bytes that the simulation kept. Whether it also makes earlier operations
+    /// durable is returned by [`Nand::syncs_at_erase`].
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
     fn erase(&mut self, block: BlockId) -> Result<(), NandError>;
 
-    /// Notes in the bad-block table, which survives loss of power, that a program of the block failed: from now on it
-    /// is read, but neither programmed nor erased, until it is empty and declared bad.
+    /// Condemns a block after a failed program: records it in the bad-block table, which survives loss of power. From
+    /// now on the block can be read, but neither programmed nor erased, until it holds no valid page and is marked bad.
     fn condemn(&mut self, block: BlockId);
 
-    /// Whether the block is condemned and not declared bad yet.
+    /// Whether the block is condemned (a program failed) and not marked bad yet.
     fn is_condemned(&self, block: BlockId) -> bool;
 
-    /// Declares a block bad for ever (grown-bad).
+    /// Marks a block as bad for ever (grown-bad).
     fn mark_bad(&mut self, block: BlockId);
 
     /// Whether the block is bad, from the factory or since.
     fn is_bad(&self, block: BlockId) -> bool;
 
-    /// How often the block was erased.
+    /// Number of erases of the block.
     fn erase_count(&self, block: BlockId) -> u32;
 
-    /// Whether data pages come back as bytes.
+    /// Whether the medium keeps the bytes of data pages, so that they can be read back.
     fn keeps_bytes(&self) -> bool;
 
-    /// The bytes of these metadata pages will not be asked for again: a simulation may drop them, and refuses to read
-    /// them from then on.
+    /// Lets a simulation drop the bytes of these metadata pages, because they will not be read again; it refuses to
+    /// read them from then on.
     fn give_up_bytes(&mut self, _: &[Ppn]) {}
 
-    /// The owner in a programmed page's OOB, without a flash operation: for structures that a controller keeps in
-    /// RAM and accounts for there, and for audits.
+    /// The owner in a programmed page's OOB, without a flash operation. For structures that a controller keeps in RAM
+    /// and accounts for there, and for audits.
     fn owner(&self, ppn: Ppn) -> u32;
 
-    /// The owners of several pages, appended to `into`.
+    /// Appends the owners of several pages to `into`, without a flash operation.
     fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         into.extend(pages.iter().map(|&ppn| Lpn(self.owner(ppn))));
     }
 
-    /// Reads what a simulation will look up to copy the pages of `block` and to erase it, so that its cache misses overlap;
-    /// no flash operation.
+    /// Prefetches what a simulation accesses to copy the pages of `block` and to erase it, so that its cache misses
+    /// overlap. No flash operation.
     fn prefetch_block(&self, _: BlockId) {}
 
-    /// The fingerprint in a programmed page's OOB, without a flash operation, where the medium keeps it.
+    /// The fingerprint in a programmed page's OOB, without a flash operation; the default one if the medium keeps none.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
 
-    /// The non-volatile RAM beside the flash, in its atomic units of 8 bytes; empty on a medium without.
+    /// The non-volatile RAM of the medium, in its atomic units of 8 bytes; empty if it has none.
     fn nvram(&self) -> &[u64];
 
-    /// Stores 8 bytes of NVRAM: all of them or none, whatever happens to the power.
+    /// Stores 8 bytes of NVRAM atomically: after a loss of power either all of them are stored or none.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
 
-    /// Makes every operation so far durable, on a medium that has something between itself and the flash (a host's page
-    /// cache). Flash itself needs nothing. Where power is lost between two syncs, NVRAM may be as it was at the first
-    /// one while the flash is further on.
+    /// Makes every operation so far durable, on a medium that buffers writes (in the page cache of the host machine).
+    /// Flash itself needs nothing. If power is lost between two syncs, NVRAM may be as it was at the earlier sync while
+    /// the flash has later programs.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -477,7 +484,7 @@ pub trait Nand {
         Ok(())
     }
 
-    /// What comes later becomes durable after everything so far, whenever that is.
+    /// Orders operations: those after the fence become durable only after all before it.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -485,24 +492,25 @@ pub trait Nand {
         self.sync()
     }
 
-    /// Whether an erase is a fence: nothing later becomes durable before it and what came before it. Where it is not, the
-    /// medium sees to it that what is programmed in the block comes later.
+    /// Whether an erase is also a fence: no later operation becomes durable before the erase and everything that
+    /// preceded it. If not, the medium itself makes sure that programs of the erased block become durable after the
+    /// erase.
     fn syncs_at_erase(&self) -> bool {
         true
     }
 }
 
-/// A page and its spare area as they were read, or the page alone if nothing was kept in the spare area.
+/// Removes the spare area from the bytes of a page if it is all zero, so that nothing was kept there.
 fn without_blank_spare(bytes: &[u8], page_bytes: usize) -> &[u8] {
     let (page, spare) = bytes.split_at(page_bytes);
     if spare.iter().all(|&byte| byte == 0) { page } else { bytes }
 }
 
-/// A medium that can be left in the states a power cut or a failure leaves behind.
+/// A medium that can be put into the states that a power cut or a failure leaves.
 pub trait Fragile: Nand {
-    /// Consumes the page with unreadable content.
+    /// Consumes the page and leaves it unreadable, as an interrupted or failed program does.
     fn tear_program(&mut self, ppn: Ppn);
-    /// Leaves the block unreadable and unprogrammable until it is erased.
+    /// Leaves the block unreadable and unprogrammable until it is erased, as an interrupted erase does.
     fn tear_erase(&mut self, block: BlockId);
     /// Makes the data of a programmed page uncorrectable; its spare area stays readable.
     fn damage(&mut self, ppn: Ppn);

@@ -1,34 +1,36 @@
-//! Sequence numbers and generations of pages, as the simulated flash keeps them: exact, in four bytes each.
+//! Sequence numbers and generations of pages in the simulated flash: exact, in four bytes each.
 //!
-//! Two numbers of eight bytes per page are 8 GiB on a device of 2 TiB. But the pages of a block are programmed soon after
-//! its first one, and a generation is not long ago either, so a page keeps two differences: to a number of its block, and
-//! from its own number. What does not fit (a block that stayed open for 2^32 programs) is kept in full in a map beside.
-//! A medium whose user asks for no generations of host data keeps one bit instead of the second: whether it is a copy.
+//! Two numbers of eight bytes per page are 8 GiB on a device of 2 TiB. But the pages of a block are programmed soon
+//! after its first one, and a generation is usually not much older than the page's own number. So a page keeps two
+//! differences: from a base number of its block to its sequence number, and from its generation to its sequence number.
+//! A page whose differences do not fit (in a block that stayed open for 2^32 programs) has its numbers in full in a
+//! separate map. If the user of the medium needs no generations of host data, one bit replaces the second difference:
+//! whether the page is a copy.
 
 use rustc_hash::FxHashMap;
 
 use super::PageKind;
 use crate::tables::Table;
 
-/// Number of a program, and number of the program that wrote the content first.
+/// Sequence number of a page's program, and of the program that first wrote its content (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Numbers {
     pub(super) sequence: u64,
     pub(super) generation: u64,
 }
 
-/// Bit of a difference: the page is a copy whose generation is not kept beside it.
+/// Bit of a page's difference from its block's base: the page is a copy whose generation is not kept.
 const COPY: u32 = 1 << 31;
-/// A difference that does not fit: the numbers are in the map.
+/// Difference that means "does not fit": the numbers are in the map `far`.
 const FAR: u32 = COPY - 1;
 
-/// The numbers of all pages.
+/// Sequence numbers and generations of all pages.
 #[derive(Clone, Debug)]
 pub(super) struct PageNumbers {
-    /// A number not above those of the block's pages.
+    /// Base of each block: not greater than the sequence numbers of its pages.
     base: Vec<u64>,
     since_base: Table<u32>,
-    /// How much older the content is than the page; empty where generations of host data are not kept.
+    /// Sequence number minus generation of each page; empty if generations of host data are not kept.
     age: Table<u32>,
     far: FxHashMap<u32, Numbers>,
 }
@@ -43,7 +45,7 @@ impl PageNumbers {
         }
     }
 
-    /// Notes the numbers of page `ppn`, the page `offset` of `block`.
+    /// Sets the numbers of page `ppn`, which is page `offset` of `block`.
     pub(super) fn set(&mut self, ppn: u32, (block, offset): (usize, u32), kind: PageKind, numbers: Numbers) {
         let Numbers { sequence, generation } = numbers;
         if offset == 0 {
@@ -70,7 +72,7 @@ impl PageNumbers {
         }
     }
 
-    /// The numbers of page `ppn` of `block`; the generation is 0 for a copy whose generation is not kept.
+    /// Returns the numbers of page `ppn` in `block`. The generation is 0 for a copy whose generation is not kept.
     pub(super) fn get(&self, ppn: u32, block: usize) -> Numbers {
         let since_base = self.since_base.get(ppn as usize);
         if since_base == FAR {
@@ -85,7 +87,7 @@ impl PageNumbers {
         Numbers { sequence, generation }
     }
 
-    /// The pages of a block are erased.
+    /// Drops the numbers of pages whose block is erased.
     pub(super) fn forget(&mut self, pages: impl Iterator<Item = u32>) {
         if !self.far.is_empty() {
             pages.for_each(|ppn| _ = self.far.remove(&ppn));

@@ -1,14 +1,16 @@
-//! Bytes of pages, as the simulated flash keeps them: each version of a metadata page once.
+//! The bytes of pages that the simulated flash keeps, with successive versions of a metadata page stored as
+//! differences.
 //!
-//! A map on flash writes a page of a thousand entries to change one of them. Kept as they are programmed, that is a copy
-//! of the page and an allocation per write, and most of what a replay does. So the newest version takes over the bytes
-//! of the one it was made from, which keeps only the words that were overwritten, and a copy made by GC shares the bytes
-//! of its source. Price: an older version that is read is put together from the newer one, and every page takes room for
-//! its spare area, used or not. The first words of the spare area, where a map notes a number with every version, are
-//! kept with what is known of the version: there they cost no cache line of their own.
+//! A map on flash writes a page of a thousand entries to change one of them. Storing every version in full would cost a
+//! copy of the page and an allocation per write, which would be most of the work of a replay. So the newest version
+//! takes over the bytes of the version from which it was made, and the older version keeps only the words that were
+//! overwritten. A copy made by GC shares the bytes of its source. Price: an older version that is read is assembled
+//! from the newer one, and every page takes room for its spare area, used or not. A map notes a number with every
+//! version in the first words of the spare area. These words are kept in the record of the version, where they cost no
+//! cache line of their own.
 //!
-//! Invariants: what a page reads is what was programmed there, whatever became of other pages; a slot lives as long as a
-//! page or an older version refers to it.
+//! Invariants: a page reads what was programmed there, whatever happened to other pages; a slot (record of a version)
+//! exists as long as a page or an older version refers to it.
 
 use arrayvec::ArrayVec;
 
@@ -20,23 +22,23 @@ use crate::tables::prefetch::{MOST_PAGES, TOGETHER, touch_all};
 
 type Slot = u32;
 
-/// Marks a page without bytes, and a block without a row.
+/// Number that marks a page without bytes, and a block without a row.
 const NONE: u32 = 0;
 
-/// Words at the beginning of the spare area that each version keeps for itself.
+/// Number of words at the beginning of the spare area that each version keeps in its own record.
 const HEAD_WORDS: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
-    /// The bytes, where this is the newest version.
+    /// Frame (memory) with the bytes of the version in full, if it is the newest.
     frame: Frame,
     /// The version that took over the bytes; [`NONE`] for the newest.
     newer: Slot,
-    /// List of what stood where the newer version has other words; [`NONE`] for the newest.
+    /// Index in `lists` of the words in which this version differs from the newer one; [`NONE`] for the newest.
     words: u32,
-    /// Pages with this content, and older versions made from it.
+    /// Number of pages with this version's content, plus older versions made from it.
     users: u32,
-    /// The first words of its spare area, in place of those in the frame.
+    /// First words of the version's spare area, which replace those in the frame.
     head: [u32; HEAD_WORDS],
 }
 
@@ -46,24 +48,25 @@ impl Version {
     }
 }
 
-/// Bytes by page. See the module's head.
+/// Bytes of pages: finds the version of each page, and its bytes in full or as differences from a newer version.
 #[derive(Clone, Debug)]
 pub(super) struct Payloads {
     block_pages: u32,
-    /// Words of a page without its spare area.
+    /// Number of words of a page without its spare area.
     page_words: u32,
-    /// Row of each block that has pages with bytes.
+    /// Row in `rows` of each block that has pages with bytes; [`NONE`] otherwise.
     row_of: Table<u32>,
-    /// Slots of the pages of a block, row after row; the first row is no block's.
+    /// Version of each page of a block, row after row; the first row belongs to no block.
     rows: Vec<Slot>,
     free_rows: Vec<u32>,
-    /// Slot 0 is no version.
+    /// Records of the versions, by slot; slot 0 is not used.
     versions: Vec<Version>,
     free_slots: Vec<Slot>,
-    /// Lists of words, one for each older version; those that are not used are empty, and list 0 is no version's.
+    /// Lists of the words in which older versions differ, one per older version. Unused lists are empty; list 0 is
+    /// never used.
     lists: Vec<Vec<Word>>,
     free_lists: Vec<u32>,
-    /// Page and spare area, zeros where nothing was programmed.
+    /// Bytes of page and spare area of the newest versions; zeros where nothing was programmed.
     frames: Frames,
 }
 
@@ -84,12 +87,12 @@ impl Payloads {
         }
     }
 
-    /// Whether the page has bytes.
+    /// Whether bytes are kept for the page.
     pub(super) fn has(&self, page: Place) -> bool {
         self.slot(page) != NONE
     }
 
-    /// The page was programmed with `bytes`.
+    /// Stores the bytes of a page that is programmed.
     pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
         let frame = self.frames.take();
         copy_padded(bytes, self.frames.get_mut(frame));
@@ -98,7 +101,7 @@ impl Payloads {
         self.set(page, slot);
     }
 
-    /// The page was programmed with what `from` holds, if that has bytes.
+    /// Stores a page that is programmed as a copy of `from`, by sharing the bytes of `from` if there are any.
     pub(super) fn share(&mut self, page: Place, from: Place) {
         let slot = self.slot(from);
         if slot != NONE {
@@ -107,7 +110,7 @@ impl Payloads {
         }
     }
 
-    /// The page was programmed with what `base` holds, but for `words`.
+    /// Stores a page that is programmed with the content of `base` except for `words`.
     #[inline]
     pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
         let old = self.slot(base);
@@ -119,7 +122,7 @@ impl Payloads {
         let list = self.free_lists.pop().unwrap_or_else(|| self.new_list());
         let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.lists[list as usize]);
         let mut words = words;
-        // Words of the head come last: taken from there first, they cost no branch that is mispredicted.
+        // Words of the spare area are last. Handled first, they cost no branch that is mispredicted.
         while let Some((word, others)) = words.split_last()
             && let Some(at) = place_in_head(word.index, self.page_words)
         {
@@ -131,14 +134,15 @@ impl Payloads {
                 None => replaced.push(word.exchange(bytes)),
             }
         }
-        // Beside the page there is the older version.
+        // Two users: the page, and the older version made from it.
         let new = self.add(Version::newest(frame, 2, head));
         let version = self.version_mut(old);
         (version.newer, version.words) = (new, list);
         self.set(page, new);
     }
 
-    /// The same where the base is no newest version: the bytes are put together and kept apart.
+    /// Stores a page that is programmed with the content of `base` except for `words`, if `base` is not the newest
+    /// version: its bytes are assembled and stored separately.
     #[cold]
     fn put_apart(&mut self, page: Place, base: Slot, words: &[Word]) {
         let frame = self.frames.take();
@@ -153,7 +157,7 @@ impl Payloads {
         self.set(page, slot);
     }
 
-    /// Copies the bytes of a page, with zeros behind what was programmed; `false` if it has none.
+    /// Copies the bytes of a page, followed by zeros, into `into`; returns `false` if the page has none.
     pub(super) fn read(&self, page: Place, into: &mut [u8]) -> bool {
         let slot = self.slot(page);
         if slot != NONE {
@@ -162,7 +166,8 @@ impl Payloads {
         slot != NONE
     }
 
-    /// Shows a page, without its spare area; `false` if it has no bytes.
+    /// Shows the bytes of a page, without its spare area, to `look`; returns `false` if the page has none. `scratch` is
+    /// a buffer of one page for an older version.
     pub(super) fn look_at(&self, page: Place, scratch: &mut [u8], look: &mut dyn FnMut(&[u8])) -> bool {
         let slot = self.slot(page);
         match self.newest_bytes(slot) {
@@ -176,7 +181,7 @@ impl Payloads {
         true
     }
 
-    /// Reads words of a page; `false` if it has no bytes.
+    /// Fills in words of a page; returns `false` if the page has no bytes.
     #[inline]
     pub(super) fn read_words(&self, page: Place, words: &mut [Word]) -> bool {
         let slot = self.slot(page);
@@ -193,8 +198,9 @@ impl Payloads {
         true
     }
 
-    /// Fills in words of several pages, none of a spare area, as many of each as is said, table after table (see
-    /// [`crate::tables::prefetch`]); those of pages without bytes stay.
+    /// Fills in words of several pages, table after table (see [`crate::tables::prefetch`]). `pages` gives the number
+    /// of words of each page; `words` holds those of all pages one after the other, none in a spare area. Words of
+    /// pages without bytes are unchanged.
     pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
         let slots: ArrayVec<Slot, MOST_PAGES> = pages.iter().map(|&(page, _)| self.slot(page)).collect();
         let newest: ArrayVec<_, MOST_PAGES> = slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
@@ -209,7 +215,7 @@ impl Payloads {
         }
     }
 
-    /// The bytes of these pages will not be read again.
+    /// Drops the bytes of these pages, which will not be read again.
     pub(super) fn give_up(&mut self, pages: &[Place]) {
         for pages in pages.chunks(TOGETHER) {
             let slots: ArrayVec<Slot, TOGETHER> = pages.iter().map(|&page| self.slot(page)).collect();
@@ -229,7 +235,7 @@ impl Payloads {
         }
     }
 
-    /// The block was erased.
+    /// Drops the bytes of all pages of a block that is erased.
     pub(super) fn forget(&mut self, block: BlockId) {
         let row = self.row_of.get(block.index());
         if row == NONE {
@@ -284,7 +290,7 @@ impl Payloads {
         (self.lists.len() - 1) as u32
     }
 
-    /// What stood in an older version where the newer one has other words.
+    /// The words in which an older version differs from the newer one.
     fn words(&self, version: &Version) -> &[Word] {
         &self.lists[version.words as usize]
     }
@@ -309,7 +315,7 @@ impl Payloads {
         (self.versions.len() - 1) as Slot
     }
 
-    /// One user less; a version without users is dropped, and is one user less of the newer one.
+    /// Removes one user of a version. A version without users is dropped, and with it one user of the newer version.
     fn release(&mut self, mut slot: Slot) {
         while slot != NONE {
             let version = self.version_mut(slot);
@@ -346,7 +352,7 @@ impl Payloads {
         }
     }
 
-    /// What stands at the beginning of the spare area in the bytes of a page.
+    /// Returns the first words of the spare area from the bytes of a page.
     fn head_in(&self, bytes: &[u8]) -> [u32; HEAD_WORDS] {
         let word = |index: u32| {
             let at = (self.page_words + index) as usize * size_of::<u32>();
@@ -359,7 +365,7 @@ impl Payloads {
         std::array::from_fn(|k| word(k as u32))
     }
 
-    /// The bytes of a version that is the newest.
+    /// The bytes of a version in full; `None` if it is not the newest version.
     #[inline]
     fn newest_bytes(&self, slot: Slot) -> Option<&[u8]> {
         let version = self.version(slot);
@@ -383,13 +389,13 @@ impl Payloads {
     }
 }
 
-/// Which of the words that a version keeps for itself this one is.
+/// Index of a word among those of the spare area that a version keeps in its record; `None` if it is another word.
 #[inline]
 fn place_in_head(index: u32, page_words: u32) -> Option<usize> {
     index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < HEAD_WORDS)
 }
 
-/// A page by block and offset.
+/// A page, with its block and the offset in the block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) ppn: Ppn,
@@ -397,7 +403,7 @@ pub(super) struct Place {
     pub(super) offset: u32,
 }
 
-/// Copies what fits, and zeros behind it.
+/// Copies as much of `from` as fits into `into`, and fills the rest of `into` with zeros.
 fn copy_padded(from: &[u8], into: &mut [u8]) {
     let (head, rest) = into.split_at_mut(into.len().min(from.len()));
     head.copy_from_slice(&from[..head.len()]);

@@ -1,8 +1,8 @@
-//! Loss of power at a chosen flash operation.
+//! Loss of power at a chosen flash operation, for tests of recovery.
 //!
-//! Counts programs, erases and 8-byte stores of NVRAM. At operation `cut_at` the outcome decides what the flash holds; from then on every
-//! operation answers [`NandError::PowerLost`] until [`PowerCut::restore`]. A run of a scenario with `cut_at` = 0,
-//! 1, 2, ... visits every state that loss of power can leave.
+//! Counts programs, erases and 8-byte stores of NVRAM. At operation `cut_at` the chosen outcome determines what the
+//! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCut::restore`]. Running a
+//! scenario with `cut_at` = 0, 1, 2, ... visits every state that a loss of power can leave.
 
 use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
@@ -11,11 +11,11 @@ use crate::data::Content;
 /// What the interrupted operation left on the flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CutOutcome {
-    /// Nothing happened.
+    /// The operation had no effect.
     Before,
-    /// The page or block is damaged: unreadable page, block that must be erased again.
+    /// The operation was interrupted: the page is unreadable, or the block must be erased again.
     Torn,
-    /// The operation completed, but nobody heard of it.
+    /// The operation was completed, but its completion was not reported.
     AfterUnacknowledged,
 }
 
@@ -24,7 +24,7 @@ impl CutOutcome {
     pub const ALL: [CutOutcome; 3] = [CutOutcome::Before, CutOutcome::Torn, CutOutcome::AfterUnacknowledged];
 }
 
-/// Wrapper that cuts power at the n-th program, erase or NVRAM store.
+/// Wrapper around a medium that cuts power at the n-th program, erase or NVRAM store.
 #[derive(Clone, Debug)]
 pub struct PowerCut<N> {
     inner: N,
@@ -35,22 +35,22 @@ pub struct PowerCut<N> {
 }
 
 impl<N: Fragile> PowerCut<N> {
-    /// Cuts at operation number `cut_at`, counted from 0; `None` never cuts and only counts.
+    /// Wraps `inner`; power is cut at operation number `cut_at`, counted from 0. `None` never cuts and only counts.
     pub fn new(inner: N, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
         Self { inner, cut_at, outcome, operations: 0, lost: false }
     }
 
-    /// Programs, erases and NVRAM stores so far.
+    /// Number of programs, erases and NVRAM stores since creation or the last [`PowerCut::restore`].
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// Whether the cut has happened.
+    /// Whether power is lost.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Cuts power at operation number `operations` from now, counted from 0, with this outcome.
+    /// Schedules a power cut, with this outcome, at operation number `operations` from now, counted from 0.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
         self.cut_at = Some(self.operations + operations);
         self.outcome = outcome;
@@ -61,19 +61,19 @@ impl<N: Fragile> PowerCut<N> {
         self.lost = true;
     }
 
-    /// Power returns; the next cut is at `cut_at`, counted from now.
+    /// Restores power and starts counting again; the next cut is at operation number `cut_at`, counted from 0.
     pub fn restore(&mut self, cut_at: Option<u64>) {
         self.lost = false;
         self.operations = 0;
         self.cut_at = cut_at;
     }
 
-    /// The medium inside.
+    /// Returns the wrapped medium.
     pub fn into_inner(self) -> N {
         self.inner
     }
 
-    /// Whether this operation is the one that is cut.
+    /// Counts an operation; returns whether power is cut at this one.
     fn count(&mut self) -> Result<bool, NandError> {
         if self.lost {
             return Err(NandError::PowerLost);
@@ -134,7 +134,7 @@ impl<N: Fragile> Nand for PowerCut<N> {
         self.inner.read_words(ppn, words)
     }
 
-    /// Eight bytes are stored as a whole: a torn store is one that did not happen.
+    /// Stores 8 bytes of NVRAM atomically. An interrupted store has no effect, also with [`CutOutcome::Torn`].
     fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         if !self.count()? {
             return self.inner.store_word(index, word);

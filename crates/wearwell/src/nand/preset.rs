@@ -1,30 +1,31 @@
 //! Named devices: what each paper simulated, and two drives of today.
 //!
-//! A preset is a geometry, datasheet timing and endurance, with the source of the figures. Paper presets follow
-//! the papers' configuration sections; where a paper is silent the note says what was chosen.
+//! A preset is a geometry, datasheet timing and endurance, with the source of the figures. Paper presets follow the
+//! papers' configuration sections; if a paper is silent, `source` names the values that were chosen here.
 
 use super::{FlashTiming, Geometry};
 
-/// A named device.
+/// A named device: geometry, timing, endurance and spare space, with their source.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {
     /// Name on the command line.
     pub name: &'static str,
-    /// One sentence: what it is and where the figures come from.
+    /// One sentence: what the device is and where the figures come from.
     pub source: &'static str,
-    /// Layout.
+    /// Geometry of the device.
     pub geometry: Geometry,
-    /// Datasheet timing.
+    /// Datasheet timing of its flash.
     pub timing: FlashTiming,
-    /// Program/erase cycles a block is rated for.
+    /// Program/erase cycles for which a block is rated.
     pub endurance_cycles: u32,
-    /// Spare share the device is sold with: physical / logical - 1.
+    /// Share of spare space with which the device is sold: (physical - logical) / logical.
     pub over_provisioning: f64,
-    /// Free space, as a share of the blocks, below which garbage collection starts.
+    /// Share of free blocks below which garbage collection starts.
     pub gc_free_share: f64,
 }
 
-/// A layout in the order channels, dies per channel, planes per die, blocks per plane, pages per block.
+/// Returns a geometry without superblocks. `counts`: channels, dies per channel, planes per die, blocks per plane,
+/// pages per block.
 fn layout(counts: [u32; 5], page_bytes: u32, spare_bytes: u32) -> Geometry {
     let [channels, dies_per_channel, planes_per_die, blocks_per_plane, pages_per_block] = counts;
     Geometry {
@@ -39,7 +40,7 @@ fn layout(counts: [u32; 5], page_bytes: u32, spare_bytes: u32) -> Geometry {
     }
 }
 
-/// tR, tPROG, tBERS in microseconds and the channel rate in MB/s.
+/// Returns a timing from tR, tPROG and tBERS in microseconds and the channel rate in MB/s.
 fn timing(read_us: u64, program_us: u64, erase_us: u64, channel_mb_per_s: u64) -> FlashTiming {
     FlashTiming {
         read_ns: read_us * 1000,
@@ -49,7 +50,7 @@ fn timing(read_us: u64, program_us: u64, erase_us: u64, channel_mb_per_s: u64) -
     }
 }
 
-/// All named devices.
+/// Returns all named devices.
 pub fn all() -> Vec<Device> {
     let mut devices = papers();
     devices.extend(modern());
@@ -57,7 +58,7 @@ pub fn all() -> Vec<Device> {
     devices
 }
 
-/// The device of that name, if there is one.
+/// Returns the device of that name, if there is one.
 pub fn by_name(name: &str) -> Option<Device> {
     all().into_iter().find(|device| device.name == name)
 }
@@ -140,7 +141,8 @@ fn modern() -> Vec<Device> {
     ]
 }
 
-/// One plane, one pool: the shapes for which write amplification has closed forms.
+/// Devices for measurements: those of one plane and one pool, for which write amplification has closed forms, and the
+/// benchmark device.
 fn laboratory() -> Vec<Device> {
     [("lab-8g", 1 << 14, "8 GiB"), ("lab-64g", 1 << 17, "64 GiB"), ("lab-512g", 1 << 20, "512 GiB"), ("lab-2t", 1 << 22, "2 TiB")]
         .into_iter()

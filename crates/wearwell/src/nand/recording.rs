@@ -1,19 +1,19 @@
-//! A log of what was programmed and erased: two designs are equal if their logs are.
+//! A log of programs and erases, for tests: two designs behave equally if their logs are equal.
 
 use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// One entry of the log.
+/// One operation in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recorded {
-    /// A page was programmed for this owner.
+    /// Program of a page, with the owner in its OOB.
     Program(Ppn, u32),
-    /// A block was erased.
+    /// Erase of a block.
     Erase(BlockId),
 }
 
-/// Wrapper that logs programs and erases.
+/// Wrapper around a medium that logs programs and erases.
 #[derive(Clone, Debug)]
 pub struct Recording<N> {
     inner: N,
@@ -21,17 +21,17 @@ pub struct Recording<N> {
 }
 
 impl<N: Nand> Recording<N> {
-    /// An empty log around `inner`.
+    /// Wraps `inner` with an empty log.
     pub fn new(inner: N) -> Self {
         Self { inner, log: Vec::new() }
     }
 
-    /// What happened so far, in order.
+    /// Programs and erases so far, in order.
     pub fn log(&self) -> &[Recorded] {
         &self.log
     }
 
-    /// The medium inside.
+    /// Returns the wrapped medium and drops the log.
     pub fn into_inner(self) -> N {
         self.inner
     }

@@ -1,9 +1,10 @@
-//! Simulated flash: the strict rules, wear, and as much of each page as the run needs.
+//! Simulated flash: the rules of [`Nand`] with panics for violations, wear, and as much of each page as the run needs.
 //!
-//! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner)
-//! and the rest only on request ([`Retain`]): sequence numbers for recovery (`numbers`), fingerprints for content
-//! mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and
-//! what is lost with RAM must be readable from them. The kind of page is kept per block, as a block has one.
+//! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner) and the
+//! rest only on request ([`Retain`]): sequence numbers for recovery (`numbers`), fingerprints for content mechanisms,
+//! bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and a recovery must be
+//! able to read from them what was lost with RAM. The kind of page is kept per block, because all pages of a block have
+//! the same kind.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -19,27 +20,27 @@ use crate::divide::Divider;
 use crate::tables::Table;
 use crate::tables::prefetch::{MOST_PAGES, touch_all};
 
-/// What the medium keeps of each data page beyond its owner.
+/// What the medium keeps of each data page in addition to its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
 pub struct Retain {
     /// Sequence numbers (4 bytes per page): needed by recovery from OOB.
     pub sequence: bool,
-    /// Generations of host data (4 bytes more), beside sequence numbers. Without, a copy of host data tells generation 0,
-    /// which is not its own number; metadata always has its generation.
+    /// Generations of host data (4 bytes per page), in addition to sequence numbers. Without them the OOB of a copy of
+    /// host data has generation 0, which differs from its sequence number. Metadata always has its generation.
     pub generation: bool,
     /// Fingerprints (8 bytes per page): needed by content mechanisms.
     pub fingerprint: bool,
-    /// Page bytes.
+    /// Bytes of the page.
     pub bytes: bool,
 }
 
 impl Retain {
-    /// Everything: a device that can be read back and recovered.
+    /// Everything: for a device that can be read back and recovered.
     pub const ALL: Self = Self { sequence: true, generation: true, fingerprint: true, bytes: true };
 }
 
-/// Simulated flash device. Memory: 4 bytes per page, plus what [`Retain`] asks for.
+/// Simulated flash device. Memory: 4 bytes per page, plus what [`Retain`] selects.
 #[derive(Clone, Debug)]
 pub struct SimNand {
     geometry: Geometry,
@@ -50,25 +51,25 @@ pub struct SimNand {
     numbers: Option<PageNumbers>,
     fingerprint: Table<u64>,
     payloads: Payloads,
-    /// Pages that cannot be read, by page number: few.
+    /// Pages that cannot be read, by page number, with the reason: few.
     damaged: FxHashMap<u32, Damage>,
     retain: Retain,
-    /// Nothing to retain: the short way of every program of a counts-only run.
+    /// Only the owner of each data page is kept (counts-only runs), so that programs of data return early.
     keeps_owner_only: bool,
     nvram: Vec<u64>,
-    /// When each block fails; empty if wear is only counted.
+    /// Wear limit of each block; empty if wear is counted and never fatal.
     limits: Vec<WearLimit>,
-    /// Where each block has head and tail pages; empty until the first of them is programmed.
+    /// Head and tail pages of each block; empty until the first of them is programmed.
     described: Vec<Described>,
 }
 
-/// Pages of a block that describe it.
+/// Which pages of a block are its head and tail pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Described {
     has_head: bool,
-    /// Tail pages programmed. They are the last ones of the block that are programmed.
+    /// Number of tail pages programmed. No other page of the block is programmed after them.
     tail_pages: u16,
-    /// Offset of the first of them.
+    /// Offset in the block of its first tail page.
     tail_from: u16,
 }
 
@@ -83,63 +84,63 @@ impl Described {
     }
 }
 
-/// State of a block. Eight bytes, so that a program touches one cache line of them.
+/// State of a block. Eight bytes, so that a program touches one cache line of these rows.
 #[derive(Clone, Copy, Debug)]
 struct BlockRow {
     erases: u32,
-    /// Pages programmed since the last erase.
+    /// Number of pages programmed since the last erase.
     programmed: u16,
     health: BlockHealth,
-    /// Kind of the pages, from the first readable one on.
+    /// Kind of the block's pages; `None` until the first of them is programmed.
     kind: Option<PageKind>,
 }
 
-/// Owners in 64 bytes, a line of most caches.
+/// Owners in 64 bytes, a cache line of most processors.
 const OWNERS_PER_LINE: usize = 16;
 
-/// Why a page cannot be read.
+/// Reason why a page cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Damage {
-    /// Its program was torn: the spare area is gone as well.
+    /// Its program was torn: data and spare area are unreadable.
     Torn,
-    /// Its data became uncorrectable.
+    /// Its data became uncorrectable; the spare area is readable.
     Data,
-    /// It was programmed as lost.
+    /// It was programmed as lost: the data is unreadable by intention.
     Lost,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BlockHealth {
     Good,
-    /// An erase was interrupted: only another erase helps.
+    /// An erase was interrupted: the block is unusable until it is erased again.
     HalfErased,
-    /// It has had its last cycle: the next program fails.
+    /// The block has had its last cycle: the next program fails.
     WornOut,
-    /// A program failed: what it holds can be read.
+    /// A program failed: the block can be read, but neither programmed nor erased.
     Condemned,
     Bad,
 }
 
-/// How the wear of a block shows at the end of its life.
+/// Which operation of a worn-out block fails first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WearFailure {
-    /// An erase fails, and the block stays as it was.
+    /// An erase fails, and the block keeps its content.
     Erase,
     /// An erase succeeds, and the first program after it fails.
     Program,
 }
 
-/// When a block fails, and how.
+/// Number of erases after which a block fails, and which operation fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WearLimit {
-    /// Erases that succeed before the failure.
+    /// Number of erases that succeed before the failure.
     pub cycles: u32,
-    /// What fails then.
+    /// Operation that fails at the end of the block's life.
     pub ends_by: WearFailure,
 }
 
 impl SimNand {
-    /// A device with every block good and erased.
+    /// Creates a device with every block good and erased.
     pub fn new(geometry: Geometry, retain: Retain) -> Self {
         let blocks = geometry.blocks() as usize;
         let pages = geometry.pages() as usize;
@@ -162,14 +163,14 @@ impl SimNand {
         }
     }
 
-    /// Blocks fail their erase once they have `cycles` of them. Without this, wear is counted and never fatal.
+    /// Lets every block fail its next erase after `cycles` erases. Without this, wear is counted and never fatal.
     #[must_use]
     pub fn with_endurance(mut self, cycles: u32) -> Self {
         self.set_limits(vec![WearLimit { cycles, ends_by: WearFailure::Erase }; self.blocks.len()]);
         self
     }
 
-    /// From now on each block fails at a limit of its own, in order of the blocks.
+    /// Sets a wear limit for each block, in order of the blocks.
     ///
     /// # Panics
     /// Unless there are as many limits as blocks.
@@ -178,7 +179,7 @@ impl SimNand {
         self.limits = limits;
     }
 
-    /// Puts `bytes` of zeroed NVRAM beside the flash, rounded up to whole words of 8 bytes.
+    /// Adds `bytes` of zeroed NVRAM to the medium, rounded up to whole words of 8 bytes.
     #[must_use]
     pub fn with_nvram(mut self, bytes: u64) -> Self {
         self.nvram = vec![0; bytes.div_ceil(8) as usize];
@@ -194,22 +195,22 @@ impl SimNand {
         self
     }
 
-    /// Sets how often a block was erased: for a medium that takes its state from a file.
+    /// Sets the erase count of a block, for a medium that is loaded from a file.
     pub fn restore_wear(&mut self, block: BlockId, erases: u32) {
         self.blocks[block.index()].erases = erases;
     }
 
-    /// What the medium keeps per page.
+    /// What the medium keeps of each data page.
     pub fn retain(&self) -> Retain {
         self.retain
     }
 
-    /// Whether the bytes of a page are there to be read.
+    /// Whether the bytes of a page are kept and can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
         self.payloads.has(self.place(ppn))
     }
 
-    /// Pages of `block` that were programmed since its last erase.
+    /// Number of pages of `block` that were programmed since its last erase.
     pub fn programmed_pages(&self, block: BlockId) -> u32 {
         self.blocks[block.index()].programmed as u32
     }
@@ -231,7 +232,7 @@ impl SimNand {
         self.programmed_place(ppn).block as usize
     }
 
-    /// Where a page is that must be programmed.
+    /// Block and offset of a page; panics unless the page is programmed and its block is not bad.
     #[inline]
     fn programmed_place(&self, ppn: Ppn) -> Place {
         let place = self.place(ppn);
@@ -264,7 +265,7 @@ impl SimNand {
         of_page.or(self.blocks[block].kind).expect("a readable page gave its block a kind")
     }
 
-    /// Notes that page `offset` of a block describes it.
+    /// Records that page `offset` of a block is its head page or one of its tail pages.
     fn describe(&mut self, block: usize, offset: u32, kind: PageKind) {
         self.described.resize(self.blocks.len(), Described::default());
         let described = &mut self.described[block];
@@ -286,7 +287,7 @@ impl SimNand {
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
-    /// Whether the spare area of a page can be read.
+    /// Returns an error if the spare area of a page cannot be read.
     #[inline]
     fn spare_readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
         let damaged = self.blocks[block].health == BlockHealth::HalfErased
@@ -313,7 +314,8 @@ impl SimNand {
         Ok(())
     }
 
-    /// A worn block fails the first page of the program; anything else is a mistake of the engine.
+    /// Handles a refused program. A worn-out block fails the first page of the program; every other reason is a bug of
+    /// the engine and panics.
     #[cold]
     fn refuse_program(&mut self, first: Place, count: u32) -> Result<(), NandError> {
         let Place { ppn, block, offset } = first;
@@ -463,7 +465,7 @@ impl Nand for SimNand {
         lost.map(|(&ppn, _)| Ppn(ppn)).collect()
     }
 
-    /// The rules are checked once per run instead of once per page.
+    /// Programs a run of pages; the rules are checked once per run instead of once per page.
     #[inline]
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
         let block = match self.claim_pages(run.to, run.owners.len() as u32) {
@@ -532,7 +534,7 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    /// The rules are checked once per run instead of once per page.
+    /// Copies a run of pages; the rules are checked once per run instead of once per page.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let Some(&last) = run.from.last() else { return (0, Ok(())) };
         let source = self.require_programmed(last);
@@ -669,7 +671,7 @@ impl Nand for SimNand {
 
 impl Fragile for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
-        // A worn block consumes the page all the same.
+        // A worn-out block refuses the program, but consumes the page too.
         let _ = self.claim_pages(ppn, 1);
         self.damaged.insert(ppn.0, Damage::Torn);
     }

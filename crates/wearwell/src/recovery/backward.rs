@@ -1,26 +1,28 @@
-//! Recovery from flash alone of a map that is on flash: what was changed last is in the newest data pages, read backwards.
+//! Recovery from flash alone of a map on flash (GeckoRec): the last changes are found in the newest data pages, read
+//! backwards in time.
 //!
-//! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), section 4.3 and appendix C. The steps are the paper's; three
-//! rules differ, because the paper's text loses data in the cases named here (each has a test in
+//! Source: GeckoFTL (Dayan, Bonnet, Idreos, SIGMOD 2016), section 4.3 and appendix C. The steps are the paper's. Three
+//! rules differ, because the paper's text loses data in the following cases (each has a test in
 //! `tests/backward_cases.rs`):
 //!
-//! - *Which entries are dirty* is known, not assumed: no translation page is written between a data page and its entry, so
-//!   a data page is unknown to flash exactly if it is newer than its translation page. Entries restored are dirty for
-//!   certain; what stays uncertain is whether the earlier version was called invalid. Price: a sequence number per
-//!   translation page in RAM while recovery runs.
-//! - *Earlier versions met on the way back* are called invalid again: reports of pages that never were in the table
-//!   (written and overwritten between two synchronisations) have no other trace (requirement G32).
-//! - *A page whose spare area still names X may be X's page of today*, erased and written again at the same place. Where
-//!   the paper compares the spare area only, the place is compared with the newest one too.
+//! - *Which entries are dirty* is known, not assumed. No translation page is written between a data page and the update
+//!   of its map entry, so a data page is unknown to the map on flash exactly if it is newer than its translation page.
+//!   Restored entries are dirty for certain. Only whether the earlier version was reported invalid is uncertain. The
+//!   price: a sequence number per translation page in RAM during recovery.
+//! - *Earlier versions met on the way back* are reported invalid again. If a page was written and overwritten between
+//!   two synchronisations, it never was in a translation page, and reports of it have no other trace (requirement G32).
+//! - *A page whose spare area still names X may be X's current page*, if its block was erased and X was written to the
+//!   same place again. The paper compares only the spare area; here the place is also compared with the newest one.
 //!
-//! Several blocks take data at a time here (one per stream and pool), so the newest pages are not in the blocks that were
-//! opened last. The blocks of a stream in a pool follow each other, hence the first page of one bounds the last page of
-//! the one before; a heap of such bounds gives the pages in order of their numbers. The stream is told by the first page:
-//! a copy keeps the generation of what it copies, a host page is its own. Dual-pool wear leveling parks an open block and
-//! fills it on later, so that nothing bounds its last page: there the last page of every block is looked at, one spare area
-//! more per block.
+//! Several blocks receive data at the same time here (one per stream and pool), so the newest pages are not in the
+//! blocks that were opened last. The blocks of one stream in one pool are filled one after the other, so the first page
+//! of a block is an upper bound for the last page of the block before it. A heap of such bounds yields the pages in
+//! order of sequence numbers. The first page also reveals the stream: a GC copy keeps the generation of the page it
+//! copies, whereas the generation of a host page equals its sequence number. Dual-pool wear leveling interrupts the
+//! filling of open blocks, so there is no such bound. In that case the last page of every block is read, one more spare
+//! area per block.
 //!
-//! Nothing is written before everything is known, but for the erase of blocks whose erase was interrupted.
+//! Nothing is written before everything is known, except that interrupted erases are repeated.
 
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
@@ -33,42 +35,42 @@ use crate::operation::Cause;
 use crate::store::{FoundBlock, Stream};
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
-/// Flash operations of one step.
+/// Number of flash operations of one recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepCost {
-    /// Spare areas read.
+    /// Spare areas read alone, without the data of their page.
     pub spare_reads: u64,
-    /// Pages read.
+    /// Pages read with their data in the step.
     pub page_reads: u64,
-    /// Pages programmed.
+    /// Pages programmed in the step.
     pub programs: u64,
 }
 
-/// What each step of a recovery cost.
+/// Costs of each recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoverySteps {
-    /// The kind and age of every block, from its first page (step 1).
+    /// Step 1: kind and age of every block, from its first page.
     pub blocks: StepCost,
-    /// The pages of full blocks, from the tails of these (head and tail pages only).
+    /// Pages of full blocks, from their tail pages (only for designs with head and tail pages).
     pub tails: StepCost,
-    /// The pages of the other blocks, from their spare areas (head and tail pages only).
+    /// Pages of blocks without a complete tail, from spare areas (only for designs with head and tail pages).
     pub open_blocks: StepCost,
-    /// The directory of translation pages, from their spare areas (step 2).
+    /// Step 2: directory of translation pages, from their spare areas.
     pub directory: StepCost,
-    /// The directories of the validity store (step 3).
+    /// Step 3: directories of the validity store on flash.
     pub validity: StepCost,
-    /// What the buffer of the validity store held (step 4).
+    /// Step 4: reports of invalid pages that were in the buffer of the validity store.
     pub buffer: StepCost,
-    /// Valid pages per block (step 5).
+    /// Step 5: number of valid pages per block.
     pub counts: StepCost,
-    /// Entries that were changed last (steps 6 and 7).
+    /// Steps 6 and 7: map entries that changed last.
     pub entries: StepCost,
-    /// Writing them, where a design does so before it works again.
+    /// Writes of the restored map entries, for designs that write them before the device accepts requests.
     pub synchronisation: StepCost,
 }
 
 impl RecoverySteps {
-    /// The steps with their names, in the order in which they run.
+    /// Returns the steps with their names, in the order in which they run.
     pub fn by_name(&self) -> [(&'static str, StepCost); 9] {
         [
             ("blocks", self.blocks),
@@ -84,37 +86,37 @@ impl RecoverySteps {
     }
 }
 
-/// A data block as its first readable page shows it.
+/// What the first readable page of a data block reveals about the block.
 #[derive(Clone, Copy, Debug)]
 struct DataBlock {
     block: BlockId,
     first_sequence: u64,
     stream: Stream,
-    /// No page of it is newer than this.
+    /// Upper bound of the sequence numbers of the block's pages.
     bound: u64,
     programmed: u32,
 }
 
-/// One version of a translation page.
+/// One version of a translation page on flash.
 #[derive(Clone, Copy, Debug)]
 struct Version {
     generation: u64,
     ppn: Ppn,
 }
 
-/// What the first pages of all blocks, and the spare areas of metadata, tell.
+/// What the first pages of all blocks, and the spare areas of metadata pages, reveal.
 #[derive(Default)]
 struct Survey {
     data: Vec<DataBlock>,
     metadata: Vec<(BlockId, PageKind)>,
-    /// Versions of each translation page (and node), oldest first.
+    /// Versions of each translation page (and tree node), oldest first, by page number.
     versions: BTreeMap<u32, Vec<Version>>,
     validity_pages: Vec<(Ppn, Oob)>,
 }
 
 impl Survey {
-    /// Per block the number of the last program before it was opened for data, `u64::MAX` if it was not: asked once per
-    /// entry of a validity log, so it is no search.
+    /// Returns for each block the sequence number of the last program before it was opened for data; `u64::MAX` if it
+    /// holds no data. A table, because it is queried once per entry of a validity log.
     fn opened_at(&self, blocks: u32) -> Vec<u64> {
         let mut opened_at = vec![u64::MAX; blocks as usize];
         for data in &self.data {
@@ -128,26 +130,28 @@ impl Survey {
     }
 }
 
-/// What the newest data pages tell.
+/// Map changes and invalid pages that the newest data pages reveal.
 #[derive(Default)]
 struct Changes {
-    /// Entries that flash does not know, the youngest first.
+    /// Map entries unknown to the translation pages on flash, newest first.
     entries: Vec<(Lpn, Ppn)>,
-    /// Earlier versions of pages of which a newer one was met.
+    /// PPNs of earlier versions, whose newer version has been met.
     superseded: Vec<Ppn>,
 }
 
-/// The next page of a block on the way back, or the bound of a block that was not looked at yet.
+/// An element of the heap by which pages are visited backwards: the next page of a block, or the bound of a block that
+/// was not read yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Backward {
     sequence: u64,
-    /// Pages of the block that are still to come, this one included; `None` = not looked at.
+    /// Number of pages of the block still to be visited, this one included; `None` if the block was not read yet.
     pages_left: Option<u32>,
     index: usize,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// GeckoRec. See the module's head.
+    /// Recovers a lazy map from flash alone (GeckoRec), as described in this module's documentation. `synchronises`:
+    /// whether recovered changes are written before the device accepts requests.
     pub(super) fn rebuild_backward(&mut self, synchronises: bool) -> Result<RecoverySteps> {
         self.has_recovered = true;
         let mut steps = RecoverySteps::default();
@@ -163,8 +167,8 @@ impl<N: Nand> Ftl<N> {
         Ok(steps)
     }
 
-    /// After a battery has written everything: directories from the spare areas of metadata, validity from its pages, counts
-    /// from validity.
+    /// Recovers after a battery has written all dirty state: directories from the spare areas of metadata pages, page
+    /// validity from its pages, valid counts from page validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey(&mut steps)?;
@@ -177,7 +181,7 @@ impl<N: Nand> Ftl<N> {
         Ok(steps)
     }
 
-    /// The bitmap as the battery saved it, and the counts that follow from it.
+    /// Loads the validity bitmap that the battery saved, and sets the valid counts of blocks from it.
     fn load_bitmap(&mut self, survey: &Survey) -> Result<()> {
         self.validity = AnyValidity::Ram(RamBitmap::load(&mut self.store, &survey.validity_pages)?);
         let block_pages = self.store.geometry().block_pages();
@@ -189,7 +193,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Steps 1 to 3: blocks, the directory of the map, and page validity as it is on flash.
+    /// Executes steps 1 to 3: restores block states, the directory of the map, and page validity as stored on flash.
     fn survey(&mut self, steps: &mut RecoverySteps) -> Result<Survey> {
         let mut survey = Survey::default();
         self.store.forget();
@@ -207,14 +211,14 @@ impl<N: Nand> Ftl<N> {
         Ok(survey)
     }
 
-    /// Step 5: counts of valid pages, by which victims are chosen again.
+    /// Executes step 5: restores the valid counts of blocks, and with them the choice of victims.
     fn restore_victims(&mut self, steps: &mut RecoverySteps) -> Result<()> {
         self.metered(&mut steps.counts, Self::restore_counts)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(())
     }
 
-    /// Runs a step and adds up its flash operations.
+    /// Runs a step and adds its flash operations to `cost`.
     pub(super) fn metered(
         &mut self,
         cost: &mut StepCost,
@@ -233,8 +237,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Step 1: the first page of every block. Blocks of metadata and damaged ones are adopted when they are read; a free
-    /// one at once.
+    /// Executes step 1: reads the first page of every block. Free blocks and data blocks are registered here, blocks of
+    /// metadata when their pages are read.
     fn survey_blocks(&mut self, survey: &mut Survey) -> Result<()> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
@@ -262,7 +266,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// A block whose first page cannot be read: the erase was interrupted, or the first program.
+    /// Classifies a block whose first page is unreadable, because its erase or its first program was interrupted.
     fn survey_damaged(&mut self, block: BlockId, survey: &mut Survey) -> Result<()> {
         let mut first_readable = None;
         self.scan_block(block, &mut |_, oob| first_readable = first_readable.or(Some(oob)))?;
@@ -274,7 +278,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Steps 2 and 3: the spare areas of all pages of one kind of metadata.
+    /// Executes steps 2 and 3 for one kind of metadata: reads the spare areas of all its pages.
     fn survey_metadata(&mut self, survey: &mut Survey, kind: PageKind) -> Result<()> {
         let of_kind: Vec<BlockId> =
             survey.metadata.iter().filter(|&&(_, found)| found == kind).map(|&(block, _)| block).collect();
@@ -291,7 +295,8 @@ impl<N: Nand> Ftl<N> {
                 }
             }
         }
-        // A copy that GC made of a version is that version: the later page wins among equals.
+        // A copy that GC made of a version has the same generation: of equal ones the page with the greatest PPN is
+        // taken.
         survey.versions.values_mut().for_each(|versions| versions.sort_by_key(|v| (v.generation, v.ppn)));
         Ok(())
     }
@@ -306,7 +311,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Counts the pages valid that the validity store, which has just been recovered from them, still uses.
+    /// Counts those pages as valid that the validity store, just recovered from them, still uses.
     pub(super) fn adopt_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
         for &(ppn, oob) in pages {
             if self.validity.owns(oob.owner, ppn) {
@@ -315,7 +320,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Steps 6 and 7: the newest data pages, youngest first, back to the change before which nothing can have been lost.
+    /// Executes steps 6 and 7: visits the newest data pages, newest first, back to the sequence number up to which
+    /// nothing can have been lost.
     fn read_backward(&mut self, survey: &Survey, changes: &mut Changes) -> Result<()> {
         let until = self.nothing_lost_until(survey)?;
         let mut heap: BinaryHeap<Backward> = (0..survey.data.len())
@@ -340,9 +346,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// A change up to this number is on flash, and so is the report of the version that it replaced. Versions of
-    /// translation pages tell: the newest one of when the validity buffer was written last, or of all where validity is
-    /// rebuilt from the table.
+    /// Returns the sequence number up to which all map changes are on flash, and so are the reports of the page
+    /// versions that they replaced. It is read from the newest translation page that was written before the validity
+    /// buffer was last written, or from the newest of all if page validity is rebuilt from the map.
     fn nothing_lost_until(&mut self, survey: &Survey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
@@ -357,7 +363,7 @@ impl<N: Nand> Ftl<N> {
         Ok(until)
     }
 
-    /// The last readable page among the first `left` of a block. What is torn is nobody's.
+    /// Returns the last readable page among the first `left` pages of a block. Torn pages belong to nothing.
     fn step_back(
         &mut self,
         first: Ppn,
@@ -379,8 +385,8 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Adopts a data block. The last block of a stream in a pool may be open: how many of its pages are programmed is
-    /// found by halving, as in a block that was given up after a failed program. The others are full.
+    /// Registers a data block. The last block of a stream in a pool may be open, and a block may have been closed early
+    /// by a failed program. Of these, a binary search finds how many pages are programmed; all other blocks are full.
     fn adopt_data(&mut self, data: &mut DataBlock) -> Result<()> {
         let first = self.store.geometry().first_page(data.block);
         data.programmed = self.store.geometry().block_pages();
@@ -411,7 +417,7 @@ impl<N: Nand> Ftl<N> {
         Ok(0)
     }
 
-    /// Pages programmed in a block of which at least one is.
+    /// Returns the number of programmed pages in a block with at least one programmed page.
     fn programmed_pages(&mut self, first: Ppn) -> Result<u32> {
         let (mut low, mut high) = (1, self.store.geometry().block_pages());
         if self.collector.options.wear.dual_pool_gap > 0 && self.was_programmed(Ppn(first.0 + high - 1))? {
@@ -424,7 +430,7 @@ impl<N: Nand> Ftl<N> {
         Ok(low)
     }
 
-    /// Whether a page was programmed, torn or not.
+    /// Whether a page was programmed, even if torn.
     fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
         match self.store.probe(ppn) {
             Ok(found) => Ok(found.is_some()),
@@ -456,11 +462,12 @@ impl<N: Nand> Ftl<N> {
 
     fn restore_changes(&mut self, changes: &Changes) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
-        // The youngest last, so that it is the last to leave the cache.
+        // The newest change is restored last, so that it is evicted last from the cache.
         changes.entries.iter().rev().for_each(|&(lpn, ppn)| cached.restore_change(lpn, ppn.into()));
     }
 
-    /// Step 4: what was called invalid, and which blocks were opened, since the buffer was written last.
+    /// Executes step 4: restores the reports that the validity buffer lost, of pages invalidated and blocks opened
+    /// since it was last written.
     fn restore_buffer(&mut self, survey: &Survey, changes: &Changes) -> Result<()> {
         if !self.validity.is_on_flash() {
             return Ok(());
@@ -479,7 +486,7 @@ impl<N: Nand> Ftl<N> {
             if id < cached.translation_pages() && newer < versions.len() {
                 let versions = &versions[newer.saturating_sub(1)..];
                 self.compare_versions(id, versions, &current)?;
-                // A second cut before the buffer is written would need them again.
+                // If power is lost again before the buffer is written, these versions are needed again.
                 for pair in versions.windows(2) {
                     self.store.hold_again(pair[1].generation, pair[0].ppn);
                 }
@@ -488,7 +495,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Calls invalid what one version names and a later one does not, if the page still holds that version.
+    /// Reports pages as invalid that one version of a translation page names and the next does not, if the page still
+    /// belongs to that logical page.
     fn compare_versions(&mut self, id: u32, versions: &[Version], current: &HashMap<Lpn, Ppn>) -> Result<()> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut tables = Vec::new();
@@ -511,13 +519,14 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Step 5: valid pages per block, from validity where it is on flash, else from the whole table.
+    /// Executes step 5: counts the valid pages per block, from page validity if that is on flash, otherwise from the
+    /// whole map.
     fn restore_counts(&mut self) -> Result<()> {
         if self.validity.is_on_flash() { self.recount_valid() } else { self.restore_bitmap() }
     }
 
-    /// Sets the count of every data block to its programmed pages that nobody called invalid. Reads the whole validity
-    /// store.
+    /// Sets the valid count of every data block to its programmed pages that were not reported invalid. Reads the whole
+    /// validity store.
     pub(crate) fn recount_valid(&mut self) -> Result<()> {
         let mut counts = self.store.programmed_pages_of_data();
         for (&block, pages) in &mut counts {
@@ -540,8 +549,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Pages of a block that was given up after a failed program: it is closed, and not full, and the page whose program
-    /// failed, its last, is nobody's.
+    /// Returns the number of readable pages in a block that was closed early by a failed program. The page whose
+    /// program failed, the last one, does not count.
     fn readable_pages(&mut self, block: BlockId) -> Result<u32> {
         let first = self.store.geometry().first_page(block);
         let programmed = self.programmed_pages(first)?;
@@ -552,8 +561,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Validity in RAM, from every entry of the table and of the cache. Pages that are hidden behind restored entries
-    /// count as valid until the translation page is written.
+    /// Rebuilds page validity in RAM from all entries of the map on flash and of the cache. Unidentified invalid pages,
+    /// which the map on flash still names although restored entries replace them, count as valid until the translation
+    /// page is written.
     fn restore_bitmap(&mut self) -> Result<()> {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
@@ -575,7 +585,8 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// A page that the table on flash names: if a restored entry names another one, it is hidden, or gone.
+/// Marks a page as valid that the map on flash names for `lpn`, if it is current. Also if a restored entry replaces it
+/// but the page still belongs to `lpn`: then it is an unidentified invalid page.
 fn adopt_page<N: Nand>(
     store: &mut crate::store::Store<N>,
     validity: &mut AnyValidity,
@@ -596,7 +607,8 @@ fn data_block(block: BlockId, first: &Oob) -> DataBlock {
     DataBlock { block, first_sequence: first.sequence, stream, bound: u64::MAX, programmed: 0 }
 }
 
-/// The first page of a block is newer than every page of the block that its stream filled before in the same pool.
+/// Sets the upper bounds of sequence numbers: the first page of a block is newer than every page of the previous block
+/// of its stream in the pool.
 fn bound_blocks(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
     blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
     for k in 1..blocks.len() {

@@ -1,8 +1,8 @@
-//! From a cut device to a working one.
+//! Recovery: rebuilds the state in RAM after a power loss.
 //!
-//! What survives is the design's promise ([`Persistence`]); what recovery does is a short list of steps per
-//! promise. Every step reads, but for repeating interrupted erases (and the battery's writes, made while power is
-//! still there), so a cut during recovery changes nothing that matters: recovery can start again.
+//! What survives a power loss depends on the design's [`Persistence`], and so do the steps of recovery. Every step only
+//! reads, with two exceptions: interrupted erases are repeated, and a battery writes (while there is still power). So a
+//! power loss during recovery does no harm: recovery can start again.
 
 use std::collections::BTreeMap;
 
@@ -24,24 +24,24 @@ mod survey;
 pub use backward::{RecoverySteps, StepCost};
 pub(crate) use survey::FoundPage;
 
-/// What recovery did.
+/// Costs and result of a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
-    /// Pages and spare areas read.
+    /// Pages and spare areas read, those of the battery included.
     pub reads: u64,
-    /// Blocks erased again.
+    /// Blocks erased again because their erase was interrupted.
     pub erases: u64,
-    /// Pages the battery programmed.
+    /// Pages that recovery programmed on battery power.
     pub battery_programs: u64,
-    /// Pages the battery read: those of the table that it updated. They are part of `reads`.
+    /// Pages of the map read on battery power in order to update them; also counted in `reads`.
     pub battery_reads: u64,
-    /// Logical pages that are mapped afterwards; 0 where the map survived in RAM or is left on flash.
+    /// Logical pages mapped after recovery; 0 if the map survived in RAM or remains on flash.
     pub mapped_pages: u64,
-    /// Step by step, where recovery has steps.
+    /// Costs of the single steps, for recoveries that have steps.
     pub steps: RecoverySteps,
 }
 
-/// The newest evidence of where each owner's page is, met so far.
+/// For each owner (LPN or metadata page number) the newest version of its page found so far, with its sequence number.
 pub(crate) struct Newest {
     pub(crate) place: Vec<Ppn>,
     sequence: Vec<u64>,
@@ -56,7 +56,8 @@ impl Newest {
         self.learn(page.owner, ppn, page.sequence);
     }
 
-    /// [`Ppn::NONE`] is evidence too: the owner has no page since then.
+    /// Records that the page of `owner` is at `place` since `sequence`, if nothing newer is known. [`Ppn::NONE`]
+    /// records that the owner has had no page since then.
     fn learn(&mut self, owner: u32, place: Ppn, sequence: u64) {
         let owner = owner as usize;
         if sequence > self.sequence[owner] {
@@ -65,7 +66,8 @@ impl Newest {
     }
 }
 
-/// Adds what entries know to what the pages told; returns which logical pages owe their place to an entry.
+/// Applies reverse-map entries to the newest versions found in page OOBs. Returns for each logical page whether its
+/// place comes from an entry. `programmed` holds the sequence number of each data page, by PPN.
 pub(crate) fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
     for entry in entries {
         for lpn in entry.tombstoned_lpns() {
@@ -86,10 +88,10 @@ pub(crate) fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: 
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Makes the device work again after power returned. May be called again if power is lost meanwhile.
+    /// Recovers the device after power has returned. May be called again if power is lost during recovery.
     ///
     /// # Errors
-    /// Power loss; a full device where the battery has to write.
+    /// Power loss; a full device, if the battery has to write.
     pub fn recover(&mut self) -> Result<RecoveryReport> {
         let before = self.store.stats.clone();
         let mut report = RecoveryReport::default();
@@ -120,7 +122,8 @@ impl<N: Nand> Ftl<N> {
         Ok(report)
     }
 
-    /// RAM survived: bring it in line with the flash, and load the best dead pages into the empty fingerprint store.
+    /// Recovers a device whose RAM survived: brings RAM in line with the flash, and loads the best dead pages into the
+    /// empty fingerprint store.
     fn resume(&mut self) -> Result<()> {
         self.store.reconcile()?;
         if self.validity.is_on_flash() {
@@ -142,8 +145,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The battery's work: what it writes is counted like any other write. If power fails again while recovery reads, RAM
-    /// holds nothing new, and what was saved is still on flash.
+    /// Writes dirty state to flash on battery power; the writes are counted like any others. Done once: if power fails
+    /// again during recovery, RAM holds nothing new, and what was saved is still on flash.
     fn save_on_battery(&mut self) -> Result<()> {
         if !self.battery_has_saved {
             self.write_back_on_battery()?;
@@ -155,14 +158,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Whether the battery saves page validity beside the map (DFTL, as GeckoFTL describes it): it does where validity is in RAM
-    /// and no content stage keeps state of its own, which only a scan of all spare areas brings back.
+    /// Whether the battery saves the bitmap of page validity in addition to the map (DFTL, as GeckoFTL describes it).
+    /// It does if validity is in RAM and no content mechanism has state of its own, because only a scan of all spare
+    /// areas restores that.
     pub(crate) fn saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
         by_battery && !self.validity.is_on_flash() && !self.looks_at_content()
     }
 
-    /// Makes room for the copy first, because collection changes what it says, and the map.
+    /// Saves the bitmap of page validity. Makes room for the copy and writes the map first, because garbage collection
+    /// changes both.
     fn save_bitmap(&mut self) -> Result<()> {
         self.require_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
         while self.mapping.has_unwritten() {
@@ -185,8 +190,8 @@ impl<N: Nand> Ftl<N> {
         self.write_back()
     }
 
-    /// A page that reached the flash though nobody in RAM knows: data is valid until called invalid, and a translation
-    /// page would be taken for the newest of its number.
+    /// Corrects the state for a page that reached the flash unknown to RAM. Such a data page would count as valid until
+    /// invalidated, and such a translation page would be taken for the newest version.
     fn disown(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
@@ -197,7 +202,8 @@ impl<N: Nand> Ftl<N> {
                     cached.rewrite(&mut self.store, id)?;
                 }
             }
-            // Its reports still wait, so it is written again.
+            // The reports in an interrupted page of the validity store are still buffered, so the page is written
+            // again.
             PageKind::Validity
             | PageKind::Delta
             | PageKind::Chunk
@@ -230,8 +236,8 @@ impl<N: Nand> Ftl<N> {
         Ok(self.adopt_valid(data.place.into_iter().filter_map(Address::some)))
     }
 
-    /// Three sources, one sequence: the OOB of every page, and the entries of the reverse map. An entry counts if the
-    /// page it names was programmed before it and is still there.
+    /// Rebuilds map and sharing from the OOB of every page and from the entries of the reverse map, ordered by one
+    /// sequence number. An entry is valid if the page that it names was programmed before the entry and still exists.
     fn rebuild_from_pages_and_entries(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut newest = Newest::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
@@ -269,7 +275,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Sets map, counts, marks and validity from the newest evidence; returns the number of mapped pages.
+    /// Sets map, reference counts, bind marks and page validity from the newest versions found; returns the number of
+    /// mapped pages.
     fn adopt_shared(&mut self, newest: &Newest, bound: &[bool]) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
@@ -345,7 +352,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// What the journal knows replaces what the table says of the same logical pages, and becomes dirty entries.
+    /// Applies the journal of a map on flash: its places replace those of the translation pages and become dirty
+    /// entries.
     fn replay_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
         let newer = map.replay(&mut self.store, found)?;
@@ -365,7 +373,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds validity from the places of all mapped pages and returns their number.
+    /// Rebuilds page validity from the places of all mapped pages, and returns their number.
     pub(crate) fn adopt_valid(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;

@@ -1,16 +1,17 @@
-//! Recovery of a device whose map is copied to NVRAM: the map is read, everything else is rebuilt around it.
+//! Recovery of a device whose L2P table is copied to NVRAM: the table is read back, and all other state is rebuilt from
+//! it.
 //!
-//! Page validity follows from the map. Where it is kept on flash, what is stored there is compared with that, block by block, and
-//! told what it does not know: what was in its buffer, and which pages were revived. The price is a bit per page while recovery runs.
+//! If the map is on flash, NVRAM holds the entries that are newer than their translation pages; of each translation
+//! page the newest version is used. The OOB of all pages gives block states and sequence numbers. Page validity follows
+//! from the map. If it is stored on flash, it is compared with the map block by block, and receives the differences:
+//! reports that were still in its buffer, and pages that were revived. The referrers of a page that another logical
+//! page wrote follow from the map. Deltas and chunk directories are read from their pages. State that only helps later
+//! writes (history of dead pages, access counts, content index) starts empty.
 //!
-//! The map says where every logical page is; of a map on flash, NVRAM has the entries that are newer than the translation pages,
-//! of each of which the newest version counts. The OOB of the pages gives block states and sequence numbers; who refers to a
-//! page that another logical page wrote follows from the map; deltas and chunk directories are read from their pages. Of
-//! what only serves the future (history of dead pages, access counts, content index) nothing is left.
+//! The price is one bit per page of RAM during recovery. A map on flash is read page by page, once, or twice if chunks
+//! have to be known before their members are mapped.
 //!
-//! What is found on the medium is judged, not trusted: a map that names a place without data is [`Error::Damaged`].
-//!
-//! A map on flash is read page by page, once, and once more where chunks have to be known before their members are adopted.
+//! What is found on the medium is verified: a map entry that names a page without data is [`Error::Damaged`].
 
 use std::collections::BTreeMap;
 
@@ -30,20 +31,20 @@ use crate::store::BlockState;
 use crate::tables::PageSet;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
-/// What the scan of the OOB met.
+/// Pages found in the scan of all OOBs, by kind.
 struct Scanned {
     data: PageSet,
-    /// The newest version of each translation page: sequence number and place.
+    /// Newest version of each translation page: sequence number and PPN, by translation page number.
     translation: BTreeMap<u32, (u64, Ppn)>,
-    /// Pages of the validity store.
+    /// PPNs of the pages of the validity store on flash.
     validity: Vec<Ppn>,
-    /// Pages of deltas: sequence number and place.
+    /// Pages of deltas: sequence number and PPN.
     deltas: Vec<(u64, Ppn)>,
-    /// Pages of chunks: sequence number, place, number of the chunk.
+    /// Pages of chunks: sequence number, PPN, chunk number.
     chunks: Vec<(u64, Ppn, u32)>,
 }
 
-/// Pages by logical page.
+/// PPN of each logical page in a set.
 type Places = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
@@ -73,7 +74,7 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Takes over what flash knows of page validity.
+    /// Restores the validity store from its pages on flash.
     fn reload_validity(&mut self, pages: &[Ppn]) -> Result<()> {
         let mut found = Vec::with_capacity(pages.len());
         for &ppn in pages {
@@ -86,7 +87,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Per block the number of the last program before it was opened for data, `u64::MAX` if it was not.
+    /// Returns for each block the sequence number of the last program before it was opened for data; `u64::MAX` if it
+    /// holds no data.
     fn opened_for_data(&self) -> Vec<u64> {
         let blocks = self.store.blocks();
         let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
@@ -95,7 +97,8 @@ impl<N: Nand> Ftl<N> {
         (0..blocks.len()).map(BlockId).map(opened_at).collect()
     }
 
-    /// Tells the store on flash what follows from the map and is not known there.
+    /// Adds what follows from the map to page validity on flash: blocks opened, pages invalidated and pages revived
+    /// since it was last written.
     fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
         let since = self.validity.durable_since();
         for (block, opened_at) in (0..).map(BlockId).zip(self.opened_for_data()) {
@@ -142,7 +145,7 @@ impl<N: Nand> Ftl<N> {
                 *newest = (*newest).max((page.sequence, ppn));
             }
             PageKind::Validity => scanned.validity.push(ppn),
-            // No part of such a design; garbage collection takes them away.
+            // Pages of these kinds are no part of such a design; garbage collection will erase them.
             PageKind::RemapLog | PageKind::Head | PageKind::Tail => {}
         })?;
         Ok(scanned)
@@ -174,7 +177,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Visits all mapped logical pages in order. A map on flash is read for it.
+    /// Calls `visit` for all mapped logical pages in order. Reads the whole map if it is on flash.
     fn for_each_mapped(&mut self, mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>) -> Result<()> {
         if let AnyMapping::Flat(_) = &self.mapping {
             return (0..self.logical_pages).map(Lpn).try_for_each(|lpn| {
@@ -190,7 +193,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The logical pages of a translation page that are mapped, as flash says or, where they are newer, the entries in RAM.
+    /// Returns the mapped logical pages of a translation page: as on flash or, if newer, as the entries in RAM.
     fn mapped_in(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
         let cached = mapping.on_flash().expect("only a map on flash has translation pages");
@@ -203,7 +206,7 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped.filter(|(_, unit)| unit.some().is_some()).collect())
     }
 
-    /// The chunks that the map names, from the spare areas of their pages.
+    /// Rebuilds the directory of the chunks to which the map refers, from the spare areas of chunk pages.
     fn rebuild_chunks(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<()> {
         if self.chunks.is_none() {
             return Ok(());
@@ -213,7 +216,7 @@ impl<N: Nand> Ftl<N> {
         let mut found = FoundChunks::default();
         for &(sequence, ppn, number) in pages {
             match self.store.read(ppn, &mut bytes, Cause::Recovery) {
-                // The members are lost, and nobody else: their directory is in the spare area.
+                // Only the members of this chunk are lost, because their directory is in the spare area.
                 Err(error) if error.is_media_error() => {
                     bytes[page_bytes..].fill(0);
                     let read = self.store.read_spare_bytes(ppn, &mut bytes[page_bytes..], Cause::Recovery);
@@ -242,8 +245,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Validity, reference counts and binders of everything mapped; returns the number of mapped logical pages, and where
-    /// deltas may have their bases.
+    /// Rebuilds page validity, reference counts and referrers for all mapped logical pages. Returns their number and,
+    /// for deltas, the base page of each.
     fn adopt_mapped(&mut self, data: &PageSet) -> Result<(u64, Places)> {
         let (mut mapped, mut bases) = (0, Places::default());
         let mut members = std::collections::BTreeSet::new();
@@ -263,7 +266,7 @@ impl<N: Nand> Ftl<N> {
         Ok((mapped, bases))
     }
 
-    /// `false` if another logical page had the page already.
+    /// Marks a flash page as valid; `false` if it already was, because another logical page is mapped to it.
     fn adopt_page(&mut self, ppn: Ppn) -> bool {
         if self.validity.is_valid(ppn) {
             return false;
@@ -278,7 +281,7 @@ impl<N: Nand> Ftl<N> {
             Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.writer(unit),
             _ => self.store.owner(Ppn(unit.0)),
         };
-        // Where pages are shared, the reverse map knows of revived ones, too.
+        // If pages are shared, the reverse map also records the owners of revived pages.
         if let Some(stage) = &mut self.recycle
             && self.sharing.is_none()
             && writer != lpn

@@ -1,9 +1,10 @@
-//! What the flash says of itself: the first step of every recovery that rebuilds a map from flash.
+//! Survey of the flash: the first step of every recovery that rebuilds a map from flash.
 //!
-//! Two ways lead to the same answer. One reads the OOB of every page. The other reads what blocks say of themselves
-//! (Remap-SSD, section 4.5): the head of every block, the tails of full blocks in the order in which the blocks were opened,
-//! and the OOB of pages only in blocks without a complete tail. Blocks are adopted in the order of their numbers by both,
-//! so the recovered device is the same, which the audit and a test over every cut insist on.
+//! There are two methods with equal results. One reads the OOB of every page. The other reads the pages in which blocks
+//! describe themselves (Remap-SSD, section 4.5): the head page of every block, the tail pages of full blocks in the
+//! order in which the blocks were opened, and the OOB of all pages only in blocks without a complete tail. Both
+//! register blocks in the order of their numbers, so that the recovered device is the same. The audit and a test that
+//! cuts power at every operation verify this.
 
 use super::{Ftl, RecoverySteps};
 use crate::address::{BlockId, Ppn};
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::store::{FoundBlock, FoundHead, Head};
 
-/// What recovery learns of a page that can be read.
+/// OOB fields that recovery uses of a readable page: kind, owner and sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FoundPage {
     pub(crate) kind: PageKind,
@@ -27,12 +28,14 @@ impl From<Oob> for FoundPage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Which pages a recovery reads from now on; a device without head and tail pages can only scan. Both ways find the same.
+    /// Sets which pages later recoveries read. A device without head and tail pages can only be scanned. Both methods
+    /// find the same state.
     pub fn survey_by(&mut self, survey: BlockSurvey) {
         self.survey = survey;
     }
 
-    /// Reports every page of data or metadata to `page`, adopts every block, and erases again what cannot be read at all.
+    /// Reports every page of data or metadata to `page`, registers the state of every block, and erases blocks again
+    /// that are unreadable.
     pub(crate) fn survey_pages(
         &mut self,
         steps: &mut RecoverySteps,
@@ -93,7 +96,7 @@ impl<N: Nand> Ftl<N> {
         (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.adopt_found(block, found))
     }
 
-    /// The pages of a block from its tail; `None` if it has no complete one.
+    /// Reports the pages of a block as its tail pages list them; `None` if the block has no complete tail.
     fn read_described(
         &mut self,
         head: &Head,
@@ -131,7 +134,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the OOB of the pages of a block, up to the first that is erased, and reports those that can be read.
+    /// Reads the OOB of the pages of a block, up to the first erased page, and reports those that are readable.
     pub(super) fn scan_block(
         &mut self,
         block: BlockId,
@@ -143,7 +146,7 @@ impl<N: Nand> Ftl<N> {
             match self.store.probe(ppn) {
                 Ok(None) => break,
                 Ok(Some(oob)) => {
-                    // A head names the kind of the pages behind it.
+                    // A head page names the kind of the pages after it.
                     let of_pages = match oob.kind {
                         PageKind::Head => PageKind::of_number(oob.owner),
                         PageKind::Tail => found.kind,

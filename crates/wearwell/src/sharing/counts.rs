@@ -1,11 +1,12 @@
-//! How many logical pages refer to a page?
+//! Reference counts: how many logical pages refer to a stored unit (a page or a member of a compressed chunk).
 //!
-//! Nearly all stored pages have one referrer, so both forms keep only what goes beyond it: programming a page needs no
-//! access here. A dense table of four bits per page (Remap-SSD, section 4.6) costs half a byte per page and one access
-//! per release; a sparse map costs memory only for shared units and also counts members of compressed chunks, whose
-//! numbers lie above the pages. Counts saturate at [`MAX_REFERRERS`]: one more bind must become a write.
+//! Nearly all stored pages have one referrer, so both forms store only the referrers beyond the first: programming a
+//! page needs no access here. A dense table of four bits per page (Remap-SSD, section 4.6) costs half a byte per page
+//! and one access per release. A sparse map costs memory only for shared units, and also counts members of compressed
+//! chunks, whose numbers are greater than the last page number. Counts saturate at [`MAX_REFERRERS`]: a further bind
+//! must become a write.
 //!
-//! Invariant: a unit that nobody refers to counts zero extra referrers.
+//! Invariant: a unit without referrers counts zero extra referrers.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -13,30 +14,30 @@ use rustc_hash::FxBuildHasher;
 use crate::address::Unit;
 use crate::tables::Table;
 
-/// The most logical pages that one unit may serve.
+/// Most logical pages that may refer to one unit (a page or a member of a compressed chunk).
 pub const MAX_REFERRERS: u32 = 15;
 
-/// Which form of counts.
+/// Form in which reference counts (logical pages per stored page) are kept in RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RefsPart {
-    /// Four bits per physical page.
+    /// A table of four bits for each physical page.
     #[default]
     Dense,
-    /// Only units with two referrers or more.
+    /// A hash map that holds only units with at least two referrers.
     Sparse,
 }
 
-/// Reference counts beyond the first.
+/// Reference counts: for each unit (a page or chunk member), the logical pages that refer to it beyond the first.
 #[derive(Clone, Debug)]
 pub struct Refs {
-    /// Two pages per byte; empty if sparse.
+    /// Extra referrers per physical page in four bits, two pages per byte; empty in the sparse form.
     dense: Table<u8>,
     sparse: HashMap<Unit, u8, FxBuildHasher>,
     pages: u32,
 }
 
 impl Refs {
-    /// Counts for `pages` physical pages, all with one referrer or none.
+    /// Reference counts for `pages` physical pages, each with at most one referrer.
     pub fn new(part: RefsPart, pages: u64) -> Self {
         let dense_pages = if part == RefsPart::Dense { pages } else { 0 };
         Self {
@@ -46,7 +47,7 @@ impl Refs {
         }
     }
 
-    /// Referrers of `unit` beyond the first.
+    /// Returns the number of referrers of `unit` beyond the first.
     #[inline]
     pub fn extra(&self, unit: Unit) -> u32 {
         if unit.0 < self.pages {
@@ -60,20 +61,20 @@ impl Refs {
         4 * (unit.0 & 1)
     }
 
-    /// Whether `unit` can serve one more logical page.
+    /// Whether one more logical page may refer to `unit`.
     #[inline]
     pub fn has_room(&self, unit: Unit) -> bool {
         self.extra(unit) + 1 < MAX_REFERRERS
     }
 
-    /// One more logical page refers to `unit`, which has one already.
+    /// Counts one more logical page that refers to `unit`, which has at least one referrer already.
     #[inline]
     pub fn up(&mut self, unit: Unit) {
         assert!(self.has_room(unit), "unit {unit} has {MAX_REFERRERS} referrers already");
         self.set(unit, self.extra(unit) + 1);
     }
 
-    /// A logical page no longer refers to `unit`; `true` if another still does.
+    /// Counts one logical page less that refers to `unit`; returns `true` if another still refers to it.
     #[inline]
     pub fn down(&mut self, unit: Unit) -> bool {
         let extra = self.extra(unit);
@@ -83,7 +84,7 @@ impl Refs {
         extra > 0
     }
 
-    /// The content of `from` is at `to` now.
+    /// Moves the reference count of `from` to `to`, after GC moved the content.
     #[inline]
     pub fn relocate(&mut self, from: Unit, to: Unit) {
         let extra = self.extra(from);
@@ -105,13 +106,13 @@ impl Refs {
         }
     }
 
-    /// Everything has one referrer or none again.
+    /// Resets all counts to at most one referrer per unit.
     pub fn clear(&mut self) {
         self.dense = Table::zeroed(self.dense.len());
         self.sparse.clear();
     }
 
-    /// Bytes a controller holds: half a byte per page, or about six per shared unit.
+    /// Bytes of controller RAM: half a byte per page in the dense form, about six per shared unit in the sparse form.
     pub fn ram_bytes(&self) -> u64 {
         self.dense.len() as u64 + 6 * self.sparse.len() as u64
     }

@@ -1,15 +1,16 @@
-//! Sharing: several logical pages live from one stored page.
+//! Sharing: several logical pages are mapped to one stored page.
 //!
-//! A *bind* gives a logical page a place without a program. Deduplication and the host's remap command (Remap-SSD) are
-//! two ways to ask for the same step, so both end in `Ftl::bind`: one entry in the reverse map (the commit point),
-//! one change of the map, one count up. A bind that cannot be recorded, or that would give a page too many referrers,
-//! is *demoted*: the caller writes instead, and nobody but the counters notices.
+//! A *bind* maps a logical page to stored content without a program. Both deduplication and the host's remap command
+//! (Remap-SSD) end in `Ftl::bind`: one entry in the reverse map (the commit point), one change of the map, one
+//! reference more. A bind that cannot be recorded, or that would give a page too many referrers, is *demoted*: the
+//! caller writes instead, which only the counters show.
 //!
-//! The price: a page may be needed after the logical page in its OOB moved on, so nothing may take the OOB for proof
-//! (garbage collection and recovery ask the reverse map), and overwriting frees a page only with its last referrer.
+//! The price: a page may still be needed after the logical page in its OOB was mapped elsewhere. So no component may
+//! take the OOB as proof of the referrers (GC and recovery query the reverse map), and an overwrite invalidates a page
+//! only if it removes the last referrer.
 //!
-//! Invariants: the count of a page's referrers equals the logical pages mapped to it; a logical page is marked *bound*
-//! exactly while its place was given by an entry; the content index names valid pages only.
+//! Invariants: the reference count of a page equals the logical pages mapped to it. A logical page is marked *bound*
+//! exactly while its place was given by a reverse-map entry. The content index contains valid pages only.
 
 pub mod counts;
 pub mod reverse_map;
@@ -28,16 +29,18 @@ use crate::store::Store;
 use crate::tables::PageSet;
 use crate::tables::prefetch::touch_all;
 
-/// The parts of sharing.
+/// Options of a design that maps several logical pages to one physical page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SharingDesign {
-    /// Who refers to a page.
+    /// Kind of reverse map, which records the logical pages that refer to a physical page.
     pub reverse_map: ReverseMapPart,
-    /// How many refer to it.
+    /// Form of the reference counts, the number of logical pages that refer to a physical page.
     pub refs: RefsPart,
-    /// In-line deduplication of host writes; `None` = only the host's remap command binds.
+    /// In-line deduplication of host writes; `None` means that only the host's remap command makes logical pages share
+    /// a page.
     pub dedup: Option<DedupOptions>,
-    /// Whether a remap command of several pages is atomic, which takes entries of 24 bytes (Remap-SSD, section 4.3).
+    /// Whether a remap command of several pages is atomic, for which reverse-map entries take 24 bytes (Remap-SSD,
+    /// section 4.3).
     pub atomic_commands: bool,
 }
 
@@ -47,22 +50,23 @@ impl SharingDesign {
     }
 }
 
-/// State of sharing.
+/// State of sharing: reference counts, reverse map, bitmap of bound logical pages, and content index.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharing {
     pub(crate) refs: Refs,
     pub(crate) reverse: AnyReverseMap,
-    /// Logical pages whose place was given by an entry (the paper's LR bitmap); indexed by LPN.
+    /// Logical pages that are mapped by a reverse-map entry (the paper's LR bitmap), indexed by LPN.
     bound: PageSet,
     pub(crate) index: Option<ContentIndex>,
-    /// Whether host writes are looked up now.
+    /// Whether deduplication is on, so that host writes are served by content-index hits.
     pub(crate) deduplicates: bool,
     pub(crate) design: SharingDesign,
-    /// No block in use was opened before this sequence number; may lag behind, which only keeps tombstones longer.
+    /// Lower bound of the sequence numbers at which blocks in use were opened. A bound that is too low only keeps
+    /// tombstones (records of trims) longer.
     oldest_evidence: u64,
-    /// Entries of the victim in hand; kept for its allocation.
+    /// Reverse-map entries of the current GC victim; the vector is kept between collections for its allocation.
     pub(crate) entries: Vec<Entry>,
-    /// Whether they can all be recorded anew.
+    /// Whether the reverse map has room to record the GC victim's `entries` again.
     pub(crate) recordable: bool,
 }
 
@@ -72,7 +76,7 @@ impl Sharing {
             refs: Refs::new(design.refs, store.geometry().pages()),
             reverse: AnyReverseMap::with_entries(design.reverse_map, design.entry_form(), store)?,
             bound: PageSet::new(logical_pages as u64),
-            // Without a reverse map nothing can be bound, so nothing is looked up.
+            // Without a reverse map no page can be bound, so there is no content index.
             index: design
                 .dedup
                 .filter(|_| design.reverse_map != ReverseMapPart::OobOnly)
@@ -85,7 +89,7 @@ impl Sharing {
         })
     }
 
-    /// Whether anything can be bound at all.
+    /// Whether this design can bind logical pages to stored content; `false` with no reverse map beyond the OOB.
     pub(crate) fn binds(&self) -> bool {
         self.design.reverse_map != ReverseMapPart::OobOnly
     }
@@ -95,7 +99,8 @@ impl Sharing {
         self.bound.contains(Ppn(lpn.0))
     }
 
-    /// Reads what giving `lpns` other places than these units, with these contents, will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that remapping `lpns` away from `units`, whose contents are `contents`, will need, so
+    /// that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
         touch_all(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
         touch_all(units.iter().map(|&unit| self.refs.extra(unit).into()));
@@ -108,13 +113,13 @@ impl Sharing {
         self.bound.insert(Ppn(lpn.0));
     }
 
-    /// Whether one more entry can be recorded; see [`ReverseMap::admit`].
+    /// Whether the reverse map has room for one more entry; see [`ReverseMap::admit`].
     pub(crate) fn admit<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
         let Self { reverse, bound, oldest_evidence, .. } = self;
         reverse.admit(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
-    /// Records an entry; see [`ReverseMap::record`].
+    /// Records an entry in the reverse map; see [`ReverseMap::record`].
     pub(crate) fn record<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -125,7 +130,8 @@ impl Sharing {
         reverse.record(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
-    /// Whether a command with entries for these places can be recorded; see [`ReverseMap::admit_command`].
+    /// Whether the reverse map can record a command with one entry for each of `places`; see
+    /// [`ReverseMap::admit_command`].
     pub(crate) fn admit_command<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -136,7 +142,7 @@ impl Sharing {
         reverse.admit_command(io, places, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
-    /// Records the entries of a command; see [`ReverseMap::record_command`].
+    /// Records the entries of an atomic remap command in the reverse map; see [`ReverseMap::record_command`].
     pub(crate) fn record_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -146,12 +152,12 @@ impl Sharing {
         self.reverse.record_command(io, command, entries)
     }
 
-    /// What is still true of an entry.
+    /// Returns which meanings of a reverse-map entry still hold: its bind, its tombstone, both or neither.
     pub(crate) fn need(&self, mapping: &AnyMapping, entry: &Entry) -> EntryLiveness {
         entry_liveness(mapping, &self.bound, self.oldest_evidence, entry)
     }
 
-    /// Reads from `block` what the reverse map knows, and drops what is not needed any more.
+    /// Loads the reverse-map entries of `block` for GC, without those (or parts of them) that are not needed any more.
     pub(crate) fn load_entries<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -169,8 +175,8 @@ impl Sharing {
         let scanned = io.stats.work.nvram_read_bytes - before;
         io.stats.referrer_scan_bytes += scanned;
         io.stats.largest_referrer_scan_bytes = io.stats.largest_referrer_scan_bytes.max(scanned);
-        // Of several entries for one logical page and place only the newest binds; an older one may still bury its
-        // source.
+        // Of several entries for one logical page and place only the newest binds. An older one may still be the
+        // tombstone of its source.
         entries.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence));
         let mut newest = None;
         let rests = entries.iter().filter_map(|&entry| {
@@ -178,7 +184,7 @@ impl Sharing {
             let is_newest = newest.replace((entry.place, entry.lpn)) != Some((entry.place, entry.lpn));
             EntryLiveness { bind: need.bind && is_newest, ..need }.rest_of(entry)
         });
-        // What is left: entries with a place are current binds, entries without are tombstones to be carried on.
+        // Entries that remain: with a place, current binds; without, tombstones that must be recorded again.
         let mut rests: Vec<Entry> = rests.collect();
         rests.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0));
         entries.clear();
@@ -187,8 +193,8 @@ impl Sharing {
         Ok(())
     }
 
-    /// A logical page that refers to `ppn` of the block whose entries are loaded: its OOB owner if all other referrers
-    /// have entries, else one of those.
+    /// Returns one logical page that refers to `ppn`, a page of the block whose entries are loaded: its OOB owner if
+    /// that owner still refers to it (fewer entries than referrers), otherwise the first page with an entry.
     pub(crate) fn representative(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from = self.entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
         let binders = self.entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
@@ -199,7 +205,8 @@ impl Sharing {
         }
     }
 
-    /// The place of `lpn` is `place` no longer, or not by the old entry.
+    /// Removes the bound mark of `lpn`, if it has one: `lpn` is no longer mapped to `place` by a reverse-map entry,
+    /// which is marked as superseded.
     pub(crate) fn unbind<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
         if self.bound.remove(Ppn(lpn.0)) {
             self.reverse.supersede(io, lpn, Ppn(place.0));
@@ -215,14 +222,14 @@ impl Sharing {
         }
     }
 
-    /// The reverse map was in RAM and is lost.
+    /// Replaces the reverse map by an empty one, after a power loss in which its RAM was lost.
     pub(crate) fn forget_binders<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
         self.reverse = AnyReverseMap::with_entries(self.design.reverse_map, self.design.entry_form(), store)?;
         Ok(())
     }
 
-    /// Recovery found `lpn` at `unit`, which `writer` wrote; `is_first` if it met no other referrer yet. `false` if the
-    /// design could not have done that.
+    /// Adds a referrer that recovery found: `lpn` is mapped to `unit`, which `writer` wrote. `is_first` if recovery met
+    /// no other referrer of `unit` before. Returns `false` if this design cannot have produced that state.
     pub(crate) fn adopt<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -260,8 +267,9 @@ impl Sharing {
     }
 }
 
-/// Which meanings of an entry are still true. Only flat maps are asked: a look-up must not touch the flash. Beside a map on
-/// flash there is the ideal reverse map, which holds current binds and nothing else.
+/// Returns which meanings of a reverse-map entry still hold. Only flat maps are queried, because a look-up must not
+/// cause flash operations. A map on flash is combined with the ideal reverse map only, which holds current binds and
+/// nothing else.
 pub(crate) fn entry_liveness(
     mapping: &AnyMapping,
     bound: &PageSet,

@@ -1,17 +1,16 @@
-//! What the controller knows of each block: state, kind, valid pages, age; and which closed block has the fewest
-//! valid pages.
+//! State, kind, valid count and age of each block; and a search for the closed block with the fewest valid pages.
 //!
-//! The greedy question is asked once per victim, but valid counts change with every page, so the index must cost
-//! nothing per page. Each pool keeps lists of candidates: a block is put on list `v` when its count falls to
-//! `v`, if `v` is at most the pool's limit. Entries are never removed when a count moves on; a stale one is
-//! dropped when it is met. After each choice the limit tightens to two above the chosen count, so that nearly all
-//! invalidations push nothing; when the lists run dry one scan of the pool's counts sets a new limit. The choice
-//! is exact: below the limit every closed block is on its list. Among equals it is the block that has been on the list for
-//! longest, or for shortest ([`Ties`]).
+//! Greedy GC needs that block once per victim, but valid counts change with every page, so the index must cost nothing
+//! per page. Each pool keeps lists of candidates: a block is put on list `v` when its count falls to `v`, if `v` is at
+//! most the pool's limit. An entry is not removed when the block's count changes; a stale entry is dropped when the
+//! search meets it. After each choice the limit is lowered to two more than the chosen count, so nearly all
+//! invalidations add nothing to a list. When the lists are empty, one scan of the pool's counts sets a new limit. The
+//! choice is exact, because every closed block with a count up to the limit is on its list. Of several blocks with the
+//! fewest valid pages, [`Ties`] takes the one that has been on the list for longest, or for shortest.
 //!
-//! A block of metadata does not tighten the limit. Its pages die much sooner than data, so it is chosen nearly empty and
-//! says nothing of where the next block of data stands: with the limit down there every second choice would be a scan, 4
-//! million blocks on a device of 2 TiB.
+//! A metadata block does not lower the limit. Its pages become invalid much sooner than data, so it is chosen when
+//! nearly empty, and its count says nothing about that of the next data block. With the limit that low, every second
+//! choice would need a scan, over 4 million blocks on a device of 2 TiB.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,7 +19,7 @@ use std::ops::Range;
 use crate::address::BlockId;
 use crate::nand::PageKind;
 
-/// Life of a block.
+/// State of a block in its life cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum BlockState {
@@ -28,36 +27,36 @@ pub enum BlockState {
     Free,
     /// Being filled by a stream.
     Open,
-    /// Full (or abandoned by a failed program): a candidate for collection.
+    /// Full, or abandoned after a failed program: a candidate for collection.
     Closed,
-    /// Emptied; its erase was issued.
+    /// Without valid pages; its erase was issued.
     Erasing,
-    /// Bad.
+    /// Bad, not used any more.
     Retired,
 }
 
-/// Which of the blocks with the fewest valid pages is collected.
+/// Which block is collected if several have the fewest valid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ties {
-    /// The one whose count fell to the value last.
+    /// The block whose valid count fell to this value last.
     #[default]
     Newest,
-    /// The one whose count fell to the value first: under skew what is left in it is colder, and less is written (1 to 3 % for
-    /// zipf writes, `tests/theory.rs` has another case).
+    /// The block whose valid count fell to this value first. Under skew the data left in it is colder, and less is
+    /// written (1 to 3 % for zipf writes, `tests/theory.rs` has another case).
     Oldest,
 }
 
-/// How far above the last victim's count the candidate lists reach.
+/// Limit of the candidate lists, as a difference from the last victim's valid count.
 const SLACK: u16 = 2;
 
 #[derive(Clone, Debug, Default)]
 struct Candidates {
     lists: Vec<VecDeque<BlockId>>,
-    /// Counts above this are not indexed.
+    /// Maximum valid count of the blocks on the candidate lists.
     limit: u16,
-    /// No list below this one has an entry.
+    /// All candidate lists before this one are empty.
     lowest: u16,
-    /// Lists whose blocks are in the order of their numbers, as a scan found them.
+    /// Candidate lists whose blocks are still in the order of their block numbers, as a scan found them.
     unsorted: Range<u16>,
     entries: u32,
 }
@@ -73,7 +72,8 @@ impl Candidates {
         self.entries += 1;
     }
 
-    /// The limit only ever tightens here: between the old limit and a higher one blocks are missing from the lists.
+    /// Lowers the limit, never raises it: blocks with counts between the old limit and a higher one are not on the
+    /// lists.
     fn tighten(&mut self, limit: u16) {
         if limit >= self.limit {
             return;
@@ -91,15 +91,15 @@ impl Candidates {
     }
 }
 
-/// Blocks that are skipped at once if none of them has few valid pages.
+/// Number of blocks that a scan skips together if none of them has few valid pages.
 const CHUNK: usize = 64;
 
-/// Valid pages of each closed block; of any other one more than any block has.
+/// Valid pages of each closed block; `u16::MAX` for any other block, which is more than a block can have.
 fn counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Item = u16> {
     state.iter().zip(valid).map(|(&state, &valid)| if state == BlockState::Closed { valid } else { u16::MAX })
 }
 
-/// Table of all blocks. 12 bytes per block plus a few per candidate.
+/// Table of all blocks: 12 bytes per block plus a few per candidate of collection.
 #[derive(Clone, Debug)]
 pub struct BlockTable {
     block_pages: u16,
@@ -107,20 +107,21 @@ pub struct BlockTable {
     state: Vec<BlockState>,
     kind: Vec<PageKind>,
     valid: Vec<u16>,
-    /// Number of the last program or entry before the block was opened.
+    /// Sequence number of the last program or reverse-map entry before each block was opened.
     opened_at: Vec<u64>,
     closed_at: Vec<u64>,
     candidates: Vec<Candidates>,
-    /// No pool's limit is higher: the test that nearly every discarded page ends with.
+    /// Upper bound of all pools' limits: one comparison with it suffices for nearly every discarded page.
     highest_limit: u16,
     ties: Ties,
-    /// Blocks of metadata are no candidates before they are empty.
+    /// Whether metadata blocks become candidates of collection only when they have no valid page.
     spares_metadata: bool,
     metadata_blocks: u32,
-    /// Per pool, blocks in the order in which they were closed, for FIFO cleaning; empty unless tracked.
+    /// Per pool, blocks with their closing numbers in the order in which they were closed, for FIFO cleaning; empty
+    /// unless tracked.
     closing_order: Vec<VecDeque<(BlockId, u64)>>,
-    /// Blocks in the order in which they were opened, with entries of earlier lives among them; kept from the first
-    /// question on.
+    /// Blocks with their opening numbers, earliest first, including stale entries of blocks reopened since; built at
+    /// the first call of [`BlockTable::oldest_opened`].
     opening_order: Option<BinaryHeap<Reverse<(u64, BlockId)>>>,
 }
 
@@ -150,17 +151,17 @@ impl BlockTable {
         self.state.len() as u32
     }
 
-    /// Whether the table has no block (it always has one).
+    /// Whether the table has no block; always false.
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
     }
 
-    /// Pages of a block that can be valid: all but its head and tail pages.
+    /// Pages of a block that can be valid: all except its head and tail pages.
     pub fn block_pages(&self) -> u32 {
         self.block_pages as u32
     }
 
-    /// Pools the blocks are divided into: block `b` belongs to pool `b % pools`.
+    /// Number of pools into which the blocks are divided: block `b` belongs to pool `b % pools`.
     pub fn pools(&self) -> u32 {
         self.pools
     }
@@ -182,7 +183,7 @@ impl BlockTable {
         self.kind[block.index()]
     }
 
-    /// Valid pages of a block.
+    /// Number of valid pages of a block.
     #[inline]
     pub fn valid(&self, block: BlockId) -> u32 {
         self.valid[block.index()] as u32
@@ -193,12 +194,12 @@ impl BlockTable {
         self.closed_at[block.index()]
     }
 
-    /// Number of the last program or entry before the block was opened.
+    /// Sequence number of the last program or reverse-map entry before the block was opened.
     pub fn opened_at(&self, block: BlockId) -> u64 {
         self.opened_at[block.index()]
     }
 
-    /// The sequence number at which the oldest block in use was opened: nothing on flash is older. The first call costs
+    /// Sequence number at which the oldest block in use was opened: no page on flash is older. The first call costs
     /// O(blocks), later ones O(log blocks) for each block that was opened since.
     pub fn oldest_opened(&mut self) -> u64 {
         let mut order = self.opening_order.take().unwrap_or_else(|| self.opened_in_order());
@@ -226,7 +227,7 @@ impl BlockTable {
     }
 
     pub(super) fn set_erasing(&mut self, block: BlockId) {
-        // An interrupted erase is repeated.
+        // An erase that a power loss interrupted is repeated, so the block may be in this state already.
         if self.state[block.index()] != BlockState::Erasing {
             self.metadata_blocks -= u32::from(!self.kind[block.index()].is_host_data());
         }
@@ -241,19 +242,20 @@ impl BlockTable {
         self.metadata_blocks += u32::from(!kind.is_host_data());
         if let Some(order) = &mut self.opening_order {
             order.push(Reverse((sequence, block)));
-            // Entries of earlier lives pile up behind a block that is never collected: start again.
+            // Stale entries accumulate after that of a block that is never collected: drop the order, to be rebuilt
+            // when needed.
             if order.len() > 2 * self.state.len() {
                 self.opening_order = None;
             }
         }
     }
 
-    /// Which of equal candidates is chosen; changed before anything is closed.
+    /// Sets which of several blocks with equally few valid pages is chosen. To be set before any block is closed.
     pub(crate) fn set_ties(&mut self, ties: Ties) {
         self.ties = ties;
     }
 
-    /// Blocks of metadata are indexed as candidates only when they have no valid page.
+    /// Sets whether metadata blocks are candidates of collection only when they have no valid page.
     pub(crate) fn spare_metadata(&mut self, spares: bool) {
         if self.spares_metadata == spares {
             return;
@@ -262,13 +264,13 @@ impl BlockTable {
         (0..self.pools).for_each(|pool| self.rescan(pool));
     }
 
-    /// Blocks that hold metadata.
+    /// Number of blocks that hold metadata.
     pub fn metadata_blocks(&self) -> u32 {
         self.metadata_blocks
     }
 
-    /// The closed block of metadata in `pool` with the fewest valid pages; `None` if none has an invalid page. O(blocks
-    /// of the pool).
+    /// The closed metadata block in `pool` with the fewest valid pages; `None` if none has an invalid page. O(blocks of
+    /// the pool).
     pub fn emptiest_metadata(&self, pool: u32) -> Option<BlockId> {
         self.of_pool(pool)
             .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
@@ -276,7 +278,7 @@ impl BlockTable {
             .min_by_key(|&b| self.valid[b.index()])
     }
 
-    /// Whether collection may take the block if it gains by that.
+    /// Whether the block is closed and may be collected: a metadata block may be excluded until it has no valid page.
     #[inline]
     pub(crate) fn is_candidate(&self, block: BlockId) -> bool {
         self.state[block.index()] == BlockState::Closed
@@ -295,7 +297,7 @@ impl BlockTable {
         }
     }
 
-    /// Starts or stops tracking the order in which blocks close.
+    /// Starts or stops tracking the order in which blocks are closed.
     pub(crate) fn track_closing_order(&mut self, track: bool) {
         self.closing_order.clear();
         for pool in (0..self.pools).filter(|_| track) {
@@ -305,7 +307,7 @@ impl BlockTable {
         }
     }
 
-    /// The closed block of `pool` that was closed first, if the order is tracked. Amortised O(1).
+    /// Returns the closed block of `pool` that was closed first; `None` if the order is not tracked. Amortised O(1).
     pub fn oldest_closed(&mut self, pool: u32) -> Option<BlockId> {
         let Self { closing_order, state, closed_at, .. } = self;
         let order = closing_order.get_mut(pool as usize)?;
@@ -331,13 +333,13 @@ impl BlockTable {
         self.valid[block.index()] += count as u16;
     }
 
-    /// Sets a count that recovery found.
+    /// Sets the valid count of a block to what recovery found.
     pub(super) fn set_valid(&mut self, block: BlockId, valid: u32) {
         self.valid[block.index()] = valid as u16;
         self.index(block);
     }
 
-    /// A dead page came back to life: the block may be indexed too low, and is indexed again where it belongs.
+    /// Counts an invalid page of the block as valid again, and puts the block on the list of its new count.
     pub(super) fn add_valid_again(&mut self, block: BlockId) {
         self.valid[block.index()] += 1;
         self.index(block);
@@ -366,7 +368,7 @@ impl BlockTable {
         }
         let candidates = &mut self.candidates[pool as usize];
         candidates.push(block, valid);
-        // Blocks whose counts go up and down leave stale entries behind: bound them.
+        // Blocks whose counts rise and fall leave stale entries on the lists; a rescan bounds these.
         if candidates.entries > 4 * (self.state.len() as u32 / self.pools) + 64 {
             self.rescan(pool);
         }
@@ -377,7 +379,7 @@ impl BlockTable {
         let limit = least.map_or(0, |least| least + SLACK);
         let mut found = Vec::new();
         self.collect_up_to(pool, limit, &mut found);
-        // Among equals the scan's first is taken first.
+        // Of several blocks with the same count, the first that the scan finds is chosen first.
         if self.ties == Ties::Newest {
             found.reverse();
         }
@@ -393,8 +395,9 @@ impl BlockTable {
         }
     }
 
-    /// Fewest valid pages of a candidate. Under skew every few victims ask for it, so that the loops over a device of one pool
-    /// are written for vector instructions: a life of zipf writes takes 0.7 of the time that plain loops took.
+    /// Fewest valid pages of a candidate in the pool. Under skew this is needed every few victims, so the loops over a
+    /// device of one pool are written for vector instructions: a simulated life of zipf writes takes 0.7 of the time of
+    /// plain loops.
     fn least_count(&self, pool: u32) -> Option<u16> {
         if self.pools > 1 || self.spares_metadata {
             let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
@@ -404,7 +407,7 @@ impl BlockTable {
         least.filter(|&least| least < u16::MAX)
     }
 
-    /// Appends the candidates with at most `limit` valid pages, in order of their numbers.
+    /// Appends to `found` the candidates with at most `limit` valid pages, in order of their block numbers.
     fn collect_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
         if self.pools > 1 || self.spares_metadata {
             let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
@@ -420,8 +423,8 @@ impl BlockTable {
         }
     }
 
-    /// The closed block of `pool` with the fewest valid pages; `None` if no closed block has an invalid page.
-    /// Amortised O(1), now and then a scan of the pool.
+    /// Returns the closed block of `pool` with the fewest valid pages; `None` if no closed block has an invalid page.
+    /// Amortised O(1), with an occasional scan of the pool.
     pub fn least_valid(&mut self, pool: u32) -> Option<BlockId> {
         let found = self.top_candidate(pool).or_else(|| {
             self.rescan(pool);
@@ -464,7 +467,8 @@ impl BlockTable {
         None
     }
 
-    /// Closed blocks of `pool`, fewest valid pages first, then oldest. O(n log n) in the blocks of the pool.
+    /// Closed blocks of `pool`, fewest valid pages first, then in order of closing. O(n log n) in the blocks of the
+    /// pool.
     pub fn closed_by_valid(&self, pool: u32) -> Vec<BlockId> {
         let mut closed: Vec<BlockId> =
             self.of_pool(pool).filter(|&b| self.state(b) == BlockState::Closed).collect();
@@ -472,14 +476,14 @@ impl BlockTable {
         closed
     }
 
-    /// Counts recomputed for an audit: blocks by [`BlockState`], in its order.
+    /// Number of blocks in each [`BlockState`], in the order of its variants, counted from the table. For audits.
     pub fn census(&self) -> [u32; 5] {
         let mut census = [0; 5];
         self.state.iter().for_each(|&state| census[state as usize] += 1);
         census
     }
 
-    /// Bytes a controller holds per block: two for the valid count, one for state and kind.
+    /// Bytes of controller RAM: per block two for the valid count and one for state and kind.
     pub fn ram_bytes(&self) -> u64 {
         3 * self.state.len() as u64
     }
@@ -489,7 +493,7 @@ impl BlockTable {
 mod tests {
     use super::*;
 
-    /// Blocks 0, 1 and 2 are closed in this order, all full; then 2, 0 and 1 lose a page each.
+    /// A table in which blocks 0, 1 and 2 were closed in this order, all full.
     fn equal_blocks(ties: Ties) -> BlockTable {
         let mut table = BlockTable::new(4, 8, 1);
         table.set_ties(ties);
@@ -504,13 +508,13 @@ mod tests {
     #[test]
     fn of_equal_blocks_the_oldest_or_the_newest_is_chosen() {
         for (ties, after_a_scan, by_reach) in [(Ties::Oldest, 0, 2), (Ties::Newest, 0, 1)] {
-            // The first question scans: the blocks are known by the time at which they were closed alone.
+            // The first search scans: it knows the blocks only by the time at which they were closed.
             let mut table = equal_blocks(ties);
             for block in [2, 0, 1] {
                 table.remove_valid(BlockId(block), 1);
             }
             assert_eq!(table.least_valid(0), Some(BlockId(after_a_scan)), "{ties:?} after a scan");
-            // From then on the order in which counts fall to a value is known.
+            // From then on the lists record the order in which counts fall to a value.
             for block in [2, 0, 1] {
                 table.remove_valid(BlockId(block), 1);
             }

@@ -1,4 +1,4 @@
-//! Copies of a block's pages, a run at a time: the bulk of collection.
+//! Copying pages of a block in runs: most of the work of garbage collection.
 
 use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, PlaneId, Ppn};
@@ -6,23 +6,24 @@ use crate::error::Result;
 use crate::nand::{CopyRun, Nand, NandError};
 use crate::operation::{Cause, FlashOp, OpKind};
 
-/// Pages to move and the owners their new OOB names.
+/// Pages of a block to copy, and the owner that the OOB of each copy will name.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves<'a> {
-    /// Pages of one block, ascending.
+    /// Pages to copy, all in one block, ascending.
     pub from: &'a [Ppn],
-    /// Owner of each.
+    /// Owner of each page in `from`: the LPN, or the metadata page number.
     pub owners: &'a [Lpn],
 }
 
 impl<N: Nand> Store<N> {
-    /// Copies pages of one block to a stream of `pool` and appends their new places to `places`. The old places stay
-    /// counted valid. On an error `places` holds what was copied before it.
+    /// Copies pages of one block to `stream` in `pool` and appends the PPNs of the copies to `places`. The source pages
+    /// stay counted as valid. On an error `places` holds the copies made before it.
     ///
-    /// A page that cannot be read is carried on as lost (`lost.rs`).
+    /// The copy of a page that cannot be read is programmed as lost (`lost.rs`).
     ///
     /// # Errors
-    /// As [`Store::append`]; a source whose spare area is unreadable, too, which no valid page's is.
+    /// As [`Store::append`]. Also an uncorrectable page, if the spare area of a source is unreadable, which never
+    /// happens to a valid page.
     pub fn copy(
         &mut self,
         pages: Moves<'_>,
@@ -45,7 +46,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Copies as many pages as fit the open block, or up to a failed program; returns how many.
+    /// Copies as many pages as fit the open block, or up to a failed program; returns the number of copies.
     fn copy_run(
         &mut self,
         pages: Moves<'_>,
@@ -56,7 +57,7 @@ impl<N: Nand> Store<N> {
         let Frontier { block, next, .. } = self.frontiers[index];
         let run = CopyRun { from: pages.from, owners: pages.owners, to: next, sequence: self.sequence + 1 };
         let (copied, outcome) = self.nand.copy(run, &mut self.page);
-        // A source that cannot be read consumes no destination; any other failure does.
+        // A source that cannot be read consumes no destination page; any other failure does.
         let failed_program =
             usize::from(matches!(outcome, Err(NandError::ProgramFailed(_) | NandError::PowerLost)));
         let programs = copied + failed_program;
@@ -87,7 +88,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Notes copies: as one entry where all are within a plane.
+    /// Enters copies in the operation list: as a single entry if all are within one plane.
     fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
         if !self.ops.is_listening() || count == 0 {
             return;
@@ -109,7 +110,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The plane of the first page of the page's block.
+    /// The plane of the first page of the block that holds `ppn`.
     fn first_plane(&self, ppn: Ppn) -> PlaneId {
         self.geometry.plane_of(self.block_of(ppn), 0)
     }

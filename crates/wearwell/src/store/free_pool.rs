@@ -1,20 +1,20 @@
-//! Erased blocks of one pool, and which of them is opened next.
+//! The erased blocks of one pool, and the order in which they are opened.
 //!
-//! First-in first-out spreads wear by rotation and costs nothing. With dynamic wear leveling the least worn block
-//! goes to the host stream (it will come back soon) and the most worn one to the cold GC stream; the price is an
-//! ordered set, touched once per block and not per page.
+//! First in, first out spreads wear by rotation and costs nothing. With dynamic wear leveling the least worn block is
+//! opened for the host stream (its data will soon be overwritten) and the most worn one for cold GC copies. The price
+//! is an ordered set, accessed once per block and not per page.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::address::BlockId;
 
-/// Which free block is opened next.
+/// Order in which the free blocks of a pool are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FreeOrder {
-    /// First erased, first opened.
+    /// The block that was erased first is opened first.
     #[default]
     Fifo,
-    /// Dynamic wear leveling: least worn for hot streams, most worn for cold ones.
+    /// Dynamic wear leveling: the least worn block is opened for hot streams, the most worn for cold ones.
     ByWear,
 }
 
@@ -54,7 +54,8 @@ impl FreePool {
         }
     }
 
-    /// Removes this block; `false` if it is not there. A block that was erased last is found at once.
+    /// Removes this block; returns `false` if it is not among the free blocks. In FIFO order the search starts at the
+    /// block that was erased last.
     pub(super) fn remove(&mut self, block: BlockId, erase_count: u32) -> bool {
         match self {
             Self::Fifo(queue) => {
@@ -65,7 +66,7 @@ impl FreePool {
         }
     }
 
-    /// The next block; `worn` asks for the most worn one where the order knows wear.
+    /// Removes and returns the block to open next. `worn`: the most worn one, if the blocks are ordered by wear.
     pub(super) fn take(&mut self, worn: bool) -> Option<BlockId> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),

@@ -1,20 +1,21 @@
-//! Head and tail pages: what a block says of itself, so that recovery need not read the OOB of every page.
+//! Head and tail pages, in which a block describes itself, so that recovery need not read the OOB of every page.
 //!
-//! Source: Remap-SSD (Zhou et al., FAST 2021), sections 4.1 and 4.5 and figure 4. The first page of a block is its *head*
-//! (kind of its pages, time of opening, erase count). It is programmed when the block is opened, before any other page.
-//! The last pages are its *tail*: owner and sequence number of each page between, 12 bytes each. Both are real pages,
-//! counted under [`Cause::BlockMetadata`], so they cost write amplification, wear and room.
+//! Source: Remap-SSD (Zhou et al., FAST 2021), sections 4.1 and 4.5 and figure 4. The first page of a block is its
+//! *head* (kind of its pages, time of opening, erase count). It is programmed when the block is opened, before any
+//! other page. The last pages are its *tail*: owner and sequence number of each page between, 12 bytes each. Both are
+//! real pages, counted under [`Cause::BlockMetadata`], so they cost write amplification, wear and space.
 //!
-//! The tail of a full block is programmed when the next block is opened, not with its last page: then no page of data is
-//! in hand if power is lost, and a program that fails concerns nobody else. Until then the block counts as closed without
-//! a tail, and recovery reads the OOB of its pages, as it does for open blocks and for blocks that a failure ended.
+//! The tail of a full block is programmed when the next block is opened, not with the block's last page. So no data
+//! page is being written if power is lost meanwhile, and a failed program of the tail affects no request. Until then
+//! the block counts as closed without a tail, and recovery reads the OOB of its pages, as it does for open blocks and
+//! for blocks that a failure ended.
 //!
-//! A tail belongs to the head whose sequence number it carries (as its generation), so that the tail of an earlier life of
-//! the block is never taken for this one's.
+//! A tail belongs to the head whose sequence number it carries (as its generation), so that the tail from before the
+//! block's last erase is never taken for the current one.
 //!
-//! Departures from the paper: the head is on the first plane of every superblock, not on plane `ID mod planes`, because a
-//! superblock is programmed in page order here; and blocks of metadata (the log on flash) have heads and tails like blocks
-//! of data, so that every block has room for the same number of pages.
+//! Departures from the paper: the head is on the first plane of every superblock, not on plane `ID mod planes`, because
+//! a superblock is programmed in page order here. Blocks of metadata (the log on flash) have heads and tails like
+//! blocks of data, so that every block has room for the same number of pages.
 
 use super::{Store, Stream};
 use crate::address::{BlockId, Ppn};
@@ -23,30 +24,30 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind};
 use crate::operation::{Cause, OpKind};
 
-/// Bytes that a tail page keeps of a page: owner (4) and sequence number (8).
+/// Bytes of a tail page per page that it describes: owner (4) and sequence number (8).
 pub const TAIL_ENTRY_BYTES: u32 = 12;
-/// Pages that can be valid in a block, at least: with one, collecting a block would gain nothing.
+/// Minimum number of data pages in a block: with a single one, collecting a block would free nothing.
 const LEAST_DATA_PAGES: u32 = 2;
-/// Owner of a page that cannot be read: no page of data or metadata has it.
+/// Owner that a tail page lists for a page that cannot be read; no page of data or metadata has this owner.
 const NO_OWNER: u32 = u32::MAX;
 
-/// How a block is divided where it has head and tail pages.
+/// Division of a block into one head page, data pages and tail pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadTail {
-    /// Pages between head and tail.
+    /// Number of pages between head and tail.
     pub data_pages: u32,
-    /// Pages of the tail.
+    /// Number of tail pages.
     pub tail_pages: u32,
 }
 
 impl HeadTail {
-    /// Pages of the head.
+    /// Number of head pages.
     pub const HEAD_PAGES: u32 = 1;
 
-    /// The smallest tail that describes all other pages of a block.
+    /// Returns the division with the smallest tail that describes all data pages of a block.
     ///
     /// # Errors
-    /// [`Error::Options`] if fewer than two pages are left between.
+    /// [`Error::Options`] if fewer than two data pages are left.
     pub fn of(geometry: &Geometry) -> Result<Self> {
         let block_pages = geometry.block_pages();
         let per_page = geometry.page_bytes / TAIL_ENTRY_BYTES;
@@ -63,15 +64,15 @@ impl HeadTail {
     }
 }
 
-/// What a head page says, in the order of its bytes.
+/// Content of a block's head page. In bytes: `opened`, `block`, `kind`, `erases`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) block: BlockId,
-    /// Kind of the pages of the block.
+    /// Kind of the block's pages.
     pub(crate) kind: PageKind,
-    /// Sequence number of the head's own program: the time at which the block was opened.
+    /// Sequence number of the program of the head itself: the time at which the block was opened.
     pub(crate) opened: u64,
-    /// Erases of the block before it was opened.
+    /// Number of erases of the block before it was opened.
     pub(crate) erases: u32,
 }
 
@@ -91,12 +92,12 @@ impl Head {
     }
 }
 
-/// What recovery finds where the head of a block belongs.
+/// Result of reading the head page of a block in a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FoundHead {
-    /// The block is erased.
+    /// The head page is erased, so the block is.
     Erased,
-    /// It cannot be read: only the OOB of the block's pages can tell.
+    /// The head page cannot be read; only the OOB of the block's other pages can describe the block.
     Unreadable,
     Intact(Head),
 }
@@ -109,40 +110,42 @@ pub(crate) struct TailEntry {
     pub(crate) sequence: u64,
 }
 
-/// The tail of a block, complete.
+/// Content of all tail pages of a block.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tail {
-    /// The pages between head and tail that can be read.
+    /// The readable pages between head and tail.
     pub(crate) entries: Vec<TailEntry>,
-    /// Largest sequence number of its own pages.
+    /// Largest sequence number of the tail pages themselves.
     pub(crate) last_sequence: u64,
 }
 
 impl<N: Nand> Store<N> {
-    /// Pages of a block that can hold data or metadata: all, or those between head and tail.
+    /// Number of pages of a block that can hold data or metadata: all, or those between head and tail.
     #[inline]
     pub fn data_pages(&self) -> u32 {
         self.head_tail.map_or(self.geometry.block_pages(), |parts| parts.data_pages)
     }
 
-    /// The first of them.
+    /// The first page of a block that can hold data or metadata: the first, or the one after the head.
     pub(super) fn first_data_page(&self, block: BlockId) -> Ppn {
         let head_pages = if self.head_tail.is_some() { HeadTail::HEAD_PAGES } else { 0 };
         Ppn(self.geometry.first_page(block).0 + head_pages)
     }
 
-    /// How blocks are divided, where they have head and tail pages.
+    /// How blocks are divided into head, data and tail pages; `None` if blocks have only data pages.
     pub fn head_tail(&self) -> Option<HeadTail> {
         self.head_tail
     }
 
-    /// Bytes of RAM for the tails of blocks that are open or wait for theirs.
+    /// Bytes of controller RAM for the tails that are not written yet, of open blocks and of full ones; `None` without
+    /// tails.
     pub(crate) fn tail_ram_bytes(&self) -> Option<u64> {
         let blocks = self.open_blocks().count() + self.without_tail.len();
         self.head_tail.map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
     }
 
-    /// Programs the head of a block that was opened for `stream`. `false` if the program failed: the block is given up.
+    /// Programs the head page of a block that was opened for `stream`. Returns `false` if the program failed; the block
+    /// is then condemned and closed.
     pub(super) fn write_head(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
         self.sequence += 1;
         let sequence = self.sequence;
@@ -164,7 +167,7 @@ impl<N: Nand> Store<N> {
         Ok(is_programmed)
     }
 
-    /// Programs the tails of blocks that are full. A block whose last page failed has none: it is condemned.
+    /// Programs the missing tails of full blocks. A block whose last page failed gets none, because it is condemned.
     pub(super) fn write_tails(&mut self) -> Result<()> {
         while let Some(block) = self.without_tail.pop() {
             if !self.nand.is_condemned(block) {
@@ -205,7 +208,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// The OOB of a page of a block in hand, which the controller keeps in RAM until the tail is written: no operation.
+    /// The OOB of a page whose block has no tail yet. A controller keeps these in RAM until the tail is written, so
+    /// this is no flash operation.
     fn look(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
         match self.nand.probe(ppn) {
             Ok(found) => Ok(found),
@@ -214,7 +218,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs a page that describes its block; `false` if the program failed.
+    /// Programs a head or tail page; returns `false` if the program failed.
     fn program_description(&mut self, ppn: Ppn, oob: Oob, page: &[u8]) -> Result<bool> {
         let outcome = self.nand.program(ppn, oob, Content::Bytes(page));
         self.stats.programs[Cause::BlockMetadata as usize] += 1;
@@ -229,7 +233,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The block is closed: its tail is due before the next block is opened.
+    /// Records that a full block needs its tail, which is written before the next block is opened.
     #[inline]
     pub(super) fn schedule_tail_program(&mut self, block: BlockId) {
         if self.head_tail.is_some() {
@@ -237,7 +241,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The block is erased: a tail that was not written is not due any more.
+    /// Drops the tail that an erased block still needed.
     pub(super) fn forgive_tail(&mut self, block: BlockId) {
         let Some(HeadTail { tail_pages, .. }) = self.head_tail else { return };
         if let Some(at) = self.without_tail.iter().position(|&due| due == block) {
@@ -246,7 +250,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Reads the head of a good block during recovery: one page read.
+    /// Reads the head page of a good block during recovery: one page read.
     pub(crate) fn read_head(&mut self, block: BlockId) -> Result<FoundHead> {
         let ppn = self.geometry.first_page(block);
         let Some(oob) = self.read_description(ppn)? else { return Ok(FoundHead::Erased) };
@@ -254,8 +258,8 @@ impl<N: Nand> Store<N> {
         Ok(head.filter(|head| head.block == block).map_or(FoundHead::Unreadable, FoundHead::Intact))
     }
 
-    /// Reads the tail of a block during recovery: one page read for each of its pages, or one where there is none.
-    /// `None` if it is not complete, or belongs to another life of the block than `head`.
+    /// Reads the tail of a block during recovery. Reads one page per tail page, or only the first if there is no tail.
+    /// Returns `None` if the tail is incomplete, or does not belong to `head` because the block was erased since.
     pub(crate) fn read_tail(&mut self, head: &Head) -> Result<Option<Tail>> {
         let Some(HeadTail { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
         let first = self.first_data_page(head.block);
@@ -284,8 +288,8 @@ impl<N: Nand> Store<N> {
         Ok(Some(tail))
     }
 
-    /// Reads a page that may describe its block into `self.page`. `None` if it is erased, `Some(None)` if it cannot be
-    /// read. Counted as one page read in any case.
+    /// Reads a page that may be a head or tail page into `self.page`. Returns `None` if it is erased, `Some(None)` if
+    /// it cannot be read or is of another kind. Always counts as one page read.
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
     fn read_description(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;

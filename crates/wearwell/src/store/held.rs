@@ -1,20 +1,22 @@
-//! Old versions of translation pages that a recovery will compare with the newer ones (GeckoFTL, appendix C.2.2).
+//! Retained old versions of translation pages, which a recovery will compare with the newer ones (GeckoFTL, appendix
+//! C.2.2).
 //!
-//! They count as valid until what they prove is durable elsewhere, so that their blocks are not erased.
+//! They count as valid until the invalid pages that a comparison would find are recorded durably elsewhere, so that
+//! their blocks are not erased.
 
 use super::Store;
 use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// From now on old versions of translation pages are kept until [`Store::release_held`]: a recovery compares them
-    /// with the newer ones (GeckoFTL, appendix C.2.2).
+    /// Starts retaining old versions of translation pages until [`Store::release_held`]: a recovery compares them with
+    /// the newer ones (GeckoFTL, appendix C.2.2).
     pub(crate) fn retain_translation_versions(&mut self) {
         self.holds = true;
     }
 
-    /// An old version of a translation page: held back if recovery may need it, else discarded. A held page counts as
-    /// valid, so that its block is not erased.
+    /// Retains an old version of a translation page if a recovery may need it, otherwise discards it. A retained page
+    /// counts as valid, so that its block is not erased.
     pub(crate) fn hold_metadata(&mut self, ppn: Ppn) {
         if self.holds {
             self.held.push_back((self.sequence, ppn));
@@ -23,24 +25,24 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Old versions that are held.
+    /// Number of old versions of translation pages that are retained.
     pub fn held_pages(&self) -> usize {
         self.held.len()
     }
 
-    /// Old versions that are held in a block: usually none. O(versions held).
+    /// The retained old versions of translation pages in a block: usually none. O(versions retained).
     pub(crate) fn held_in(&self, block: BlockId) -> Vec<Ppn> {
         let places = self.held.iter().map(|&(_, ppn)| ppn);
         places.filter(|&ppn| self.block_of(ppn) == block).collect()
     }
 
-    /// GC moved an old version, if there is one at `from`.
+    /// Records that GC moved the retained version at `from`; returns whether there is one.
     pub(crate) fn move_held(&mut self, from: Ppn, to: Ppn) -> bool {
         let held = self.held.iter_mut().find(|(_, held)| *held == from);
         held.map(|(_, place)| *place = to).is_some()
     }
 
-    /// Gives up the versions that were replaced up to `sequence`.
+    /// Discards the retained versions that were replaced at or before `sequence`.
     #[inline]
     pub(crate) fn release_held(&mut self, sequence: u64) {
         if self.held.front().is_some_and(|&(replaced, _)| replaced <= sequence) {
@@ -58,7 +60,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// An old version of a translation page that recovery found and may need again.
+    /// Retains, in a recovery, an old version of a translation page that may be needed again. `replaced` is the
+    /// sequence number of the program that replaced it.
     pub(crate) fn hold_again(&mut self, replaced: u64, ppn: Ppn) {
         if self.holds {
             self.adopt_valid(ppn);

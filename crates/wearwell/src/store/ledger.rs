@@ -1,31 +1,33 @@
-//! What the medium did since it was taken over against what was counted: an audit that no path around the counters
-//! passes.
+//! Audit of the operation counters: programs and erases as counted are compared with what the medium shows, so that no
+//! operation can bypass the counters.
 
 use super::Store;
 use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 use crate::stats::Stats;
 
-/// What the medium did since it was taken over, beside the counters of now; for audits.
+/// Baseline for an audit of the counters: state of the medium when the store was created, and counts that were cleared
+/// since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Programs, erases and retired blocks that were counted before the counters were cleared.
+    /// Programs that were counted before the counters were cleared; the next two fields hold erases and retired blocks.
     pub(super) programs: u64,
     pub(super) erases: u64,
     pub(super) retired_blocks: u64,
-    /// Erase counts of all blocks, and pages programmed, at the beginning: a medium may be taken over with data.
+    /// Sum of the erase counts of all blocks when the store was created; the next field holds the programmed pages. A
+    /// medium may hold data then.
     pub(super) first_wear: u64,
     pub(super) first_programs: u64,
-    /// Programs and erases that were counted and that loss of power interrupted or refused.
+    /// Counted programs and erases that a loss of power interrupted or prevented.
     pub(super) cut: u64,
-    /// Tail pages of blocks that were erased before these were written.
+    /// Tail pages that were never written, because their block was erased first.
     pub(super) unwritten: u64,
-    /// Whether recovery may have closed blocks that were not full.
+    /// Whether a recovery took place, which may have closed blocks that were not full.
     pub(super) recovered: bool,
 }
 
 impl<N: Nand> Store<N> {
-    /// Counters back to zero. Wear stays.
+    /// Sets the counters to zero and keeps their sums for the audit. Erase counts of blocks stay.
     pub(crate) fn clear_stats(&mut self) {
         self.ledger.programs += self.stats.total_programs();
         self.ledger.erases += self.stats.total_erases();
@@ -33,8 +35,8 @@ impl<N: Nand> Store<N> {
         self.stats = Stats::default();
     }
 
-    /// Programs and erases are what the flash shows: pages programmed are on flash or were erased, erases are in the wear
-    /// of the blocks. Failures, cuts and blocks that were closed early leave room between the bounds.
+    /// Checks the counters against the medium: every programmed page is on flash or was erased since, and every erase
+    /// is in the erase count of a block. Failures, power cuts and blocks closed early make the bounds inexact.
     pub(crate) fn check_ledger(&mut self) -> Result<(), String> {
         let Ledger {
             programs,
@@ -68,7 +70,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Erase counts of all blocks.
+    /// Sum of the erase counts of all blocks.
     pub(super) fn total_wear(&self) -> u64 {
         (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
     }
@@ -81,7 +83,7 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.programmed(BlockId(block))).sum()
     }
 
-    /// Pages of a block that are programmed, readable or not. Costs no counted operation.
+    /// Number of pages of a block that are programmed, readable or not. Counts as no flash operation.
     fn programmed(&mut self, block: BlockId) -> u64 {
         if self.nand.is_bad(block) {
             return 0;

@@ -1,10 +1,11 @@
-//! Pages whose data cannot be read: known ones, and those that are programmed as lost.
+//! Pages whose data cannot be read: those known to be unreadable, and those that are programmed as lost.
 //!
-//! A page that cannot be read must not hold up garbage collection, and nobody may get an older version of its data. So it is
-//! moved like any other page, and its copy is *programmed as lost* ([`Nand::program_lost`]): the OOB carries owner, sequence
-//! number and generation, the data answer uncorrectable for ever. Map, page validity, reference counts and recovery treat the
-//! copy as a valid page; only a read of it fails. The mark is as durable as data, and newer than every older copy. An
-//! overwrite or a trim heals the logical page, because it makes the copy invalid.
+//! A page that cannot be read must not block garbage collection, and no reader may get an older version of its data. So
+//! GC moves it like any other page, and its copy is *programmed as lost* ([`Nand::program_lost`]): the OOB carries
+//! owner, sequence number and generation, and every read of the data returns an uncorrectable error. Map, page
+//! validity, reference counts and recovery treat the copy as a valid page; only a read of its data fails. The mark is
+//! as durable as data, and newer than every older copy. An overwrite or a trim heals the logical page, because it makes
+//! the copy invalid.
 //!
 //! The price: one page of flash per lost page until the host heals it.
 
@@ -22,12 +23,13 @@ impl<N: Nand> Store<N> {
         !self.unreadable.is_empty() && self.unreadable.contains(&ppn)
     }
 
-    /// Pages in use that are known to be unreadable, in no order.
+    /// Pages in use that are known to be unreadable, in no particular order.
     pub fn unreadable_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.unreadable.iter().copied()
     }
 
-    /// A read of `ppn` failed. It is counted unless there was no power for it.
+    /// Handles a failed read of `ppn` and returns the error. If the page is uncorrectable, the read is counted and the
+    /// page is recorded as unreadable.
     #[cold]
     pub(super) fn read_failed(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
         if matches!(error, NandError::Uncorrectable(_)) {
@@ -38,7 +40,7 @@ impl<N: Nand> Store<N> {
         error.into()
     }
 
-    /// Notes that the data of a page in use cannot be read, which somebody found who read the medium himself.
+    /// Records that the data of a page in use cannot be read, for callers that read the medium directly.
     pub fn report_unreadable(&mut self, ppn: Ppn) {
         self.note_unreadable(ppn);
     }
@@ -50,12 +52,12 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The pages that were found unreadable since this was asked last, in order.
+    /// Returns the pages found unreadable since the last call, in the order in which they were found.
     pub fn take_found_unreadable(&mut self) -> Vec<Ppn> {
         std::mem::take(&mut self.found_unreadable)
     }
 
-    /// The pages of a block are gone.
+    /// Drops what is recorded about unreadable pages of a block that is erased or retired.
     pub(super) fn forget_unreadable(&mut self, block: BlockId) {
         if !self.unreadable.is_empty() {
             let (first, pages) = (self.geometry.first_page(block).0, self.geometry.block_pages());
@@ -63,12 +65,13 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// What a recovery knows again of unreadable pages: those that were programmed as lost.
+    /// Restores, in a recovery, the unreadable pages that the medium still knows: those that were programmed as lost.
     pub(super) fn reload_unreadable(&mut self) {
         self.unreadable = self.nand.lost_pages().into_iter().collect();
     }
 
-    /// Programs the next page of `stream` in `pool` as lost, and counts it valid; as [`Store::append`].
+    /// Programs the next page of `stream` in `pool` as lost, and counts it valid. Apart from the content as
+    /// [`Store::append`].
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -89,8 +92,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Carries a page of a block in collection on that cannot be read: its copy is programmed as lost. Returns how many
-    /// copies were made: none if the program failed.
+    /// Copies, for GC, a page whose data cannot be read: the copy is programmed as lost. Returns the number of copies
+    /// made: 0 if the program failed, otherwise 1.
     #[cold]
     pub(super) fn copy_lost(
         &mut self,
@@ -103,7 +106,7 @@ impl<N: Nand> Store<N> {
         self.note_unreadable(from);
         let mut spare = vec![0; self.geometry.spare_bytes as usize];
         let oob = match self.nand.read_spare(from, &mut spare) {
-            // What the FTL kept there is lost as well; the OOB is not.
+            // The FTL's bytes in the spare area are unreadable too; the OOB is readable.
             Err(NandError::Uncorrectable(_)) => {
                 spare.fill(0);
                 self.nand.read_spare(from, &mut [])?
@@ -118,10 +121,10 @@ impl<N: Nand> Store<N> {
         Ok(usize::from(place.is_some()))
     }
 
-    /// Reads what the FTL keeps in the spare area of a page whose data cannot be read.
+    /// Reads the FTL's bytes in the spare area of a page whose data cannot be read.
     ///
     /// # Errors
-    /// [`NandError::Uncorrectable`] if that is gone as well, power loss.
+    /// [`NandError::Uncorrectable`] if the spare area is unreadable too, power loss.
     pub(crate) fn read_spare_bytes(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
         let oob = self.nand.read_spare(ppn, into)?;
         self.note_spare_read(ppn, cause);

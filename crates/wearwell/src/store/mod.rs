@@ -1,19 +1,20 @@
-//! Allocation: where the next page of a stream goes.
+//! Allocation: into which block and page the next page of each stream is programmed.
 //!
-//! A *stream* holds one kind of page with one expected lifetime (host data, GC copies, translation pages). Each
-//! stream has one open block per pool, and a *pool* is a set of planes that share blocks: one plane, or all
-//! planes of a superblock. Host writes go round the pools page by page (`turns.rs`), which spreads a sequential write over
-//! all dies; GC copies stay in their victim's pool, so that no pool can run dry for another's sake.
+//! A *stream* holds one kind of page with one expected lifetime (host data, GC copies, translation pages). Each stream
+//! has one open block per pool. A *pool* is a set of planes that share blocks: one plane, or all planes of a
+//! superblock. Host writes visit the pools in turn, page by page (`turns.rs`), which spreads a sequential write over
+//! all dies. GC copies stay in their victim's pool, so that collecting one pool uses no free block of another.
 //!
-//! Only the store picks blocks and only the store calls the NAND, so that every program, read and erase is
-//! counted here, under its cause, and appears in the operation list that timing prices.
+//! Only the store picks blocks and only the store calls the NAND, so every program, read and erase is counted here,
+//! under its cause, and is entered in the operation list to which the timing model assigns times.
 //!
-//! This file appends and erases; `runs.rs` appends host pages, and `copies.rs` moves pages, a run at a time, `held.rs` keeps old versions that a recovery will compare,
-//! `lost.rs` knows which pages cannot be read, `parked.rs` opens a chosen block for copies, `head_tail.rs` programs and reads what blocks say of themselves, `takeover.rs`
-//! begins anew after loss of power, `ledger.rs` audits the counters.
+//! This file appends and erases pages. `runs.rs` appends many host pages at once and `copies.rs` copies the pages of a
+//! block. `held.rs` retains old versions of translation pages that a recovery compares. `lost.rs` tracks pages that
+//! cannot be read. `parked.rs` opens a chosen block for copies. `head_tail.rs` programs and reads the pages in which a
+//! block describes itself. `takeover.rs` rebuilds the store after a loss of power. `ledger.rs` audits the counters.
 //!
-//! Invariants: an open block is in exactly one frontier; a free block has no valid page and is erased; `valid`
-//! counts of the block table equal the pages that were appended and not discarded.
+//! Invariants: an open block belongs to exactly one frontier (a stream's open block in a pool); a free block has no
+//! valid page and is erased; the valid counts in the block table equal the pages that were appended and not discarded.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -53,32 +54,32 @@ use crate::operation::{Cause, FlashOp, OpKind};
 use crate::stats::{OpList, Stats};
 use crate::tables::prefetch::touch_all;
 
-/// Free blocks that a pool keeps for the copies of the next victim.
+/// Free blocks that each pool keeps in reserve for the copies of the next GC victim.
 pub const RESERVE_BLOCKS: u32 = 1;
 
-/// Pages of one kind and one expected lifetime; each stream fills its own blocks.
+/// Stream of pages of one kind and one expected lifetime; each stream fills its own blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {
     /// Host data.
     Host,
-    /// Data that garbage collection or wear leveling moved: colder than the host stream.
+    /// Data that garbage collection or wear leveling copied: colder than the host stream.
     Gc,
-    /// Translation pages.
+    /// Translation pages of a map on flash.
     Translation,
-    /// Pages of deltas.
+    /// Pages of packed deltas (Delta-FTL).
     Delta,
     /// Pages of compressed chunks.
     Chunk,
-    /// Pages of the log of mappings made without a program.
+    /// Pages of the log on flash of remaps, which change the map without a program.
     RemapLog,
-    /// Pages of flash-resident page validity.
+    /// Pages of a validity store on flash.
     Validity,
 }
 
 impl Stream {
     /// Number of streams.
     pub const COUNT: usize = 7;
-    /// All streams.
+    /// All streams, in the order of their numbers.
     pub const ALL: [Stream; Stream::COUNT] = [
         Stream::Host,
         Stream::Gc,
@@ -89,7 +90,7 @@ impl Stream {
         Stream::Validity,
     ];
 
-    /// What the stream's pages hold.
+    /// Returns the kind of pages that the stream holds.
     pub fn kind(self) -> PageKind {
         match self {
             Stream::Host | Stream::Gc => PageKind::Data,
@@ -102,7 +103,7 @@ impl Stream {
     }
 }
 
-/// The open block of a stream in a pool.
+/// The open block of a stream in a pool, with its next page and the number of pages left.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     block: BlockId,
@@ -114,7 +115,7 @@ impl Frontier {
     const NONE: Self = Self { block: BlockId::NONE, next: Ppn::NONE, left: 0 };
 }
 
-/// Allocation over a medium. See the module's head.
+/// Allocator over a flash medium: programs the pages of each stream, counts valid pages per block, erases blocks.
 #[derive(Clone, Debug)]
 pub struct Store<N> {
     nand: N,
@@ -123,49 +124,51 @@ pub struct Store<N> {
     pools: u32,
     blocks: BlockTable,
     free: Vec<FreePool>,
-    /// `stream * pools + pool`.
+    /// Open block of each stream in each pool, at index `stream * pools + pool`.
     frontiers: Vec<Frontier>,
-    /// Frontiers that go on when the open block is full, by the same index (`parked.rs`).
+    /// Partly filled blocks that are filled on when the open block at the same index is full (`parked.rs`).
     parked: Vec<Frontier>,
-    /// Per stream the pools where it has an open block.
+    /// For each stream, the pools where it has an open block.
     open_pools: [Vec<u32>; Stream::COUNT],
     turns: Turns,
     sequence: u64,
     holds: bool,
-    /// Old versions of translation pages with the number of the program that replaced them, oldest first.
+    /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
+    /// program that replaced it.
     held: VecDeque<(u64, Ppn)>,
-    /// Pages whose program the loss of power interrupted: on flash or not, nobody was told of them.
+    /// Pages whose program was interrupted by a loss of power: they may be on flash, but no caller got their location.
     interrupted: Vec<Ppn>,
-    /// Pages in use that are known to be unreadable: met by a read, or programmed as lost.
+    /// Pages in use that are known to be unreadable: a read failed, or they were programmed as lost.
     unreadable: FxHashSet<Ppn>,
-    /// Those that were found since somebody asked.
+    /// Pages found unreadable since the last [`Store::take_found_unreadable`].
     found_unreadable: Vec<Ppn>,
-    /// How blocks are divided where they describe themselves; `None` where every page holds data.
+    /// How blocks are divided into head, data and tail pages; `None` if blocks have only data pages.
     head_tail: Option<HeadTail>,
-    /// Full blocks whose tail is not written yet.
+    /// Full blocks whose tail pages are not written yet.
     without_tail: Vec<BlockId>,
-    /// Blocks that were opened for data since somebody asked; `None` if nobody does.
+    /// Blocks opened for data that no caller has taken yet ([`Store::take_opened`]); `None` if they are not recorded.
     opened: Option<Vec<BlockId>>,
-    /// Whether a program failed since somebody asked.
+    /// Whether a program failed since the last [`Store::take_program_failed`].
     program_failed: bool,
-    /// Counters.
+    /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
     ledger: Ledger,
-    /// Operations of the request in hand.
+    /// Flash operations of the current request, to which the timing model assigns times.
     pub ops: OpList,
     page: Vec<u8>,
 }
 
 impl<N: Nand> Store<N> {
-    /// A store over a medium whose good blocks are all erased.
+    /// Creates a store over a medium whose good blocks are all erased.
     pub fn new(nand: N, order: FreeOrder) -> Self {
         Self::divided(nand, order, None)
     }
 
-    /// A store whose blocks have head and tail pages.
+    /// Creates a store whose blocks have head and tail pages, in which they describe themselves; the good blocks are
+    /// erased.
     ///
     /// # Errors
-    /// [`Error::Options`] if blocks are too small for them.
+    /// [`Error::Options`] if blocks are too small for head and tail pages.
     pub fn with_heads_and_tails(nand: N, order: FreeOrder) -> Result<Self> {
         let parts = HeadTail::of(nand.geometry())?;
         Ok(Self::divided(nand, order, Some(parts)))
@@ -221,22 +224,22 @@ impl<N: Nand> Store<N> {
         self.free[pool as usize].put(block, wear);
     }
 
-    /// Layout of the device.
+    /// Geometry of the device.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// The medium.
+    /// The flash medium.
     pub fn nand(&self) -> &N {
         &self.nand
     }
 
-    /// The medium, for fault injection and power cuts from outside.
+    /// The flash medium, to be changed: for fault injection and power cuts from outside.
     pub fn nand_mut(&mut self) -> &mut N {
         &mut self.nand
     }
 
-    /// Takes the medium out; everything in RAM is dropped.
+    /// Returns the flash medium and drops everything in RAM.
     pub fn into_nand(self) -> N {
         self.nand
     }
@@ -250,7 +253,7 @@ impl<N: Nand> Store<N> {
         &mut self.blocks
     }
 
-    /// Number of pools.
+    /// Number of pools (sets of planes that share blocks).
     #[inline]
     pub fn pools(&self) -> u32 {
         self.pools
@@ -268,7 +271,7 @@ impl<N: Nand> Store<N> {
         if self.pools == 1 { 0 } else { block.0 % self.pools }
     }
 
-    /// The plane that holds a page: where a block lies in one plane, its pool.
+    /// The plane that holds a page. If a block is in a single plane, the plane has the number of the block's pool.
     #[inline]
     fn plane_of(&self, ppn: Ppn) -> PlaneId {
         let block = self.block_of(ppn);
@@ -278,47 +281,49 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Free blocks of a pool.
+    /// Number of free blocks in a pool.
     #[inline]
     pub fn free_blocks(&self, pool: u32) -> u32 {
         self.free[pool as usize].len()
     }
 
-    /// Free blocks of the device.
+    /// Number of free blocks of the device.
     pub fn total_free_blocks(&self) -> u32 {
         self.free.iter().map(FreePool::len).sum()
     }
 
-    /// The error of a device without room.
+    /// Returns the error of a device without a free block.
     pub(crate) fn full(&self) -> Error {
         Error::Full { free_blocks: self.total_free_blocks() }
     }
 
-    /// Pages of open blocks that are not programmed yet.
+    /// Number of pages in all open blocks that are not programmed yet; parked blocks, which will be filled on later,
+    /// are included.
     pub fn open_pages_left(&self) -> u64 {
         self.frontiers.iter().chain(&self.parked).map(|f| f.left as u64).sum()
     }
 
-    /// Pages that a stream can still append in `pool` without a new block.
+    /// Number of pages that a stream can append in `pool` before it needs a new block.
     #[inline]
     pub fn open_block_pages_left(&self, stream: Stream, pool: u32) -> u32 {
         self.frontiers[self.frontier_index(stream, pool)].left
     }
 
-    /// Pages that a stream can append in `pool` without touching the blocks kept for garbage collection.
+    /// Number of pages that a stream can append in `pool` without using the free blocks reserved for garbage
+    /// collection.
     pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
     }
 
-    /// Whether `pages` pages find room that follow [`Store::pool_with_most_free_blocks`] one by one. O(1) where they fit into the one
-    /// open block of the stream, as they usually do; O(pools) if room is short.
+    /// Whether `pages` pages of the stream can be appended, each in the pool that [`Store::pool_with_most_free_blocks`]
+    /// returns then. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
         self.fits_open_block(stream, pages) || self.has_room_anywhere(stream, pages)
     }
 
-    /// Whether the stream has one open block, which `pages` pages fit into.
+    /// Whether the stream has exactly one open block and `pages` pages fit into it.
     #[inline]
     pub(crate) fn fits_open_block(&self, stream: Stream, pages: u32) -> bool {
         let open = self.open_pools[stream as usize].as_slice();
@@ -333,31 +338,32 @@ impl<N: Nand> Store<N> {
         })
     }
 
-    /// The pool that the stream's next page goes to; successive calls go round all pools.
+    /// Returns the pool for the stream's next page, and advances: successive calls visit all pools in turn.
     #[inline]
     pub fn take_pool(&mut self, stream: Stream) -> u32 {
         self.turns.take(stream)
     }
 
-    /// Sets the order in which successive pages go round the pools, from now on.
+    /// Sets the order in which the pools are visited for successive pages, from now on.
     pub fn stripe(&mut self, striping: Striping) {
         self.turns.stripe(striping, &self.geometry);
     }
 
-    /// The page that was to go to `pool` is not written: the stream's next page goes there.
+    /// Takes back one [`Store::take_pool`], because its page is not written: the stream's next page is for `pool`
+    /// again.
     #[inline]
     pub(crate) fn give_back_turn(&mut self, stream: Stream, pool: u32) {
         self.turns.give_back(stream, pool);
     }
 
-    /// The pool the stream will be at next, without advancing.
+    /// Returns the pool for the stream's next page, without advancing.
     #[inline]
     pub fn peek_pool(&self, stream: Stream) -> u32 {
         self.turns.next(stream)
     }
 
-    /// The pool where the stream's next page fits best: of those with an open block of the stream the one with the most
-    /// free blocks; without an open block, of all. O(1) for a stream that has one open block.
+    /// Returns the pool for the stream's next page by free space: of the pools where the stream has an open block, the
+    /// one with the most free blocks; if it has none, of all pools. O(1) for a stream that has one open block.
     pub fn pool_with_most_free_blocks(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
         let richest = match self.open_pools[stream as usize].as_slice() {
@@ -385,9 +391,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs the next page of `stream` in `pool` and counts it valid.
+    /// Programs the next page of `stream` in `pool` and counts it valid. Returns its PPN.
     ///
-    /// A failed program consumes the page, closes its block (to be emptied by GC and then retired) and is
+    /// A failed program consumes the page and closes its block (GC will empty it, then it is retired); the program is
     /// repeated in a new block.
     ///
     /// # Errors
@@ -411,7 +417,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The same for a page of metadata that is `base` but for `words`, as in [`Nand::program_changed`].
+    /// Appends, as [`Store::append`], a metadata page that equals the page `base` except for `words`
+    /// ([`Nand::program_changed`]).
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -436,9 +443,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The frontier whose next page is to be programmed, and what its spare area will say. Both ways of programming go through
-    /// this and [`Store::finish_program`]; one loop that is given the program as a closure copies the content out of it, which
-    /// measured 3.5 % of a write of `geckoftl`.
+    /// Returns the index of the open block whose next page is to be programmed, and the OOB of that page. Opens a block
+    /// if needed. Both kinds of program use this and [`Store::finish_program`]. A single loop with the program as a
+    /// closure would copy the content out of the closure, which measured 3.5 % of a write of `geckoftl`.
     #[inline(always)]
     fn next_program(
         &mut self,
@@ -456,7 +463,8 @@ impl<N: Nand> Store<N> {
         Ok((index, Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint }))
     }
 
-    /// The next page of a frontier was programmed: its place, or `None` if it has to be tried in another block.
+    /// Counts a program of the next page of an open block. Returns its PPN, or `None` if the program failed and has to
+    /// be repeated in another block.
     #[inline(always)]
     fn finish_program(
         &mut self,
@@ -477,7 +485,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The program of an open block's next page failed. An error if there is no point in trying another block.
+    /// Handles a failed program of an open block's next page. Returns an error if repeating it in another block is
+    /// pointless.
     fn program_failed(&mut self, index: usize, error: NandError, cause: Cause) -> Result<()> {
         let Frontier { block, next, .. } = self.frontiers[index];
         self.stats.wasted_programs += u64::from(cause == Cause::Host);
@@ -491,7 +500,7 @@ impl<N: Nand> Store<N> {
         Err(error.into())
     }
 
-    /// The open block has `count` fewer pages left.
+    /// Advances an open block by `count` programmed pages; closes the block if it is full.
     #[inline]
     fn advance(&mut self, index: usize, count: u32) {
         let frontier = &mut self.frontiers[index];
@@ -502,7 +511,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// After a failed program: the block is closed as it is, emptied by GC in its turn, and then retired.
+    /// Closes a block early after a failed program and marks it as condemned: GC will empty it, then it is retired.
     fn abandon(&mut self, index: usize, block: BlockId) {
         self.nand.condemn(block);
         self.program_failed = true;
@@ -534,7 +543,7 @@ impl<N: Nand> Store<N> {
         Ok(block)
     }
 
-    /// The stream fills `block`, which is no longer among the free ones.
+    /// Makes `block`, which was removed from the free blocks, the open block of the stream.
     fn start_block(&mut self, stream: Stream, block: BlockId) {
         self.blocks.set_open(block, stream.kind(), self.sequence);
         if stream.kind() == PageKind::Data
@@ -547,24 +556,24 @@ impl<N: Nand> Store<N> {
         self.set_frontier(index, Frontier { block, next, left: self.data_pages() });
     }
 
-    /// From now on the blocks that are opened for data are noted for [`Store::take_opened`].
+    /// Starts recording the blocks that are opened for data, for [`Store::take_opened`].
     pub(crate) fn note_opened(&mut self) {
         self.opened = Some(Vec::new());
     }
 
-    /// A block that was opened for data and not taken yet.
+    /// Returns a block that was opened for data, once for each opening.
     #[inline]
     pub(crate) fn take_opened(&mut self) -> Option<BlockId> {
         self.opened.as_mut()?.pop()
     }
 
-    /// Opens the block that the stream's next page needs, if it needs one.
+    /// Opens a block for the stream's next page if the stream has none with a page left.
     pub(crate) fn open_ahead(&mut self, stream: Stream) -> Result<()> {
         let pool = self.pool_with_most_free_blocks(stream);
         if self.open_block_pages_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
     }
 
-    /// Whether a program failed since this was asked last, which took the rest of an open block.
+    /// Returns whether a program failed since the last call. A failed program closes an open block before it is full.
     pub(crate) fn take_program_failed(&mut self) -> bool {
         std::mem::take(&mut self.program_failed)
     }
@@ -577,39 +586,41 @@ impl<N: Nand> Store<N> {
         self.schedule_tail_program(block);
     }
 
-    /// Reads what calling pages invalid will need here, so that the cache misses overlap.
+    /// Prefetches the valid counts of the blocks of `pages`, which are about to be discarded, so that the cache misses
+    /// overlap.
     #[inline]
     pub(crate) fn prefetch_valid_counts(&self, pages: impl Iterator<Item = Ppn>) {
         touch_all(pages.map(|ppn| u64::from(self.blocks.valid(self.block_of(ppn)))));
     }
 
-    /// Reads what emptying and erasing `block` will need, and opening and closing it again: some ten places, whose cache
-    /// misses overlap.
+    /// Prefetches what emptying, erasing, opening and closing `block` will access: about ten memory locations, whose
+    /// cache misses overlap.
     #[inline]
     pub(crate) fn prefetch_block(&self, block: BlockId) {
         self.nand.prefetch_block(block);
         touch_all([self.blocks.opened_at(block), self.blocks.closed_at(block)].into_iter());
     }
 
-    /// The page is not needed any more. O(1); one random access to the block's valid count.
+    /// Counts a page as no longer valid. O(1); one random access to the block's valid count.
     #[inline]
     pub fn discard(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.remove_valid(block, 1);
     }
 
-    /// `count` pages of a block are not needed any more.
+    /// Counts `count` pages of a block as no longer valid.
     pub(crate) fn discard_many(&mut self, block: BlockId, count: u32) {
         self.blocks.remove_valid(block, count);
     }
 
-    /// A page of metadata is not needed any more, and its bytes will not be asked for again.
+    /// Counts a metadata page as no longer valid, and lets the simulation drop its bytes: the page will not be read
+    /// again.
     pub fn discard_metadata(&mut self, ppn: Ppn) {
         self.nand.give_up_bytes(&[ppn]);
         self.discard(ppn);
     }
 
-    /// A discarded page is needed again (it was not erased yet).
+    /// Counts a discarded page as valid again; its block must not have been erased meanwhile.
     #[inline]
     pub fn revive(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
@@ -628,7 +639,8 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
-    /// Reads several pages for the host, each into its part of `into`; how many before the outcome.
+    /// Reads several pages for the host into consecutive page-sized parts of `into`. Returns how many were read before
+    /// the outcome.
     pub(crate) fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<()>) {
         let (done, outcome) = self.nand.read_pages(pages, into);
         self.stats.reads[Cause::Host as usize] += done as u64;
@@ -636,7 +648,8 @@ impl<N: Nand> Store<N> {
         (done, outcome.map_err(|error| self.read_failed(pages[done], error, Cause::Host)))
     }
 
-    /// Reads a page of metadata that is looked at once; `page` is scratch.
+    /// Reads a metadata page and shows its bytes to `look`, without a copy if the medium has them in memory. `page` is
+    /// a buffer of one page.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -653,7 +666,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Reads a page of metadata of which only `words` are used; they are filled in.
+    /// Reads a metadata page of which only `words` are needed, and fills these in. Counts as one page read.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -674,7 +687,7 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
-    /// Reads the spare area of a page of which nothing is known: `None` if it is erased, torn, or in a bad block.
+    /// Reads the spare area of a page in any state. Returns `None` if the page is erased, torn, or in a bad block.
     ///
     /// # Errors
     /// Power loss.
@@ -697,7 +710,7 @@ impl<N: Nand> Store<N> {
         self.note_bytes(OpKind::Read, ppn, cause, bytes);
     }
 
-    /// Looks at a page's spare area during recovery; `None` if it is erased.
+    /// Reads a page's spare area during recovery; `None` if the page is erased.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -707,7 +720,7 @@ impl<N: Nand> Store<N> {
         Ok(self.nand.probe(ppn)?)
     }
 
-    /// The NVRAM beside the flash, in words of 8 bytes.
+    /// The NVRAM of the medium, in words of 8 bytes.
     #[inline]
     pub fn nvram(&self) -> &[u64] {
         self.nand.nvram()
@@ -723,14 +736,15 @@ impl<N: Nand> Store<N> {
         Ok(self.nand.store_word(index, word)?)
     }
 
-    /// Charges a scan of NVRAM on behalf of no victim (cleaning, recovery): the words themselves are read through
-    /// [`Store::nvram`].
+    /// Accounts for a scan of `bytes` bytes of NVRAM that no GC victim waits for (log cleaning, recovery). The words
+    /// themselves are read through [`Store::nvram`].
     pub fn charge_nvram_scan(&mut self, bytes: u64) {
         self.note_scan(None, bytes);
     }
 
-    /// Charges a scan of NVRAM for the referrers of `victim`: its copies wait for the scan, and for the log pages that were
-    /// read just before.
+    /// Accounts for a scan of `bytes` bytes of NVRAM for the referrers of `victim` (the logical pages mapped to its
+    /// pages). In the timing model the victim's copies wait for the scan, and for the log pages that were read just
+    /// before.
     pub fn charge_referrer_scan(&mut self, victim: BlockId, bytes: u64) {
         self.note_scan(Some(self.geometry.plane_of(victim, 0)), bytes);
     }
@@ -742,19 +756,19 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Takes the next number of the sequence of programs and entries.
+    /// Returns the next sequence number. Programs and reverse-map entries share one sequence.
     #[inline]
     pub(crate) fn next_sequence(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
     }
 
-    /// Numbers up to `sequence` were given out before the power was lost.
+    /// Continues the sequence after `sequence`, because numbers up to it were used before the power loss.
     pub(crate) fn continue_after(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Number of the last program or entry.
+    /// Sequence number of the last program or reverse-map entry.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -795,7 +809,7 @@ impl<N: Nand> Store<N> {
         self.stats.retired_blocks += 1;
     }
 
-    /// A block that holds nothing is not used any more: its pool has one fewer.
+    /// Retires a block without valid pages; its pool has one block fewer from now on.
     fn lose_block(&mut self, block: BlockId) {
         self.blocks.retire(block);
         self.turns.lose_block(self.pool_of(block));
@@ -818,20 +832,21 @@ impl<N: Nand> Store<N> {
         self.ops.push(FlashOp { plane, kind, cause, after, bytes, count: 1 });
     }
 
-    /// The LPN that the page's OOB names, without a flash operation.
+    /// The LPN in the page's OOB, without a flash operation.
     #[inline]
     pub fn owner(&self, ppn: Ppn) -> Lpn {
         Lpn(self.nand.owner(ppn))
     }
 
-    /// Open blocks with the streams that fill them.
+    /// Open blocks, each with the stream that fills it; parked blocks, which will be filled on later, are included.
     pub(crate) fn open_streams(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
         let open = self.frontiers.iter().enumerate().chain(self.parked.iter().enumerate());
         let stream = |index: usize| Stream::ALL[index / self.pools as usize];
         open.filter(|(_, f)| f.left > 0).map(move |(index, f)| (stream(index), f.block))
     }
 
-    /// Open blocks, for audits, with the number of their pages that are programmed.
+    /// Open blocks, each with the number of its programmed pages; parked blocks, which will be filled on later, are
+    /// included. For audits.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
         let open = self.frontiers.iter().chain(&self.parked);

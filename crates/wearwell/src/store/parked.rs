@@ -1,8 +1,9 @@
-//! Opening a chosen free block for copies, while the stream already has an open block.
+//! Opening of a chosen free block for copies while the stream already has an open block in the pool.
 //!
-//! Dual-pool wear leveling stores cold data in one particular worn block. The block that the stream was filling is parked
-//! until the chosen one is full, and is then filled on: no page is wasted, and both count as open. Price: one more partly
-//! filled block for a while, so a device with this leveling keeps one block more per pool (`Ftl::require_spare_space`).
+//! Dual-pool wear leveling stores cold data in one particular worn block. The block that the stream was filling is
+//! *parked* until the chosen block is full, and is filled on then: no page is wasted, and both count as open. Price:
+//! one more partly filled block for a while, so a device with this wear leveling keeps one block more per pool
+//! (`Ftl::require_spare_space`).
 
 use super::{Frontier, Store, Stream};
 use crate::address::BlockId;
@@ -10,13 +11,13 @@ use crate::error::Result;
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Whether a block of the stream is parked in `pool`.
+    /// Whether a partly filled block of the stream is parked in `pool`.
     pub(crate) fn has_parked(&self, stream: Stream, pool: u32) -> bool {
         self.parked[self.frontier_index(stream, pool)].left > 0
     }
 
-    /// Opens the free block `block` for the next pages of `stream`, and parks the open block of the stream in the same pool.
-    /// The block stays unused if its head page cannot be programmed.
+    /// Opens the free block `block` for the next pages of `stream`, and parks the stream's open block in the same pool
+    /// until `block` is full. If the head page of `block` cannot be programmed, `block` is closed without data.
     ///
     /// # Errors
     /// Power loss.
@@ -34,7 +35,8 @@ impl<N: Nand> Store<N> {
         if self.head_tail.is_some() { self.write_head(index, stream, block).map(drop) } else { Ok(()) }
     }
 
-    /// The frontier that follows when the open block at `index` is closed: the parked one, or none.
+    /// Removes and returns the parked block of the stream and pool at `index`, which continues when the open block is
+    /// closed; [`Frontier::NONE`] if none is parked.
     pub(super) fn unpark(&mut self, index: usize) -> Frontier {
         std::mem::replace(&mut self.parked[index], Frontier::NONE)
     }

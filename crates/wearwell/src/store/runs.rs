@@ -1,7 +1,8 @@
-//! Host pages of which only the owner is kept, a run at a time: the bulk of a run that only counts.
+//! Appending many host pages at once, in runs that keep only the owner of each page: most of the work of a simulation
+//! that only counts operations.
 //!
-//! A run ends before anything happens that somebody could want to hear of between two of its pages: a block that opens or
-//! closes, and a pool that has to be collected. So a run leaves exactly what its pages would leave one by one.
+//! A run ends before any event between two of its pages that other parts must see: a block is opened or closed, or GC
+//! becomes due in a pool. So a run leaves exactly the state that appending its pages one by one would leave.
 
 use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, Ppn};
@@ -10,9 +11,10 @@ use crate::nand::{Nand, ProgramRun};
 use crate::operation::{Cause, OpKind};
 
 impl<N: Nand> Store<N> {
-    /// Appends pages of `owners` to the host stream, in order, each in the pool whose turn it is, and notes their `places`:
-    /// as many as fit before a block is full or a pool has no more than `low_blocks` free ones. Returns how many; after a
-    /// failed program, where the next page needs another block, fewer.
+    /// Appends pages of `owners` to the host stream, in order, each in the next pool in turn, and writes their PPNs to
+    /// `places`. Stops before a block becomes full, or if a pool has at most `low_blocks` free blocks. Returns the
+    /// number of pages appended. After a failed program, which makes the next page need another block, the outcome is
+    /// `Ok` and fewer are appended.
     ///
     /// # Errors
     /// Power loss.
@@ -43,7 +45,7 @@ impl<N: Nand> Store<N> {
         (done, Ok(()))
     }
 
-    /// Programs the next pages of the host stream's open block in `pool`, which has room for them.
+    /// Programs the next pages of the host stream's open block in `pool`, which must have room for all of them.
     #[inline]
     fn program_run(&mut self, pool: u32, owners: &[Lpn]) -> (usize, Result<()>) {
         let index = self.frontier_index(Stream::Host, pool);

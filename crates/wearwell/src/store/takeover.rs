@@ -1,5 +1,5 @@
-//! Taking over a medium after loss of power: what a scan found, block by block, or RAM that survived and the flash that
-//! went on or did not.
+//! Takeover of a medium after a loss of power. If RAM is lost, blocks are adopted one by one as a scan found them. If
+//! RAM survived, it is reconciled with what is on flash.
 
 use rustc_hash::FxHashMap;
 
@@ -9,21 +9,21 @@ use crate::error::Result;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 
-/// A block as a scan of the flash found it.
+/// State of a block as a scan of the flash found it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FoundBlock {
-    /// Kind of its pages; `None` for an erased block.
+    /// Kind of the block's pages; `None` for an erased block.
     pub(crate) kind: Option<PageKind>,
-    /// Pages that cannot be programmed any more.
+    /// Number of pages that cannot be programmed any more.
     pub(crate) programmed: u32,
-    /// Smallest sequence number in it.
+    /// Smallest sequence number in the block.
     pub(crate) first_sequence: u64,
-    /// Largest sequence number in it.
+    /// Largest sequence number in the block.
     pub(crate) last_sequence: u64,
 }
 
 impl<N: Nand> Store<N> {
-    /// Forgets everything that is in RAM; blocks are adopted one by one afterwards. Counters go on.
+    /// Drops everything in RAM except the counters. Recovery then adopts the blocks one by one.
     pub(crate) fn forget(&mut self) {
         self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
         self.free.iter_mut().for_each(FreePool::clear);
@@ -40,8 +40,8 @@ impl<N: Nand> Store<N> {
         self.ledger.recovered = true;
     }
 
-    /// Takes over a block as recovery found it. A partly programmed block goes on being filled if it is not condemned and a
-    /// stream of its kind has no open block in the pool, else it is closed as it is.
+    /// Adopts a block as recovery found it. A partly programmed block becomes an open block again if it is not
+    /// condemned and a stream of its kind has no open block in the pool. Otherwise it is closed as it is.
     pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
@@ -53,7 +53,9 @@ impl<N: Nand> Store<N> {
         self.resume(stream, block, kind, found);
     }
 
-    /// The same for a block of which the stream is known.
+    /// Adopts a block, as recovery found it, for a given stream. A partly programmed block becomes the stream's open
+    /// block again, unless it is condemned or the stream already has an open block in the pool. Otherwise it is closed
+    /// as it is.
     pub(crate) fn adopt_as(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let is_free = self.open_block_pages_left(stream, self.pool_of(block)) == 0;
@@ -80,7 +82,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Of two partly programmed blocks the copies get the roomier one: without a free block they have nothing else.
+    /// Gives, in each pool, the partly programmed block with more pages left to the GC stream and the other to the host
+    /// stream: without a free block, GC can copy only there.
     pub(crate) fn prefer_copies(&mut self) {
         for pool in 0..self.pools {
             let (host, copies) =
@@ -93,7 +96,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Erases a block that recovery found unreadable, and adopts it.
+    /// Erases and adopts a block in which recovery could read no page.
     pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
         self.adopt(
             block,
@@ -106,7 +109,8 @@ impl<N: Nand> Store<N> {
         self.erase(block, Cause::Recovery)
     }
 
-    /// Programmed pages of each data block in use, twice, by block; one that is closed counts as full.
+    /// Number of programmed pages of each data block in use, by block number, as a pair of equal numbers: a recount of
+    /// valid pages lowers the second. A closed block counts as full.
     pub(crate) fn programmed_pages_of_data(&self) -> FxHashMap<u32, (u32, u32)> {
         let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
         let in_use = |&block: &BlockId| {
@@ -118,19 +122,22 @@ impl<N: Nand> Store<N> {
         blocks.map(|block| (block.0, (pages(block), pages(block)))).collect()
     }
 
-    /// Sets the valid count of a block to what a recount found.
+    /// Sets the valid count of a block to the result of a recount.
     pub(crate) fn set_valid(&mut self, block: BlockId, valid: u32) {
         self.blocks.set_valid(block, valid);
     }
 
-    /// Counts a page valid that recovery found to be current.
+    /// Counts a page as valid that recovery found to be current.
     pub(crate) fn adopt_valid(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.add_valid_again(block);
     }
 
-    /// Brings RAM that survived a power cut in line with the flash: an interrupted program may not have happened,
-    /// an interrupted erase is repeated.
+    /// Reconciles RAM that survived a power cut with the flash: open blocks continue at their first page that is not
+    /// programmed, and interrupted erases are repeated.
+    ///
+    /// # Errors
+    /// Power loss.
     pub(crate) fn reconcile(&mut self) -> Result<()> {
         self.ledger.recovered = true;
         for index in 0..self.frontiers.len() {
@@ -144,15 +151,16 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// The pages whose program was interrupted and consumed them all the same, with the kind of their blocks.
+    /// Returns the pages whose interrupted programs reached the flash, each with the kind of its block, and clears the
+    /// list.
     pub(crate) fn take_interrupted(&mut self) -> Vec<(PageKind, Ppn)> {
         let mut pages = std::mem::take(&mut self.interrupted);
         pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
         pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
     }
 
-    /// Gives back the pages that were not programmed: one of the interrupted program, and one of each request that the
-    /// host sent after it.
+    /// Moves the next page of an open block back over the pages that were not programmed: one of the interrupted
+    /// program, and one of each request that the host sent after it.
     fn reconcile_frontier(&mut self, index: usize) {
         let Frontier { block, mut next, mut left } = self.frontiers[index];
         if left == 0 {
@@ -166,7 +174,8 @@ impl<N: Nand> Store<N> {
         self.set_frontier(index, Frontier { block, next, left });
     }
 
-    /// Good blocks, but for the one that holds the page number kept back as "none" on a device of 2^32 pages.
+    /// Whether a block is good and its page numbers can be used. On a device of 2^32 pages, the last block contains the
+    /// number that is reserved for "none".
     fn is_usable(&self, block: BlockId) -> bool {
         let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
         !holds_none && !self.nand.is_bad(block)

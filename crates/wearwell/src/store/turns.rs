@@ -1,33 +1,34 @@
-//! Whose turn it is: the pool that the next page of a stream goes to.
+//! The order in which the pages of a stream visit the pools.
 //!
-//! Pages go round the pools, so that each has its share of them and all dies work. A pool that has lost blocks to wear has
-//! less room than the others: with its full share of the pages it would be full of valid data, and collect block after
-//! block for nothing, while other pools have spare blocks. So it is left out as often as it has lost blocks, of as many turns
-//! as it has had blocks. The data of all pools then shrink and grow with their room, and the drive ends when its spare
-//! blocks end, not when those of one plane do. The price: fewer dies at work at times, on a worn drive.
+//! Pages visit the pools in turn, so that each pool gets an equal share and all dies work. A pool that has lost blocks
+//! to wear has less room than the others. With a full share of the pages it would be full of valid data and be
+//! collected again and again for nothing, while other pools have spare blocks. So a pool is skipped in proportion to
+//! its lost blocks: in the long run it gets as many pages per block that it still has as the others. The data of all
+//! pools then shrinks and grows with their room, and the drive ends when its spare blocks are used up, not when those
+//! of one plane are. The price: on a worn drive fewer dies work at times.
 //!
-//! Invariant: while no block is lost every pool is taken once a round.
+//! Invariant: while no block is lost every pool is visited once per round.
 
 use super::Stream;
 use crate::nand::Geometry;
 
-/// How successive pages of a stream go round the pools.
+/// Order in which successive pages of a stream visit the pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Striping {
-    /// In the order of their numbers: all planes of a die before the next die, all dies of a channel before the next
-    /// channel. Two successive pages often meet on one die.
+    /// In the order of pool numbers: all planes of a die before the next die, all dies of a channel before the next
+    /// channel. Two successive pages are often on one die.
     #[default]
     PlaneFirst,
-    /// Channels first, then dies, then planes: as many successive pages as there are dies go to different dies.
+    /// Channels first, then dies, then planes: as many successive pages as there are dies are on different dies.
     ChannelFirst,
 }
 
-/// Distances between the pools of successive pages.
+/// Distances, in pool numbers, between the pools of successive pages.
 #[derive(Clone, Copy, Debug)]
 struct Stride {
-    /// To the pool of the next page, up to the last channel.
+    /// Distance to the pool of the next page on the next channel.
     step: u32,
-    /// Behind the last channel: pools of a die.
+    /// Number of pools per die: the step to the next die, when all channels were visited.
     die_pools: u32,
 }
 
@@ -39,12 +40,12 @@ impl Stride {
             Striping::ChannelFirst if lies_in_dies => {
                 Self { step: die_pools * geometry.dies_per_channel, die_pools }
             }
-            // A superblock of several dies: successive pages of one block are on different planes as it is.
+            // With a superblock over several dies, successive pages of one block are on different planes anyway.
             Striping::ChannelFirst | Striping::PlaneFirst => Self { step: 1, die_pools: 1 },
         }
     }
 
-    /// The pool after the last channel: on the first channel, `beyond` pools behind its beginning.
+    /// The pool that follows a pool on the last channel. `beyond`: how far `step` led past the last pool.
     fn wrapped(self, beyond: u32) -> u32 {
         match beyond + self.die_pools {
             next if next < self.step => next,
@@ -54,19 +55,19 @@ impl Stride {
     }
 }
 
-/// The pools of each stream's next page.
+/// The pool of each stream's next page.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     pools: u32,
     pool_blocks: u32,
     stride: Stride,
     next: [u32; Stream::COUNT],
-    /// Blocks that each pool has lost.
+    /// Number of blocks that each pool has lost.
     lost: Vec<u32>,
-    /// Lost blocks summed over the turns that were due, less the blocks of a pool for each that was left out; by
-    /// `stream * pools + pool`.
+    /// Debt of each pool in each stream, at index `stream * pools + pool`: increases by the pool's lost blocks whenever
+    /// the pool is due, and decreases by the pool's initial number of blocks when it is skipped.
     owed: Vec<u32>,
-    /// Whether any pool has lost one: before, a turn is one addition.
+    /// Whether any pool has lost a block; if not, advancing is one addition.
     any_lost: bool,
 }
 
@@ -84,7 +85,7 @@ impl Turns {
         }
     }
 
-    /// Begins anew, with all blocks.
+    /// Starts again at the first pool, with no block lost.
     pub(super) fn restart(&mut self) {
         self.next = [0; Stream::COUNT];
         self.lost.fill(0);
@@ -96,7 +97,7 @@ impl Turns {
         self.stride = Stride::new(striping, geometry);
     }
 
-    /// `pool` has one block fewer.
+    /// Records that `pool` has lost a block.
     pub(super) fn lose_block(&mut self, pool: u32) {
         self.lost[pool as usize] += 1;
         self.any_lost = true;
@@ -107,7 +108,7 @@ impl Turns {
         self.next[stream as usize]
     }
 
-    /// The pool whose turn it is; the next one is due.
+    /// Returns the pool for the stream's next page and advances to the following one.
     #[inline]
     pub(super) fn take(&mut self, stream: Stream) -> u32 {
         let pool = self.next[stream as usize];
@@ -127,7 +128,7 @@ impl Turns {
         if next < self.pools { next } else { self.stride.wrapped(next - self.pools) }
     }
 
-    /// The next pool that is not left out this time.
+    /// The next pool, after `pool`, that is not skipped in this round.
     #[cold]
     fn next_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.after(pool);

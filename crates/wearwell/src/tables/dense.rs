@@ -1,26 +1,26 @@
 //! Dense tables of numbers on large memory pages.
 //!
-//! A page-mapped FTL is a handful of tables that are read and written at random, so the time of a host write is
-//! cache and TLB misses. With 4-KiB memory pages a table of some megabytes already exceeds what the TLB reaches;
-//! 2-MiB pages make random access 1.4 to 1.7 times faster. Most systems grant them on request only, and the request
-//! needs memory of its own: an anonymous mapping, which reads as zeros and costs nothing until it is touched. Where
-//! the system has no such pages the mapping is an ordinary one. Small tables live on the heap, because tests build
-//! and clone tiny devices by the million and a mapping costs a call of the system.
+//! A page-mapped FTL is a handful of tables that are read and written at random, so the time of a host write is cache
+//! and TLB misses. With 4-KiB memory pages a table of some megabytes already exceeds the reach of the TLB; 2-MiB pages
+//! make random access 1.4 to 1.7 times faster. Most operating systems grant them only on request, and the request needs
+//! memory of its own: an anonymous mapping, which reads as zeros and costs nothing until it is touched. If the system
+//! has no such pages, the mapping is an ordinary one. Small tables are on the heap, because tests create and clone tiny
+//! devices by the million and a mapping costs a system call.
 //!
-//! Cost of an access: one bounds check, as for a slice, and a branch that always goes the same way.
+//! Cost of an access: one bounds check, as for a slice, and a branch that is always predicted correctly.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use memmap2::MmapMut;
 
-/// A number that a [`Table`] holds.
+/// Integer type that a [`Table`] holds.
 pub(crate) trait Word: Copy {
-    /// The bytes of one.
+    /// The bytes of one word.
     type Bytes: Copy;
-    /// Memory as words.
+    /// Views memory as words.
     fn words(bytes: &[u8]) -> &[Self::Bytes];
-    /// Memory as words, to be changed.
+    /// Views memory as words that can be changed.
     fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
     fn load(bytes: Self::Bytes) -> Self;
     fn store(self) -> Self::Bytes;
@@ -51,10 +51,10 @@ macro_rules! word {
 }
 word!(u8, u32, u64);
 
-/// From this size on a table gets a mapping of its own.
+/// Size in bytes from which a table gets a memory mapping of its own.
 const MAPPED_BYTES: usize = 1 << 20;
 
-/// The bytes of a table.
+/// Memory of a table: on the heap if small, otherwise a mapping of its own.
 enum Memory {
     Heap(Box<[u8]>),
     Mapped(MmapMut),
@@ -87,7 +87,7 @@ impl Memory {
     }
 }
 
-/// A table of fixed length.
+/// Table of integers with a fixed length, on large memory pages if it is large.
 pub(crate) struct Table<W> {
     memory: Memory,
     len: usize,
@@ -95,7 +95,7 @@ pub(crate) struct Table<W> {
 }
 
 impl<W: Word> Table<W> {
-    /// `len` zeros.
+    /// Creates a table of `len` zeros.
     ///
     /// # Panics
     /// If the system has not enough address space.
@@ -103,7 +103,7 @@ impl<W: Word> Table<W> {
         Self { memory: Memory::zeroed(len * size_of::<W::Bytes>()), len, word: PhantomData }
     }
 
-    /// `len` times `value`.
+    /// Creates a table of `len` words, all `value`.
     pub(crate) fn filled(len: usize, value: W) -> Self {
         let mut table = Self::zeroed(len);
         table.words_mut().fill(value.store());
@@ -125,39 +125,40 @@ impl<W: Word> Table<W> {
         W::words_mut(self.memory.bytes_mut())
     }
 
-    /// The word at `index`; panics beyond the end.
+    /// Returns the word at `index`; panics beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> W {
         W::load(self.words()[index])
     }
 
-    /// The words at `indices`, in their order: finds the memory once for all of them. Panics beyond the end.
+    /// Returns the words at `indices`, in their order; resolves the table's memory only once for all. Panics beyond the
+    /// end.
     #[inline]
     pub(crate) fn get_all(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
         let words = self.words();
         indices.map(|index| W::load(words[index]))
     }
 
-    /// Stores a word; panics beyond the end.
+    /// Stores a word at `index`; panics beyond the end.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: W) {
         self.words_mut()[index] = value.store();
     }
 
-    /// Stores words, each with its index, in order. Panics beyond the end.
+    /// Stores words, each at its index, in order. Panics beyond the end.
     #[inline]
     pub(crate) fn set_all(&mut self, values: impl Iterator<Item = (usize, W)>) {
         let words = self.words_mut();
         values.for_each(|(index, value)| words[index] = value.store());
     }
 
-    /// Stores a word and returns the one before.
+    /// Stores a word at `index` and returns the old one; panics beyond the end.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, value: W) -> W {
         W::load(std::mem::replace(&mut self.words_mut()[index], value.store()))
     }
 
-    /// Exchanges words with those at their indices, in order. Panics beyond the end.
+    /// Exchanges each given word with the one at its index, in order. Panics beyond the end.
     #[inline]
     pub(crate) fn exchange_all<'a>(&mut self, values: impl Iterator<Item = (usize, &'a mut W)>)
     where
@@ -169,14 +170,15 @@ impl<W: Word> Table<W> {
         });
     }
 
-    /// Copies the words at `from`, in their order, to `first` and behind. Panics beyond the end.
+    /// Copies the words at the indices `from`, in their order, to consecutive indices from `first` on. Panics beyond
+    /// the end.
     #[inline]
     pub(crate) fn copy_run(&mut self, first: usize, from: impl Iterator<Item = usize>) {
         let words = self.words_mut();
         (first..).zip(from).for_each(|(to, from)| words[to] = words[from]);
     }
 
-    /// Stores words from `first` on.
+    /// Stores words at consecutive indices from `first` on. Panics beyond the end.
     #[inline]
     pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
         let run = &mut self.words_mut()[first..first + values.len()];
@@ -185,7 +187,8 @@ impl<W: Word> Table<W> {
 }
 
 impl Table<u64> {
-    /// The first index from `first` on, and around the end, whose word `is_it` says yes to; some word has to be one.
+    /// Searches from `first` on, and around the end, for a word for which `is_it` returns true; returns its index. Such
+    /// a word must exist.
     #[inline]
     pub(crate) fn position_around(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
         let words = self.words();
@@ -201,13 +204,13 @@ impl Table<u64> {
 }
 
 impl Table<u8> {
-    /// All bytes.
+    /// All bytes of the table.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.memory.bytes()
     }
 
-    /// All bytes, to be changed.
+    /// All bytes of the table, to be changed.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.memory.bytes_mut()
@@ -228,7 +231,7 @@ impl<W> fmt::Debug for Table<W> {
     }
 }
 
-/// A refusal changes nothing but speed.
+/// Requests large memory pages for a mapping. A refusal is ignored: it only makes accesses slower.
 #[cfg(target_os = "linux")]
 fn request_large_pages(memory: &MmapMut) {
     const LARGE_PAGE_BYTES: usize = 2 << 20;

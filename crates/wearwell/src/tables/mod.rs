@@ -1,5 +1,5 @@
-//! Data structures of the engine: dense tables, sets of pages, hash indexes, orders of use. They know addresses and nothing else
-//! of flash.
+//! Data structures of the engine: dense tables, sets of pages, hash indexes, orders of use. Of flash they know nothing
+//! except page numbers.
 
 mod dense;
 mod page_set;

@@ -1,19 +1,20 @@
 //! A set of physical pages: one bit each.
 //!
-//! Which pages are valid, dead, or in some table is asked for every page that moves. One bit, which stays in the
-//! processor's cache where the tables do not, answers that; questions about a whole block go word by word.
+//! For every page that GC copies, the engine needs to know whether it is valid, dead, or an entry of some table. One
+//! bit answers that, and bits fit the processor's cache where the tables do not. Operations on a whole block work word
+//! by word.
 
 use crate::address::Ppn;
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// One bit per physical page.
+/// Set of physical pages, with one bit per page of the device.
 #[derive(Clone, Debug)]
 pub(crate) struct PageSet {
     words: Table<u64>,
 }
 
-/// A word of the set and the bits of it that lie in a range of pages.
+/// A word of the set, and a mask of its bits that are in a range of pages.
 #[derive(Clone, Copy)]
 struct Part {
     at: usize,
@@ -30,7 +31,7 @@ fn parts(first: Ppn, count: u32) -> impl Iterator<Item = Part> {
     })
 }
 
-/// Calls `found` for the pages whose bits are set in the word at `at`, in order.
+/// Calls `found` for the pages whose bits are set in `word`, the word at index `at` of the set, in order.
 #[inline]
 fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
     while word != 0 {
@@ -40,12 +41,12 @@ fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
 }
 
 impl PageSet {
-    /// No page. Memory: one bit per page.
+    /// Creates an empty set for `physical_pages` pages. Memory: one bit per page.
     pub(crate) fn new(physical_pages: u64) -> Self {
         Self { words: Table::zeroed(physical_pages.div_ceil(64) as usize) }
     }
 
-    /// An empty set for as many pages.
+    /// Creates an empty set for as many pages as this one.
     pub(crate) fn emptied(&self) -> Self {
         Self { words: Table::zeroed(self.words.len()) }
     }
@@ -55,7 +56,7 @@ impl PageSet {
         self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1
     }
 
-    /// Reads the words of pages, so that the cache misses of what follows overlap.
+    /// Prefetches the bits of `pages`, so that the cache misses of later accesses overlap.
     #[inline]
     pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
         touch_all(self.words.get_all(pages.map(|ppn| ppn.index() / 64)));
@@ -66,7 +67,7 @@ impl PageSet {
         self.insert_new(ppn);
     }
 
-    /// Returns whether the page was not in the set before.
+    /// Inserts a page; returns whether it was not in the set before.
     #[inline]
     pub(crate) fn insert_new(&mut self, ppn: Ppn) -> bool {
         let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
@@ -75,7 +76,7 @@ impl PageSet {
         word & bit == 0
     }
 
-    /// Returns whether the page was in the set.
+    /// Removes a page; returns whether it was in the set.
     #[inline]
     pub(crate) fn remove(&mut self, ppn: Ppn) -> bool {
         let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
@@ -99,14 +100,15 @@ impl PageSet {
         parts(first, count).all(|part| self.words.get(part.at) & part.mask == 0)
     }
 
-    /// Appends those of `count` pages from `first` on that are in the set, in order. O(count / 64 + found).
+    /// Appends to `out` those of `count` pages from `first` on that are in the set, in order. O(count / 64 + found).
     pub(crate) fn collect(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         for part in parts(first, count) {
             each_page(part.at, self.words.get(part.at) & part.mask, |ppn| out.push(ppn));
         }
     }
 
-    /// Removes those of `count` pages from `first` on that are in the set and that `leaves` says yes to. O(count / 64 + asked).
+    /// Calls `leaves` for those of `count` pages from `first` on that are in the set, and removes a page if it returns
+    /// true. O(count / 64 + calls).
     pub(crate) fn remove_if(&mut self, first: Ppn, count: u32, mut leaves: impl FnMut(Ppn) -> bool) {
         for part in parts(first, count) {
             let mut word = self.words.get(part.at);
@@ -115,13 +117,13 @@ impl PageSet {
         }
     }
 
-    /// Pages in the set. Counts all bits.
+    /// Number of pages in the set. Counts all bits of the set: O(pages of the device / 64).
     pub(crate) fn len(&self) -> u64 {
         (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
     }
 
-    /// Copies the bits from byte `from` of the set on into `page`, zeros beyond the end. `from` and the page are multiples of
-    /// 8 bytes.
+    /// Copies the set's bits, from byte `from` of the set on, into `page`, with zeros beyond the end of the set. `from`
+    /// and the length of `page` are multiples of 8 bytes.
     pub(crate) fn copy_to(&self, from: usize, page: &mut [u8]) {
         for (at, bytes) in (from / 8..).zip(page.chunks_exact_mut(8)) {
             let word = if at < self.words.len() { self.words.get(at) } else { 0 };
@@ -129,7 +131,7 @@ impl PageSet {
         }
     }
 
-    /// Sets the bits from byte `from` of the set on to what [`PageSet::copy_to`] wrote.
+    /// Sets the bits from byte `from` of the set on to those that [`PageSet::copy_to`] wrote into `page`.
     pub(crate) fn copy_from(&mut self, from: usize, page: &[u8]) {
         let words =
             page.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
@@ -138,7 +140,7 @@ impl PageSet {
         }
     }
 
-    /// Bytes of the bits.
+    /// Bytes of memory for the bits.
     pub(crate) fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }

@@ -1,8 +1,8 @@
-//! Lists of slots in order of use, linked by index: O(1) to move a slot, no allocation once grown.
+//! Lists of numbered slots in order of use, linked by index: O(1) to move a slot, no allocation once grown.
 
 const NIL: u32 = u32::MAX;
 
-/// Neighbours of a slot on the list.
+/// Neighbours of a slot on the list; [`NIL`] at an end.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     newer: u32,
@@ -13,7 +13,7 @@ impl Links {
     const NONE: Self = Self { newer: NIL, older: NIL };
 }
 
-/// Order of recency over slots `0..`. A slot is on it at most once.
+/// Order of last use of slots numbered from 0. A slot is on the list at most once.
 #[derive(Clone, Debug)]
 pub(crate) struct Recency {
     links: Vec<Links>,
@@ -33,13 +33,13 @@ impl Recency {
         self.len
     }
 
-    /// The slot that was pushed or touched longest ago.
+    /// Returns the slot that was pushed or touched longest ago.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
         some(self.oldest)
     }
 
-    /// All slots, the one that was pushed or touched longest ago first.
+    /// All slots on the list, the one that was pushed or touched longest ago first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&slot| some(self.links[slot as usize].newer))
     }
@@ -50,7 +50,7 @@ impl Recency {
         }
     }
 
-    /// Puts a slot that is not on the list at its newest end.
+    /// Adds a slot that is not on the list, at its newest end.
     pub(crate) fn push(&mut self, slot: u32) {
         self.grow_to(slot);
         let older = std::mem::replace(&mut self.newest, slot);
@@ -62,7 +62,7 @@ impl Recency {
         self.len += 1;
     }
 
-    /// Puts a slot that is not on the list at its oldest end.
+    /// Adds a slot that is not on the list, at its oldest end.
     pub(crate) fn push_oldest(&mut self, slot: u32) {
         self.grow_to(slot);
         let newer = std::mem::replace(&mut self.oldest, slot);
@@ -74,7 +74,7 @@ impl Recency {
         self.len += 1;
     }
 
-    /// Takes a slot off the list.
+    /// Removes a slot from the list.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Links { newer, older } = self.links[slot as usize];
         match newer {
@@ -88,7 +88,7 @@ impl Recency {
         self.len -= 1;
     }
 
-    /// Moves a slot on the list to its newest end.
+    /// Moves a slot that is on the list to its newest end.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32) {
         if self.newest != slot {

@@ -1,62 +1,63 @@
-//! Which slot holds a key: a hash index for tables of numbered slots that a host write asks several times.
+//! Hash index from a key to the number of the slot that holds it, for tables that a host write accesses several times.
 //!
-//! Slots with the same hash are chained ([`Chains`]), so that keys come and go with two or three accesses and nothing ever
-//! moves. The chains run through whatever holds the slots ([`Chained`]): through the entries themselves where a look-up is
-//! about to use the entry anyway, or through a table of their numbers with the keys beside ([`SlotIndex`]), where the entries
-//! are not to be asked for their keys.
+//! Slots with the same hash are chained ([`Chains`]), so that inserting or removing a key takes two or three accesses
+//! and no entry is ever moved. The links are stored in the container of the slots ([`Chained`]). That is the entries
+//! themselves if a look-up is about to use the entry anyway. Otherwise it is a separate table of keys and links
+//! ([`SlotIndex`]), so that a look-up does not touch the entries.
 
 use crate::tables::prefetch::touch_all;
 
-/// No slot.
+/// Slot number that means "no slot".
 const NIL: u32 = u32::MAX;
-/// Fewest chains.
+/// Minimum number of chains.
 const SMALLEST: usize = 8;
 
-/// Fibonacci hashing: the upper bits of a product with an odd number without a pattern, which depend on all bits of the key
-/// and spread consecutive keys evenly. `shift` bits of the hash are not used.
+/// Hashes a key by Fibonacci hashing: the upper bits of its product with a large odd number, which depend on all bits
+/// of the key and spread consecutive keys evenly. Drops the lower `shift` bits of the product.
 #[inline]
 pub(crate) fn spread(key: u64, shift: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// What holds the slots that are chained.
+/// Container of the slots in a [`Chains`] index, which stores the key and the chain link of each slot.
 pub(crate) trait Chained {
     fn key(&self, slot: u32) -> u32;
-    /// The slot behind this one in its chain.
+    /// The slot after this one in its chain; `u32::MAX` at the end.
     fn next(&self, slot: u32) -> u32;
     fn set_next(&mut self, slot: u32, next: u32);
 }
 
-/// Slots by key. Nobody else changes a slot's key while it is in a chain.
+/// Hash index from keys to slots, whose keys and links a [`Chained`] container stores. A slot's key must not be changed
+/// while the slot is in the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Chains {
-    /// First slot of each chain.
+    /// First slot of each chain; [`NIL`] if the chain is empty.
     heads: Vec<u32>,
     len: usize,
-    /// Bits of a hash that are not used.
+    /// Number of lower bits of a hash that are dropped.
     shift: u32,
 }
 
 impl Chains {
-    /// No slot; two chains for each of `capacity`.
+    /// Creates an empty index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         let chains = (2 * capacity).next_power_of_two().max(SMALLEST);
         Self { heads: vec![NIL; chains], len: 0, shift: u64::BITS - chains.ilog2() }
     }
 
-    /// Slots held.
+    /// Number of slots in the index.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// The chain of a key.
+    /// Index of the chain of a key.
     #[inline]
     fn chain(&self, key: u32) -> usize {
         spread(u64::from(key), self.shift)
     }
 
-    /// The slot of a key.
+    /// Returns the slot that holds a key, if there is one.
     #[inline]
     pub(crate) fn find(&self, slots: &impl Chained, key: u32) -> Option<u32> {
         let mut slot = self.heads[self.chain(key)];
@@ -69,7 +70,8 @@ impl Chains {
         None
     }
 
-    /// Reads what looking for these keys will need, of `count` slots; see [`crate::tables::prefetch`].
+    /// Prefetches what looking up these keys will access (see [`crate::tables::prefetch`]). `count`: number of slots in
+    /// the container.
     #[inline]
     pub(crate) fn prefetch(
         &self,
@@ -80,11 +82,11 @@ impl Chains {
         let Some(last) = count.checked_sub(1) else { return };
         let heads = keys.map(|key| self.heads[self.chain(key)]);
         touch_all(heads.clone().map(u64::from));
-        // An empty chain has a slot read for it, too: what is read for nothing costs less than to ask.
+        // For an empty chain the last slot is read in vain: cheaper than a branch.
         touch_all(heads.map(|head| slots.next(head.min(last as u32)).into()));
     }
 
-    /// Puts a slot, whose key no other has, at the head of its chain.
+    /// Inserts a slot at the head of the chain of its key; no other slot may have this key.
     #[inline]
     pub(crate) fn insert(&mut self, slots: &mut impl Chained, slot: u32) {
         self.link(slots, slot);
@@ -113,7 +115,7 @@ impl Chains {
         }
     }
 
-    /// Takes a slot out of its chain.
+    /// Removes a slot from its chain.
     #[inline]
     pub(crate) fn remove(&mut self, slots: &mut impl Chained, slot: u32) {
         let (chain, next) = (self.chain(slots.key(slot)), slots.next(slot));
@@ -129,14 +131,14 @@ impl Chains {
         self.len -= 1;
     }
 
-    /// Forgets all slots.
+    /// Removes all slots from the index.
     fn clear(&mut self) {
         self.heads.fill(NIL);
         self.len = 0;
     }
 }
 
-/// A slot in its chain.
+/// Key of a slot, and the next slot in its chain.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     key: u32,
@@ -158,7 +160,7 @@ impl Chained for Vec<Node> {
     }
 }
 
-/// Slots by key, with a table of the keys.
+/// Hash index from keys to slots, which stores the keys and links itself.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotIndex {
     chains: Chains,
@@ -166,18 +168,18 @@ pub(crate) struct SlotIndex {
 }
 
 impl SlotIndex {
-    /// No key; two chains for each of `capacity`.
+    /// Creates an empty index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { chains: Chains::with_capacity(capacity), nodes: Vec::with_capacity(capacity) }
     }
 
-    /// The slot of a key.
+    /// Returns the slot that holds a key, if there is one.
     #[inline]
     pub(crate) fn find(&self, key: u32) -> Option<u32> {
         self.chains.find(&self.nodes, key)
     }
 
-    /// Gives a slot, which has none, a key that no other has.
+    /// Inserts `key` for `slot`. The slot must have no key, and no other slot this key.
     #[inline]
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         if self.nodes.len() <= slot as usize {
@@ -187,7 +189,7 @@ impl SlotIndex {
         self.chains.insert(&mut self.nodes, slot);
     }
 
-    /// Takes a key from its slot, if it has one; returns the slot.
+    /// Removes a key; returns the slot that held it.
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) -> Option<u32> {
         let slot = self.find(key)?;
@@ -195,7 +197,7 @@ impl SlotIndex {
         Some(slot)
     }
 
-    /// Forgets all keys.
+    /// Removes all keys.
     pub(crate) fn clear(&mut self) {
         self.chains.clear();
         self.nodes.clear();

@@ -1,12 +1,14 @@
-//! One flash array of the event engine: what it does next, and its dealings with its channel.
+//! One flash array (a die, or a plane if planes are independent) of the event engine: what it executes next, and how it
+//! uses its channel.
 //!
-//! The rules of service are those of [`super::event`]; this file holds the part that concerns one array alone. An
-//! array sees nothing of requests and of other arrays, only what all share ([`Shared`]): so every decision here
-//! can be read without the rest, and the compiler keeps one array's state in registers.
+//! The service rules are those of [`super::event`]; this file implements the part that concerns a single array. An
+//! array does not see requests or other arrays, only what all arrays share ([`Shared`]). So each decision can be read
+//! on its own, and the compiler keeps the state of one array in registers.
 //!
-//! Everything is compiled twice: `PLAIN` is the common device, whose operations run one by one to their end (neither
-//! suspension nor groups), and leaves out what only the others need. Such an array also looks ahead: in a series of copies
-//! it knows what comes next ([`Ahead`]) as long as no host operation arrives, and for sure if it is far behind.
+//! Functions are compiled twice. `PLAIN` is for the common device, whose operations run one by one to their end
+//! (neither suspension nor multi-plane groups), and omits what only other devices need. A plain array also acts ahead
+//! of the clock ([`Ahead`]): within a series of copies the next operation is known as long as no host operation
+//! arrives, and certain if the backlog exceeds its bound by enough.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
@@ -16,26 +18,29 @@ use super::op_queue::{Op, OpQueue};
 use super::{FlashTiming, FreeBlocks, TimingOptions};
 use crate::operation::OpKind;
 
-/// Queue of host reads with priority.
+/// Number of the queue of host reads with priority.
 pub(super) const READS: u8 = 0;
-/// Queue of everything else that has no other place.
+/// Number of the queue of all operations that belong in neither of the other two: host writes, and all work without
+/// priorities.
 pub(super) const WRITES: u8 = 1;
-/// Queue of background work that yields.
+/// Number of the queue of background work that yields to host work.
 pub(super) const BACKGROUND: u8 = 2;
 
-/// `Array::busy_since` of an idle array.
+/// Value of `Array::busy_since` for an idle array.
 pub(super) const IDLE: u64 = u64::MAX;
 
-/// Operations that run together: the first `count` of a queue. More than one only with multi-plane.
+/// Operations of an array that run together: the first `count` of a queue. More than one only with multi-plane
+/// operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) kind: OpKind,
     pub(super) queue: u8,
-    /// 0 = no group.
+    /// Number of operations in the multi-plane group; 0 means no group.
     pub(super) count: u8,
-    /// Member that transfers or waits to; `count` in the array phase of a program or erase.
+    /// Operation of the group that transfers data or waits to transfer; equals `count` in the array phase (tPROG or
+    /// tBERS).
     pub(super) cursor: u8,
-    /// Time on the channel of the member at the cursor.
+    /// Time on the channel of the group's operation at the cursor, nanoseconds.
     pub(super) transfer_ns: u32,
 }
 
@@ -48,42 +53,46 @@ impl Group {
     }
 }
 
-/// Steps that an array has taken ahead of the clock although a host operation that arrives would come between.
+/// Steps of a series of copies that the array has taken ahead of the clock. An arriving host operation may be served
+/// before them, and they are then undone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ahead {
-    /// From a read of a series to its program.
+    /// The step from a read of the series to its program.
     program: bool,
-    /// From a program to the next read.
+    /// The step from a program of the series to the next read.
     read: bool,
 }
 
-/// A die, or a plane where planes are independent.
+/// State of one flash array: a die, or a plane if planes are independent.
 #[derive(Clone, Debug)]
 pub(super) struct Array {
     pub(super) running: Group,
     pub(super) suspended: Group,
     pub(super) queues: [OpQueue; 3],
     ahead: Ahead,
-    /// Background operations that may wait before they go first: 0 while a scan waits for this array.
+    /// Number of background operations that may be queued before they have priority; 0 while a scan waits for this
+    /// array.
     backlog_bound_ops: u32,
     free_blocks: Option<FreeBlocks>,
-    /// Pages that collections have gained, or will when their queue ends, and host writes have not programmed.
+    /// Pages that collections have gained, or will have gained when the queue is finished, and that host writes have
+    /// not yet programmed.
     gained_pages: i64,
-    /// While it is behind, background work goes before host reads too, and not by turns with them.
+    /// While the backlog exceeds its bound, background work is served before all host reads instead of alternating with
+    /// them.
     holds_reads: bool,
-    /// The last operation that it began, or resumed, was a host read with priority.
+    /// Whether the operation that the array started or resumed last was a host read with priority.
     read_was_last: bool,
-    /// Background operations that went before the host write that waits, to keep the pace of [`FreeBlocks`].
+    /// Background operations served so far before the waiting host write, to keep the pace of [`FreeBlocks`].
     paced: u32,
     pub(super) channel: u32,
-    /// Suspensions of the program or erase that runs or is suspended.
+    /// Number of suspensions so far of the program or erase that runs or is suspended.
     pub(super) suspensions: u32,
-    /// It went ahead of host work because of the backlog: no suspension.
+    /// The running operation must not be suspended: it was served before host work because of the backlog.
     pub(super) must_finish: bool,
-    /// Array phase of a program or erase.
+    /// Start of the array phase (tPROG or tBERS) of the running program or erase, nanoseconds.
     pub(super) phase_start: u64,
     pub(super) phase_end: u64,
-    /// Array time left to the suspended group.
+    /// Array time (tPROG or tBERS) that the suspended group still needs, nanoseconds.
     pub(super) remaining_ns: u64,
     pub(super) busy_since: u64,
     pub(super) busy_ns: u64,
@@ -113,7 +122,7 @@ impl Array {
         }
     }
 
-    /// Background operations that wait, and the erases among them.
+    /// Returns the number of queued background operations that have not started, and the number of erases among them.
     #[inline(always)]
     fn backlog(&self) -> (u32, u32) {
         let at_work = |group: Group| if group.queue == BACKGROUND { u32::from(group.count) } else { 0 };
@@ -123,7 +132,7 @@ impl Array {
         (ops, background.erases() - erases_of(self.running) - erases_of(self.suspended))
     }
 
-    /// Puts an operation into a queue; returns its place.
+    /// Appends an operation to a queue; returns its position there.
     #[inline(always)]
     pub(super) fn push(&mut self, op: Op, queue: u8) -> u32 {
         if let (BACKGROUND, Some(free)) = (queue, self.free_blocks) {
@@ -139,7 +148,7 @@ impl Array {
         index
     }
 
-    /// Makes the first `count` operations of a queue the running group.
+    /// Makes the first `count` operations of a queue the group that the array executes.
     #[inline(always)]
     fn run(&mut self, queue: u8, count: u8) {
         let &Op { kind, transfer_ns, .. } = self.queues[queue as usize].front();
@@ -147,12 +156,14 @@ impl Array {
         self.running = Group { kind, queue, count, cursor: 0, transfer_ns };
     }
 
-    /// Time on the channel of a member of the running group that is still queued.
+    /// Returns the time on the channel, nanoseconds, of operation number `member` of the running multi-plane group,
+    /// which is still queued.
     fn transfer_of(&self, member: u8) -> u32 {
         self.queues[self.running.queue as usize].at(u32::from(member)).transfer_ns
     }
 
-    /// Takes the front member of the running group out of its queue. Reads are at the cursor one by one.
+    /// Removes the first operation of the running group from its queue. In a group of reads the next read is then at
+    /// the cursor.
     #[inline(always)]
     pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> Op {
         self.running.count -= 1;
@@ -164,10 +175,10 @@ impl Array {
     }
 }
 
-/// What arrays share: channels, the clock with its events, and the rules.
+/// State shared by all arrays (dies or planes): channels, clock, events, and the service rules.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    /// Where the event at hand, or the arrival of a request, stands in the order of things.
+    /// Position, in the order of simultaneous events, of the current event or of an arriving request.
     pub(super) moment: Moment,
     pub(super) events: EventQueue,
     pub(super) channels: Vec<Channel>,
@@ -177,16 +188,16 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The time, in nanoseconds.
+    /// Returns the simulated time, nanoseconds.
     #[inline(always)]
     pub(super) fn now(&self) -> u64 {
         self.moment.time()
     }
 }
 
-// What an array does next.
+// Choice of the next operation.
 impl Array {
-    /// Gives an array without an operation its next one, if there is any.
+    /// Starts the next operation of an array that runs none; if nothing is queued, the array becomes idle.
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         debug_assert!(!self.running.exists(), "one operation at a time");
@@ -201,20 +212,22 @@ impl Array {
         }
     }
 
-    /// Whether a host read goes next although background work is behind: reads need no free block, so background work
-    /// and reads take turns, one by one.
+    /// Whether a host read is served next although background work is urgent. Background work and reads alternate then,
+    /// because reads need no free block.
     #[inline(always)]
     fn is_turn_of_reads(&self) -> bool {
         !self.read_was_last && !self.queues[READS as usize].is_empty() && !self.is_holding_reads()
     }
 
-    /// The backlog exceeds its bound where that holds reads. A lack of free blocks never does.
+    /// Whether the backlog exceeds its bound on a device where this delays reads. A lack of free blocks never delays
+    /// reads.
     #[inline(always)]
     fn is_holding_reads(&self) -> bool {
         self.holds_reads && self.backlog().0 > self.backlog_bound_ops
     }
 
-    /// The backlog bound is exceeded, or there is no free block for host writes: background work comes first.
+    /// Whether background work is served before host writes: the backlog exceeds its bound, or host writes have no
+    /// erased page.
     #[inline(always)]
     fn is_behind<const PLAIN: bool>(&self) -> bool {
         let (ops, erases) = self.backlog_between_ops::<PLAIN>();
@@ -223,7 +236,7 @@ impl Array {
                 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
     }
 
-    /// [`Array::backlog`] while nothing runs; on a plain device nothing is suspended either.
+    /// Returns [`Array::backlog`] while no operation runs. A plain array skips the test for suspended operations.
     #[inline(always)]
     fn backlog_between_ops<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[BACKGROUND as usize];
@@ -247,7 +260,8 @@ impl Array {
         }
     }
 
-    /// The queue of host writes, or of the background work that has to go before the next of them.
+    /// Returns the queue served next if a host write waits: that of host writes, or that of background work that has to
+    /// precede the write.
     #[inline(always)]
     fn write_or_its_pace<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.backlog_between_ops::<PLAIN>();
@@ -296,7 +310,7 @@ impl Array {
         }
     }
 
-    /// Begins the array phase of a program or erase.
+    /// Begins the array phase (tPROG or tBERS) of the running program or erase.
     #[inline(always)]
     fn start_phase<const PLAIN: bool>(
         &mut self,
@@ -315,7 +329,7 @@ impl Array {
         events.set(index, ends_as, end);
     }
 
-    /// The cursor's operation wants the channel: it gets it now, or queues.
+    /// Requests the channel for the operation at the cursor: the transfer starts now, or waits in a queue.
     #[inline(always)]
     pub(super) fn ask_channel<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if PLAIN {
@@ -341,7 +355,7 @@ impl Array {
         }
     }
 
-    /// Gives the channel to the cursor's operation and schedules what follows.
+    /// Starts the transfer of the operation at the cursor, and schedules the event that follows it.
     #[inline(always)]
     pub(super) fn grant(&mut self, index: u32, shared: &mut Shared) {
         let transfer_ns = u64::from(self.running.transfer_ns);
@@ -363,10 +377,10 @@ impl Array {
     }
 }
 
-// Transfers of a plain device, whose times are known when they are asked for.
+// Transfers of a plain array, whose times are known when they are requested.
 impl Array {
-    /// tR is over. If what follows is the program of the page and then the next read of the series, all of it is known at
-    /// once.
+    /// Handles the end of tR. If the program of the page and the next read of the series follow, all of them are
+    /// scheduled at once.
     #[inline(always)]
     pub(super) fn sensed<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if !PLAIN {
@@ -380,7 +394,7 @@ impl Array {
         }
     }
 
-    /// Books both transfers of a copy whose page has been read, and schedules the end of the next read.
+    /// Books both transfers of a copy whose page has been sensed, and schedules the end of the next read.
     #[inline(always)]
     fn copy_page(&mut self, index: u32, shared: &mut Shared) {
         let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
@@ -394,7 +408,7 @@ impl Array {
         shared.events.set(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
 
-    /// Books the running operation's transfer and schedules what follows it.
+    /// Books the running operation's transfer and schedules the event that follows it.
     #[inline(always)]
     fn book_transfer(&mut self, index: u32, shared: &mut Shared) {
         let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
@@ -413,8 +427,8 @@ impl Array {
         }
     }
 
-    /// Schedules what follows a program whose transfer ends at `start`: where that is the next read of its series, the
-    /// end of that.
+    /// Schedules the event that follows a program whose transfer ends at `start`: the end of the program, or directly
+    /// the end of the next read if the series continues.
     #[inline(always)]
     fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared) {
         let end = start + shared.flash.program_ns;
@@ -427,7 +441,7 @@ impl Array {
         }
     }
 
-    /// Whether the next `steps` operations after the one that runs are, as things are, of the same series.
+    /// Whether, unless a host operation arrives, the next `steps` operations belong to the same series of copies.
     #[inline(always)]
     fn stays_in_series_for(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
@@ -440,14 +454,15 @@ impl Array {
             }
     }
 
-    /// Whether the next `steps` operations are background work, whatever arrives; but for a read, unless reads are held. Of
-    /// the free blocks nothing is certain: copies that arrive put the end of the lack forward.
+    /// Whether the backlog is so large that the next `steps` operations are background work even if host writes arrive
+    /// (and even if reads arrive, if reads are delayed). Lack of free blocks is not considered, because arriving copies
+    /// can end it.
     #[inline(always)]
     fn is_far_behind(&self, steps: u32) -> bool {
         self.queues[BACKGROUND as usize].ops() - steps > self.backlog_bound_ops
     }
 
-    /// Moves on to the next operation of a series ahead of the clock: nobody waits for the one that ends.
+    /// Advances to the next operation of a series ahead of the clock; nothing waits for the one that ends.
     #[inline(always)]
     fn pass(&mut self, shared: &mut Shared) {
         self.queues[BACKGROUND as usize].pop();
@@ -455,15 +470,15 @@ impl Array {
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
     }
 
-    /// Takes a step back.
+    /// Undoes the last [`Self::pass`]: returns to the previous operation of a series of copies.
     fn unpass(&mut self, shared: &mut Shared) {
         self.queues[BACKGROUND as usize].unpop();
         shared.completed_ops -= 1;
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
     }
 
-    /// Puts background work before host writes, or before everything if it holds reads: a scan waits for it. Steps that
-    /// were taken ahead of the clock are certain if not even a read can come between.
+    /// Serves background work before host writes (and before reads, on a device that delays reads), because a scan
+    /// waits for it. If reads cannot precede it either, steps taken ahead of the clock become certain.
     pub(super) fn hurry(&mut self) {
         self.backlog_bound_ops = 0;
         if self.holds_reads {
@@ -471,18 +486,18 @@ impl Array {
         }
     }
 
-    /// Ends [`Array::hurry`].
+    /// Ends [`Array::hurry`]: background work has its usual priority again, because no scan waits for it any more.
     pub(super) fn stop_hurrying(&mut self, options: &TimingOptions) {
         self.backlog_bound_ops = options.gc_backlog_ops;
     }
 
-    /// What was taken ahead of the clock has happened.
+    /// Confirms the steps taken ahead of the clock: the clock has reached them.
     #[inline(always)]
     pub(super) fn arrive_at_event(&mut self) {
         self.ahead = Ahead::default();
     }
 
-    /// Takes the steps back that a host operation, which has just been queued, comes between.
+    /// Undoes steps taken ahead of the clock that come after a host operation just queued.
     #[inline(always)]
     pub(super) fn give_way(&mut self, index: u32, shared: &mut Shared) {
         if self.ahead.read || self.ahead.program {
@@ -510,9 +525,9 @@ impl Array {
     }
 }
 
-// Suspension.
+// Suspension of programs and erases.
 impl Array {
-    /// Suspends the program or erase under way if a host read waits and the options allow it.
+    /// Suspends the running program or erase if a host read waits and the options allow it.
     #[inline(always)]
     pub(super) fn try_suspend<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if PLAIN {
@@ -527,8 +542,8 @@ impl Array {
         if !self.may_suspend(max_per_op, shared) {
             return;
         }
-        // A suspension at the very instant of the start is due at the end of the transfer, no sooner: until then
-        // further reads may join the group that interrupts.
+        // A suspension at the very start of the array phase is executed as an event at the end of the transfer. Until
+        // then more reads may join the group that interrupts.
         if shared.now() <= self.phase_start {
             shared.events.set(index, EventClass::Transferred, self.phase_start);
         } else {
@@ -536,7 +551,7 @@ impl Array {
         }
     }
 
-    /// The array phase begins while host reads wait.
+    /// Handles the start of an array phase while host reads wait: suspends it, or schedules its end.
     pub(super) fn phase_started(&mut self, index: u32, shared: &mut Shared) {
         let max_per_op = shared.options.suspend.map_or(0, |suspend| suspend.max_per_op);
         if self.may_suspend(max_per_op, shared) {
@@ -546,13 +561,13 @@ impl Array {
         }
     }
 
-    /// What the array phase of the program or erase that runs ends as.
+    /// Returns the class of the event that ends the array phase of the running program or erase.
     fn end_of_phase(&self) -> EventClass {
         if self.running.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
     }
 
-    /// Whether what runs gives way to host reads. Before its array phase it does not: the grant of the channel comes
-    /// back to this.
+    /// Whether the running operation may be suspended for host reads. Only in its array phase; before that,
+    /// [`Self::grant`] tries the suspension again.
     fn may_suspend(&self, max_per_op: u32, shared: &Shared) -> bool {
         self.in_phase()
             && self.phase_end != shared.now()
@@ -562,13 +577,13 @@ impl Array {
             && !self.is_holding_reads()
     }
 
-    /// A program or erase has all its data: its array phase has begun, or begins at a known time.
+    /// Whether the running program or erase has all its data: its array phase has begun, or begins at a known time.
     pub(super) fn in_phase(&self) -> bool {
         let running = self.running;
         running.exists() && running.kind != OpKind::Read && running.cursor == running.count
     }
 
-    /// Sets the running group aside for the host reads that wait.
+    /// Suspends the running group and starts the waiting host reads.
     fn suspend(&mut self, index: u32, shared: &mut Shared) {
         self.remaining_ns = self.phase_end - shared.now();
         self.suspensions += 1;
@@ -593,7 +608,8 @@ impl Array {
     }
 }
 
-/// Length of the multi-plane group at the front of a queue: neighbours of one kind on different planes.
+/// Returns the size of the multi-plane group at the front of a queue: adjacent operations of one kind on different
+/// planes.
 fn group_size(queue: &OpQueue) -> u8 {
     let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);

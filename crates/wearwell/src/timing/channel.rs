@@ -1,20 +1,23 @@
-//! Channels of the event engine: who transfers when.
+//! Channels of the event engine: which array (die or plane) transfers when.
 //!
-//! A channel carries one transfer at a time, first come first served; transfers of reads with priority go before
-//! all that have not begun. There are two ways of saying so:
+//! A channel carries one transfer at a time, first come first served. Transfers of reads with priority precede all
+//! others that have not begun. There are two implementations:
 //!
-//! - **Granted**: who finds the channel busy waits on a list, and an event at the end of each transfer serves the next.
-//!   For devices that suspend programs or group planes, where what follows a transfer depends on when it begins.
-//! - **Booked** (a *plain* device): nothing but a read with priority can change when a transfer begins, so its time is known
-//!   when it is asked for, and no event is needed. Whoever is overtaken has its next event put off.
+//! - **Granted**: an array that finds the channel busy waits in a queue, and an event at the end of each transfer
+//!   starts the next. For devices that suspend programs or group planes, because there the events after a transfer
+//!   depend on when it begins.
+//! - **Booked** (a *plain* device): only a read with priority can change when a transfer begins. So its time is known
+//!   when it is requested, and no event is needed. If a transfer is overtaken, the next event of its array is
+//!   postponed.
 //!
-//! A copy books both its transfers at once: it will ask for the second when the first ends, and until then everybody who
-//! asks goes before it, and it can be withdrawn. Every transfer on a busy channel overtakes some of these, which ones is
-//! as good as random, and so their times are moved without a branch: eight arrays side by side, of which those that
-//! are not concerned move by nothing ([`Lanes`]). A list of them cost as much as the events that it saved.
+//! A copy books both its transfers at once. The second will only be requested when the first ends; until then every
+//! other request precedes it, and it can be withdrawn. Each transfer on a busy channel overtakes some of these second
+//! transfers. Which ones is unpredictable, so their times are changed without branches: eight arrays at a time, where
+//! those not concerned are postponed by 0 ([`Lanes`]). A linked list of them cost as much as the events that it saved.
 //!
-//! Invariant of bookings: those that have not begun follow each other without a gap, reads with priority first, then in
-//! the order in which they were, or will be, asked for. An array's next event follows the last of its bookings.
+//! Invariant of bookings: transfers that have not begun follow each other without a gap, reads with priority first,
+//! then in the order in which they were, or will be, requested. An array's next event comes after the last of its
+//! bookings.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
@@ -24,39 +27,41 @@ use std::collections::VecDeque;
 use super::FlashTiming;
 use super::event_queue::{EventClass, EventQueue, KEY_BITS, key, key_behind, time_of};
 
-/// A channel.
+/// State of one channel: its bookings and the arrays (dies or planes) that wait for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
-    /// End of the last transfer that was granted, or booked.
+    /// End of the last transfer that was granted or booked, nanoseconds.
     pub(super) free_at: u64,
     pub(super) busy_ns: u64,
-    /// A [`EventClass::ChannelFree`] is pending: whoever comes now queues behind those who wait.
+    /// An event of class [`EventClass::ChannelFree`] is pending: new transfers join the queue.
     pub(super) contended: bool,
-    /// Arrays whose transfer has priority.
+    /// Arrays (dies or planes) that wait for a transfer with priority.
     pub(super) urgent: VecDeque<u32>,
-    /// Arrays with other transfers.
+    /// Arrays (dies or planes) that wait for a transfer without priority.
     pub(super) waiting: VecDeque<u32>,
-    /// Its first array; its number is a multiple of eight.
+    /// First array of the channel; its number is a multiple of eight.
     first: u32,
-    /// What is booked for its arrays.
+    /// Bookings of the channel's arrays (dies or planes), eight arrays per element.
     lanes: Vec<Lanes>,
-    /// The greatest `asked_at` of all lanes, or greater.
+    /// Upper bound of the times `asked_at`, at which second transfers of copies are requested, over all arrays of the
+    /// channel.
     last_asked: u64,
 }
 
-/// What is booked for eight arrays.
+/// Bookings of eight arrays (dies or planes) of a channel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lanes {
-    /// When the second transfer of an array's last copy was, or will be, asked for: the key of such an event, and the place
-    /// of the array.
+    /// For each array the time at which the second transfer of its last copy was, or will be, requested, as the key of
+    /// such an event with the array's position in the eight.
     asked_at: [u64; 8],
-    /// How long the transfer takes that was booked last; both of a copy take as long.
+    /// For each array the duration of the transfer booked last, nanoseconds; both transfers of a copy have this
+    /// duration.
     ns: [u64; 8],
-    /// It is one of a read with priority.
+    /// For each array whether the transfer booked last is one of a read with priority.
     urgent: [bool; 8],
 }
 
-/// A point in the order of what happens: at one instant, events act in the order of their class, then of their array.
+/// A position in the order of events: by time, then by event class, then by number of the array.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Moment {
     key: u64,
@@ -64,26 +69,27 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// When an event acts.
+    /// Returns the position of an event in the order of events.
     #[inline(always)]
     pub(super) fn of(time: u64, class: EventClass, subject: u32) -> Self {
         Self { key: key(class, time), subject }
     }
 
-    /// When a request arrives: after all events of the instant.
+    /// Returns the position of a request that arrives at `time`: after all events of that time.
     #[inline(always)]
     pub(super) fn of_arrival(time: u64) -> Self {
         Self { key: key_behind(time), subject: u32::MAX }
     }
 
-    /// The time, in nanoseconds.
+    /// Returns the time of this position in the order of events, nanoseconds.
     #[inline(always)]
     pub(super) fn time(self) -> u64 {
         time_of(self.key)
     }
 
-    /// Among keys of arrays of one eight, places included, those up to this one have had their turn. At one instant and in
-    /// one class that depends on the number of the array: here on that of its eight, and then on its place.
+    /// Returns the greatest key, position bits included, that arrays of the given eight can have up to this moment. Of
+    /// events of one time and class, those of smaller array numbers come first: first the number of the eight is
+    /// compared, then the position in it.
     #[inline(always)]
     fn last_key_of(self, eight: u32) -> u64 {
         match (self.subject / 8).cmp(&eight) {
@@ -95,18 +101,19 @@ impl Moment {
 }
 
 impl Channel {
-    /// The channel of `arrays` arrays from `first` on.
+    /// Creates the channel of `arrays` arrays, numbered from `first` on.
     pub(super) fn new(first: u32, arrays: usize) -> Self {
         Self { first, lanes: vec![Lanes::default(); arrays.div_ceil(8)], ..Self::default() }
     }
 
-    /// Which lanes an array has, and its place in them.
+    /// Returns the index in `lanes` of an array's eight, and the array's position in it.
     #[inline(always)]
     fn lane_of(&self, array: u32) -> (usize, usize) {
         ((array - self.first) as usize / 8, array as usize % 8)
     }
 
-    /// Puts off by `ns` what is booked and not yet asked for; how long that takes, in nanoseconds.
+    /// Postpones by `ns` the transfers that are booked but not yet requested, and returns their total duration,
+    /// nanoseconds.
     #[inline(always)]
     fn overtake(&self, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         if self.last_asked < moment.key {
@@ -120,7 +127,7 @@ impl Channel {
         later_ns
     }
 
-    /// Makes room for a transfer of `ns` behind all that have been asked for; returns when it begins.
+    /// Makes room for a transfer of `ns` nanoseconds after all transfers requested so far; returns its start.
     #[inline(always)]
     fn make_room(&mut self, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         let later_ns = self.overtake(ns, moment, events);
@@ -130,7 +137,7 @@ impl Channel {
         begins_at
     }
 
-    /// Books a transfer of `ns` for an array that asks; returns when it begins.
+    /// Books a transfer of `ns` nanoseconds for an array that requests it now; returns its start.
     #[inline(always)]
     pub(super) fn book(&mut self, array: u32, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         let begins_at = self.make_room(ns, moment, events);
@@ -139,8 +146,8 @@ impl Channel {
         begins_at
     }
 
-    /// Books both transfers of a copy, of `ns` each, for an array that asks for the first, and will ask for the second when
-    /// that ends; returns when the second begins.
+    /// Books both transfers of a copy, `ns` nanoseconds each. The first is requested now, the second will be requested
+    /// when the first ends. Returns the start of the second.
     #[inline(always)]
     pub(super) fn book_copy(&mut self, array: u32, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         let asked_at = self.make_room(ns, moment, events) + ns;
@@ -155,7 +162,8 @@ impl Channel {
         begins_at
     }
 
-    /// Takes an array's booking for later back; returns when it would have been asked for, or `None` if it has been.
+    /// Withdraws an array's booking of a transfer that has not been requested yet, and returns when it would have been;
+    /// `None` if it has been requested.
     pub(super) fn withdraw(&mut self, array: u32, moment: Moment, events: &mut EventQueue) -> Option<u64> {
         let (lanes, place) = self.lane_of(array);
         let (asked_at, ns) = (self.lanes[lanes].asked_at[place], self.lanes[lanes].ns[place]);
@@ -172,7 +180,8 @@ impl Channel {
         Some(time_of(asked_at))
     }
 
-    /// Books a transfer of `ns` of a read with priority: before all others that have not begun.
+    /// Books a transfer of `ns` nanoseconds for a read with priority, before all others that have not begun; returns
+    /// its start.
     pub(super) fn book_urgent(
         &mut self,
         array: u32,

@@ -1,15 +1,15 @@
-//! The processor that makes and applies deltas: one unit or several, first come first served.
+//! Timing of the processor that encodes and decodes deltas: one unit or several, first come first served.
 //!
-//! Delta-FTL (section 3.3.2) sees an encoding as three phases, each of which has one resource to itself: the chip senses
-//! the old page, the bus transfers it, the processor computes. Chip and bus are the array and the channel of an engine.
-//! This is the third resource: a request's deltas are computed when its flash operations are done, and requests wait for
-//! each other here. `n` delta writes pending on one chip thus take `n` times the longest phase, if the chip can sense a
-//! page while it transfers another ([`TimingOptions::independent_planes`](super::TimingOptions)).
+//! Delta-FTL (section 3.3.2) describes an encoding as three phases with one resource each: the chip senses the old
+//! page, the bus transfers it, the processor computes. Chip and bus are the array and the channel of a timing engine;
+//! the processor is modelled here. The deltas of a request are computed when its flash operations have finished, and
+//! requests queue for the units. So `n` delta writes pending on one chip take `n` times the longest phase, if the chip
+//! can sense a page while it transfers another ([`TimingOptions::independent_planes`](super::TimingOptions)).
 //!
-//! Price of the simplicity: a write whose delta does not fit the temp buffer commits that buffer before its own delta is
-//! computed, not after. The sum of the phases is the same.
+//! The price of this simple model: a write whose delta does not fit the temp buffer commits the buffer before its own
+//! delta is computed, not after. The sum of the phases is unchanged.
 
-/// When each unit falls free. Without units nobody waits.
+/// Next free time of each codec unit. Without units no request waits.
 #[derive(Clone, Debug)]
 pub(super) struct Codec {
     free_at_ns: Vec<u64>,
@@ -20,7 +20,7 @@ impl Codec {
         Self { free_at_ns: vec![0; units] }
     }
 
-    /// Books `work_ns` from `ready_ns` on at the unit that falls free first; returns how long the work waits for it.
+    /// Books `work_ns` from `ready_ns` on at the unit that becomes free first; returns the waiting time, nanoseconds.
     pub(super) fn wait_ns(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return 0;

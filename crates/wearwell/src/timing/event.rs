@@ -1,46 +1,47 @@
-//! Exact event-driven timing: a queue per array and urgency, channel arbitration, suspension.
+//! Exact timing by discrete events: queues per array and priority, arbitration of channels, suspension.
 //!
-//! Service, in full:
-//! - An *array* (die, or plane) executes one operation, or one multi-plane group, at a time and is held until it
-//!   ends. Read: tR, then the transfer out. Program: the transfer in, then tPROG. Erase: tBERS.
-//! - A *channel* carries one transfer at a time. Waiting transfers are served first come first served, those of
-//!   reads with priority first. A group transfers page by page and asks for the channel anew for each.
-//! - An array that falls free takes from its queues: host reads, then host writes, then background (see
-//!   [`TimingOptions`] for the variants).
-//! - An operation with `after` joins its queue when its predecessor ends; but at once if that stands in the same
-//!   queue, where order does the rest (a collection thus copies page by page). Groups could break that order, so
-//!   with `multi_plane` it always waits.
-//! - A scan holds back the background operations behind it in its list, but for those with `after`; when it ends, they
+//! The complete service rules:
+//! - An *array* (a die, or a plane if planes are independent) executes one operation, or one multi-plane group, at a
+//!   time and is busy until it ends. Read: tR, then the transfer out. Program: the transfer in, then tPROG. Erase:
+//!   tBERS.
+//! - A *channel* carries one transfer at a time. Waiting transfers are served first come first served, those of reads
+//!   with priority first. A group transfers page by page and requests the channel for each page.
+//! - An array that becomes free takes its next operation from its queues: host reads, then host writes, then background
+//!   work (see [`TimingOptions`] for the variants).
+//! - An operation with a predecessor (`after`) joins its queue when the predecessor ends. If both belong in the same
+//!   queue, it joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane
+//!   groups could break that order, so with `multi_plane` it always waits.
+//! - A scan holds back the background operations after it in its list, except those with `after`. When it ends, they
 //!   join their queues in order ([`super::scans`]).
-//! - At one event all operations that have become ready are queued before any starts; then arrays start: the one
-//!   that has fallen free, and the others in the order in which they got work that
-//!   they can act on.
-//! - A host read that finds a program or erase in its array phase suspends it; one that finds the program's
-//!   transfer under way suspends it when the transfer ends. The operation resumes when no host read is queued.
-//!   The read itself pays nothing; the resumed operation pays the overhead.
-//! - While an array has no erased block for host writes ([`super::FreeBlocks`]), or its background operations exceed their
-//!   bound, background work goes before host writes, and one by one by turns with host reads; what starts or resumes in that
-//!   turn is not suspended. With [`TimingOptions::gc_holds_reads`] what exceeds the bound goes before reads too.
-//! - Before all erased blocks are used up, background work keeps pace with host writes: a share of it goes before each write
-//!   that waits, so that no write waits for a whole collection.
+//! - At each event, all operations that became ready are queued before any starts. Then arrays start operations: first
+//!   the array that became free, then the others in the order in which they received work that they can start.
+//! - A host read that arrives during the array phase of a program or erase suspends it. A read that arrives during the
+//!   transfer of a program suspends the program when the transfer ends. The operation resumes when no host read is
+//!   queued. The overhead is added to the resumed operation, not to the read.
+//! - While an array has no erased block for host writes ([`super::FreeBlocks`]), or its background operations exceed
+//!   their bound, background work is served before host writes, and alternates with host reads. What starts or resumes
+//!   in such a turn is not suspended. With [`TimingOptions::gc_holds_reads`], work that exceeds the bound also precedes
+//!   reads.
+//! - Before all erased blocks are used up, background work keeps pace with host writes: some of it is served before
+//!   each waiting write, so that no write waits for a whole collection.
 //!
-//! Key decision: an event exists only where something can interact. A program's transfer and tPROG are one
-//! event once the channel is granted, and a channel reports that it is free only if somebody waits. On a *plain* device
-//! (neither suspension nor groups, which is the common one) transfers are booked when they are asked for
-//! ([`super::channel`]), and an array that works through a series of copies goes from the end of one read to the end of the
-//! next in one event ([`super::array`]): it takes the steps between ahead of the clock, and takes them back if a host
-//! operation comes between. A copy then costs one event instead of three and a wait. The price is that "what runs now"
-//! is partly implicit (`Channel::free_at`, `Array::phase_start`, `Array::ahead`), and that whoever is overtaken has its
-//! next event put off by others.
+//! Key decision: an event exists only where operations can interact. The transfer and tPROG of a program are one event
+//! once the channel is granted, and the end of a transfer is an event only if another transfer waits. On a *plain*
+//! device (neither suspension nor groups, the common case) transfers are booked when they are requested
+//! ([`super::channel`]). An array that works through a series of copies needs one event from the end of one read to the
+//! end of the next ([`super::array`]): it takes the steps in between ahead of the clock, and undoes them if a host
+//! operation must be served in between. A copy then costs one event instead of three and a wait. The price: the state
+//! of running operations is partly implicit (`Channel::free_at`, `Array::phase_start`, `Array::ahead`), and a transfer
+//! that overtakes others must postpone their arrays' next events.
 //!
-//! Arrays are numbered in eights here: every channel has a multiple of eight numbers, of which the last may stand for no
-//! array, so that eight arrays of one channel are looked at side by side ([`super::event_queue`], [`super::channel`]).
+//! Arrays are numbered in groups of eight: every channel has a multiple of eight numbers, of which the last may be
+//! unused, so that eight arrays of one channel are processed at a time ([`super::event_queue`], [`super::channel`]).
 //!
 //! Invariants:
-//! - What runs, or is suspended, is the front of its queue; it leaves the queue when it completes, or earlier if only a
-//!   host operation could come between it and the next.
+//! - A running or suspended operation is at the front of its queue. It leaves the queue when it completes, or earlier
+//!   if only a host operation could be served between it and the next.
 //! - Between events, an array without a running group is idle and its queues are empty.
-//! - Simultaneous events run in order of class, then of array or channel number.
+//! - Simultaneous events are handled in order of class, then of array or channel number.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
@@ -57,7 +58,7 @@ use super::scans::{Scan, Scans};
 use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
-/// A list with the read and the program of each copy.
+/// Returns the list with each batch of copies replaced by its reads and programs.
 fn singly(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
@@ -75,39 +76,42 @@ fn singly(ops: &[FlashOp]) -> Vec<FlashOp> {
     single
 }
 
-/// Where an operation of the list being admitted went.
+/// Where an operation of the list being admitted is stored.
 #[derive(Clone, Copy, Debug)]
 enum Listed {
-    /// To place `index` of a queue.
+    /// The operation is in a queue of an array (die or plane), at position `index`.
     Queued { array: u32, queue: u8, index: u32 },
-    /// Into the slab.
+    /// The operation is held back outside the queues, until its predecessor or its request's foreground GC has
+    /// finished.
     Waiting(u32),
-    /// Into the slab, until a scan has ended, on the way to a queue.
+    /// The operation is held back outside the queues, until a scan of NVRAM has ended, and then joins this queue.
     Held { id: u32, array: u32, queue: u8 },
-    /// A scan, which nothing names.
+    /// The operation is a scan of NVRAM, to which no `after` refers.
     Scan,
 }
 
-/// A host request that is not finished with both host and flash.
+/// A host request that has not been answered, or whose flash operations have not completed.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     arrival: u64,
     number: u64,
-    /// Time between the end of the flash work and the answer.
+    /// Time between the end of the flash operations and the answer, nanoseconds.
     overhead: u64,
-    /// The part of it for which a unit of the codec is needed.
+    /// Part of `overhead` for which a codec unit is needed, nanoseconds.
     codec_ns: u64,
-    /// Awaited operations that have not completed.
+    /// Number of operations and scans that the request waits for and that have not completed (for a flush also of
+    /// earlier writes).
     pending: u32,
-    /// Blocking operations that have not completed.
+    /// Number of blocking operations (foreground GC) that have not completed.
     blockers: u32,
-    /// Operations held back until there are no blockers, latest first.
+    /// Head of the linked list of operations held back until the blocking operations (foreground GC) have completed,
+    /// latest first.
     held: u32,
     kind: RequestKind,
     acknowledged: bool,
 }
 
-/// A flush and the writes that it waits for: those that came before it and are not programmed.
+/// A flush that waits for the writes that arrived before it and are not yet programmed.
 #[derive(Clone, Copy, Debug)]
 struct WaitingFlush {
     slot: u32,
@@ -120,36 +124,37 @@ pub(super) struct EventEngine {
     layout: Layout,
     nvram: Nvram,
     scans: Scans,
-    /// The last scan of the list being admitted.
+    /// The last scan of the list being admitted, which holds back the background operations after it.
     scan_in_front: Option<u32>,
-    /// Neither suspension nor groups: see [`super::array`].
+    /// Whether the device has neither suspension nor multi-plane groups: see [`super::array`].
     plain: bool,
     shared: Shared,
-    /// A multiple of eight on every channel, of which some may stand for none.
+    /// Arrays (dies or planes), a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<Array>,
-    /// The numbers of those that there are.
+    /// Numbers of the arrays (dies or planes) that exist; other numbers only fill groups of eight.
     real_arrays: Vec<u32>,
     waiters: WaiterSlab,
     codec: Codec,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
-    /// Writes acknowledged and not programmed.
+    /// Number of writes acknowledged but not yet programmed.
     buffered: usize,
-    /// Writes that wait for a place in the buffer.
+    /// Writes that wait for a place in the write buffer.
     unbuffered: VecDeque<u32>,
-    /// Flushes that wait for writes answered before them.
+    /// Flushes that wait for earlier writes to be programmed.
     flushes: Vec<WaitingFlush>,
-    /// The list being admitted.
+    /// Where the operations of the list being admitted are stored.
     listed: Vec<Listed>,
-    /// Whether each operation of that list waits, at any remove, for one that the host waits for.
+    /// For each operation of the list being admitted whether it waits, directly or indirectly, for an operation that
+    /// the host waits for.
     follows_host: Vec<bool>,
-    /// Arrays that got work at this instant.
+    /// Arrays (dies or planes) that received work at the current event.
     woken: Vec<u32>,
     ledger: Ledger,
     outstanding: usize,
 }
 
-// The public face.
+// Interface to [`super::Timing`].
 impl EventEngine {
     pub(super) fn new(layout: &Layout, flash: FlashTiming, options: TimingOptions) -> Self {
         let (layout, real_arrays) = layout.in_eights();
@@ -277,9 +282,9 @@ impl EventEngine {
     }
 }
 
-// The clock.
+// The clock and the event loop.
 impl EventEngine {
-    /// Runs all events up to and including `to`: what ends at an instant ends before what arrives then starts.
+    /// Handles all events up to and including time `to`: operations that end at the time of an arrival end before it.
     #[inline(always)]
     fn advance(&mut self, to: u64) {
         if self.shared.events.may_be_due(to) {
@@ -298,7 +303,7 @@ impl EventEngine {
         }
     }
 
-    /// Runs until a request completes; one must be outstanding.
+    /// Handles events until a request completes; one must be outstanding.
     fn run_to_completion<const PLAIN: bool>(&mut self) {
         let before = self.outstanding;
         while self.outstanding == before {
@@ -326,12 +331,12 @@ impl EventEngine {
     }
 }
 
-// Operations become ready.
+// Admission of operations to queues.
 impl EventEngine {
     #[inline(always)]
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
         match ops {
-            // Most lists: the program of a write, the read of a read.
+            // The most frequent lists: the program of a host write, or the read of a host read.
             [op] if op.after == 0
                 && !op.is_background()
                 && !op.reads_log()
@@ -373,7 +378,7 @@ impl EventEngine {
         self.scan_in_front = None;
     }
 
-    /// Admits copies that nobody waits for, as one entry of a queue.
+    /// Queues a batch of copies that no request waits for as one entry.
     fn admit_copies(&mut self, copies: &FlashOp) -> Listed {
         let array = self.layout.planes[copies.plane.index()].array;
         let queue = self.queue_of(OpKind::Read, true);
@@ -381,7 +386,7 @@ impl EventEngine {
         self.enqueue_behind_scan(op, array, queue)
     }
 
-    /// Queues a background operation, or holds it back for the scan that stands before it in its list.
+    /// Queues a background operation, or holds it back until the preceding scan of its list ends.
     #[inline(always)]
     fn enqueue_behind_scan(&mut self, op: Op, array: u32, queue: u8) -> Listed {
         match self.scan_in_front {
@@ -423,7 +428,7 @@ impl EventEngine {
         self.enqueue(op, array, queue)
     }
 
-    /// Admits an operation that follows the one `back` places before it.
+    /// Admits an operation whose predecessor is `back` positions earlier in the list.
     #[inline(always)]
     fn admit_after(&mut self, back: u16, mut waiter: Waiter) -> Listed {
         let predecessor = self.listed[self.listed.len() - back as usize];
@@ -445,7 +450,7 @@ impl EventEngine {
         Listed::Waiting(id)
     }
 
-    /// Head of the list of those who wait for an operation.
+    /// Returns the head of the list of operations that wait for a listed operation.
     fn waiters_of(&mut self, listed: Listed) -> &mut u32 {
         match listed {
             Listed::Queued { array, queue, index } => {
@@ -456,7 +461,7 @@ impl EventEngine {
         }
     }
 
-    /// Holds an operation back until its request has no blockers.
+    /// Holds an operation back until the foreground GC of its request has finished.
     fn hold(&mut self, mut waiter: Waiter) -> Listed {
         let slot = waiter.op.request_or_more as usize;
         waiter.next = self.requests[slot].held;
@@ -485,7 +490,7 @@ impl EventEngine {
         }
     }
 
-    /// Enters an operation into its request's counts; true if it must be held back for blockers.
+    /// Adds an operation to the counts of its request; returns whether it must be held back for foreground GC.
     #[inline(always)]
     fn count(&mut self, op: Op) -> bool {
         let request = &mut self.requests[op.request_or_more as usize];
@@ -497,10 +502,11 @@ impl EventEngine {
         false
     }
 
-    /// Marks what does not block the host: its own operations, and background work that follows one of them, which would be
-    /// a cycle. In a list without an operation of the host there is nothing to block.
+    /// Marks the operations of a list that do not block the host: its own operations, and background operations with
+    /// one of these as predecessor, which would wait for themselves. If the list has no operation of the host, all are
+    /// marked.
     fn mark_followers(&mut self, ops: &[FlashOp]) {
-        // With blocking collection the reads of a log block the host like the copies that wait for them.
+        // With foreground GC the reads of a log block the host, as do the copies that wait for them.
         let is_of_host = |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_log());
         let blocks_nothing = !ops.iter().any(is_of_host);
         self.follows_host.clear();
@@ -510,7 +516,8 @@ impl EventEngine {
         }
     }
 
-    /// Puts a ready operation into its queue, and its array on the list to wake if that may change what it does.
+    /// Appends a ready operation to its queue. Puts its array on the list to wake if the operation may start or
+    /// suspend.
     #[inline(always)]
     fn enqueue(&mut self, op: Op, array_index: u32, queue: u8) -> Listed {
         let array = &mut self.arrays[array_index as usize];
@@ -526,7 +533,7 @@ impl EventEngine {
         Listed::Queued { array: array_index, queue, index }
     }
 
-    /// Queues a list of operations that was built latest first.
+    /// Queues the operations of a linked list that was built latest first.
     fn release(&mut self, list: u32) {
         let mut id = self.waiters.reversed(list);
         while id != NONE {
@@ -540,7 +547,7 @@ impl EventEngine {
         }
     }
 
-    /// Starts operations where there is new work, or suspends what runs there.
+    /// Lets the arrays that received work start operations, or suspend what they run.
     #[inline(always)]
     fn wake_all(&mut self) {
         if !self.woken.is_empty() {
@@ -562,9 +569,9 @@ impl EventEngine {
     }
 }
 
-// Scans.
+// NVRAM scans.
 impl EventEngine {
-    /// Admits a scan, which waits for the reads of its log among the operations `before` it.
+    /// Admits a scan, which waits for the reads of its log among the operations listed before it.
     #[inline(never)]
     fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> Listed {
         let arrays = self.layout.arrays_of_block(scan.plane);
@@ -581,7 +588,7 @@ impl EventEngine {
         Listed::Scan
     }
 
-    /// Has a scan wait for an operation.
+    /// Makes a scan of NVRAM wait for the operation `predecessor`.
     fn let_scan_wait(&mut self, scan: u32, predecessor: Listed) {
         let next = *self.waiters_of(predecessor);
         let id = self.waiters.insert(Waiter { op: Op::SCAN, array: scan, queue: SCANS, next });
@@ -596,14 +603,15 @@ impl EventEngine {
         Listed::Held { id, array, queue }
     }
 
-    /// An operation that a scan waited for has completed.
+    /// Counts one operation less that scan `scan` waits for, and advances the scan.
     #[inline(never)]
     fn scan_waits_for_one_less(&mut self, scan: u32) {
         self.scans.get_mut(scan).pending -= 1;
         self.advance_scan(scan);
     }
 
-    /// Has a scan wait for the background work of its arrays, if it is its turn; books it on the NVRAM if there is none.
+    /// If a scan is the next for its arrays: makes it wait for their queued background work, or books it on the NVRAM
+    /// if there is none.
     fn advance_scan(&mut self, number: u32) {
         if !self.scans.is_next(number) {
             return;
@@ -629,7 +637,7 @@ impl EventEngine {
         self.shared.events.push_scan_end(number, end);
     }
 
-    /// NVRAM has been read to its end: what was held back may start, and the next scan of the same arrays has its turn.
+    /// Handles the end of a scan: queues what it held back, and advances the next scan for the same arrays.
     #[inline(never)]
     fn scan_ended(&mut self, number: u32) {
         let Scan { arrays, request, held, .. } = self.scans.remove(number);
@@ -644,9 +652,9 @@ impl EventEngine {
     }
 }
 
-// Events that arrays and channels cause.
+// Events of arrays and channels.
 impl EventEngine {
-    /// tPROG or tBERS of a group is over: all of it has completed.
+    /// Handles the end of tPROG or tBERS: all operations of the group complete.
     fn group_ended(&mut self, index: u32) {
         for _ in 1..self.arrays[index as usize].running.count {
             let op = self.arrays[index as usize].pop_member::<false>();
@@ -656,8 +664,8 @@ impl EventEngine {
         self.last_ended::<false>(index);
     }
 
-    /// A page of a group has left the die; or one has entered it, which is not the last of its group or finds a host read
-    /// that waits.
+    /// Handles the end of a transfer: of a page read, of a page to program that is not the last of its group, or of the
+    /// last one if a host read waits to suspend the program.
     fn transferred(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if array.running.kind == OpKind::Read && array.running.count == 1 {
@@ -676,14 +684,14 @@ impl EventEngine {
         self.wake_all();
     }
 
-    /// The last operation of the running group has completed: the array is free.
+    /// Completes the last operation of the running group; the array then starts its next operation.
     #[inline(always)]
     fn last_ended<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         array.arrive_at_event();
         let op = array.pop_member::<PLAIN>();
         self.shared.completed_ops += 1;
-        // Other members of a group may have given work to other arrays.
+        // Completed operations of the same group may have queued work on other arrays, which must start in order.
         if op.concerns_nobody() && (PLAIN || self.woken.is_empty()) {
             return array.dispatch::<PLAIN>(index, &mut self.shared);
         }
@@ -706,7 +714,7 @@ impl EventEngine {
     }
 }
 
-// Completion.
+// Completion of operations and requests.
 impl EventEngine {
     #[inline(always)]
     fn complete_op(&mut self, op: Op) {
@@ -771,7 +779,8 @@ impl EventEngine {
         kind == RequestKind::Write && self.shared.options.buffered_writes > 0
     }
 
-    /// A write that has to be programmed arrives at the buffer.
+    /// Puts a write that has to be programmed into the write buffer, which acknowledges it, or lets it wait for a
+    /// place.
     fn buffer(&mut self, slot: u32) {
         if self.buffered < self.shared.options.buffered_writes {
             self.buffered += 1;
@@ -781,7 +790,7 @@ impl EventEngine {
         }
     }
 
-    /// A flush waits for all writes before it: those in the buffer, and those that wait for a place in it.
+    /// Makes a flush wait for all earlier writes that are not programmed, in the buffer or waiting for a place.
     fn wait_for_writes(&mut self, slot: u32) {
         let writes = (self.buffered + self.unbuffered.len()) as u32;
         if writes > 0 {
@@ -791,7 +800,7 @@ impl EventEngine {
         }
     }
 
-    /// The write `number` is programmed: flushes behind it have one less to wait for.
+    /// Handles the end of the program of write `number`: each later flush waits for one write less.
     #[cold]
     fn release_flushes(&mut self, number: u64) {
         for k in 0..self.flushes.len() {
@@ -803,7 +812,8 @@ impl EventEngine {
         self.flushes.retain(|flush| flush.writes > 0);
     }
 
-    /// All that the request waited for is done.
+    /// Handles the completion of all flash operations that a request waited for: answers it, or frees its place in the
+    /// write buffer.
     #[inline(always)]
     fn flash_done(&mut self, slot: u32) {
         let Request { kind, acknowledged, number, .. } = self.requests[slot as usize];
@@ -822,7 +832,7 @@ impl EventEngine {
         }
     }
 
-    /// Tells the host, after the controller overhead and the wait for the codec.
+    /// Answers the host, after the controller overhead and the wait for a codec unit.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
         match self.requests[slot as usize].overhead {

@@ -1,21 +1,22 @@
-//! The future event list: what falls due next.
+//! The future event list of the event engine.
 //!
-//! An array waits for one thing at a time (the end of a read, of a transfer, of a program), so its next event is a number
-//! that it owns, which it may replace or put off at will: no event is ever void, cancelled or found too early. Who
-//! is first is settled by a [`Tournament`]: in eights, then among the first of eight eights. To take the first event
-//! away plays two such rounds, each a minimum of eight numbers without a branch; to set one is a comparison with the
-//! least of its eight, which nearly always stays. Whose turn is next is thus known while the event at hand is still
-//! being handled, which counts for more than instructions: what an event asks for next is a random place to a processor.
+//! An array (die or plane) waits for one thing at a time: the end of a read, of a transfer, of a program. So each array
+//! has one next event, stored as a number that it may replace or postpone; there are no void or cancelled events. The
+//! earliest event is found by a [`Tournament`]: the least in each group of eight, then the least of eight such groups.
+//! Removing the earliest event plays two rounds, each a minimum of eight numbers without branches. Setting an event is
+//! a comparison with the least of its eight, which rarely changes. The next array is thus known while the current event
+//! is still being handled. This matters more than the number of instructions, because the state of the next array is at
+//! a random address in memory.
 //!
-//! Sorted rings, one for every class of events, cost as much and keep an event that has been overtaken until its old time
-//! comes; binary heaps cost more. The price of the tournament: beyond 64 arrays a round more for each further 64 at
-//! every event, busy or not.
+//! Sorted rings, one per class of events, are as slow, and they keep an overtaken event until its old time comes.
+//! Binary heaps are slower. The price of the tournament: with more than 64 arrays, one more round per further 64 arrays
+//! at every event, busy or not.
 //!
-//! Two kinds of events stand aside, since most devices hardly have any: channels that somebody waits for, and answers that
-//! the controller still holds.
+//! Two kinds of events are stored separately, because most devices have few of them: channels that become free while
+//! transfers wait, and answers delayed by the controller.
 //!
-//! Invariant: simultaneous events come by [`EventClass`], then by number of array, channel or request, whatever the order
-//! of their creation.
+//! Invariant: simultaneous events are ordered by [`EventClass`], then by number of array, channel or request,
+//! independent of the order in which they were created.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
@@ -24,34 +25,34 @@ use std::collections::BinaryHeap;
 
 use super::FlashTiming;
 
-/// What falls due.
+/// Class of an event. Simultaneous events are handled in the order of their classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum EventClass {
-    /// A channel is free again and somebody waits for it. Subject: channel.
+    /// A channel becomes free and a transfer waits for it. Subject: channel.
     ChannelFree,
-    /// tR is over. Subject: array.
+    /// End of tR. Subject: array (die or plane).
     ReadSensed,
-    /// A transfer is over that an array must act on. Subject: array.
+    /// End of a transfer on which an array must act. Subject: array (die or plane).
     Transferred,
-    /// tPROG is over. Subject: array.
+    /// End of tPROG. Subject: array (die or plane).
     Programmed,
-    /// tBERS is over. Subject: array.
+    /// End of tBERS. Subject: array (die or plane).
     Erased,
-    /// The controller overhead of a finished request is over. Subject: request.
+    /// End of the controller overhead of a request: it is answered. Subject: request.
     Acknowledged,
-    /// NVRAM has been read to its end. Subject: scan.
+    /// End of an NVRAM scan. Subject: scan.
     Scanned,
 }
 
 impl EventClass {
-    /// True if the subject is an array.
+    /// Whether events of this class concern an array (die or plane).
     #[inline(always)]
     pub(super) fn is_of_array(self) -> bool {
         matches!(self, Self::ReadSensed | Self::Transferred | Self::Programmed | Self::Erased)
     }
 
-    /// The class of an array's key.
+    /// Returns the event class that the key of an array's event encodes.
     #[inline(always)]
     fn of_key(key: u64) -> Self {
         match key >> 3 & 3 {
@@ -63,48 +64,50 @@ impl EventClass {
     }
 }
 
-/// One event.
+/// One event of the simulation: time, class, and what it concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Event {
-    /// When, in nanoseconds.
+    /// Time of the event, nanoseconds.
     pub(super) time: u64,
     pub(super) class: EventClass,
-    /// Index of the array, channel, request or scan concerned.
+    /// Number of the array, channel, request or scan concerned.
     pub(super) subject: u32,
 }
 
-/// Added to the number of a scan among those of requests.
+/// Added to the number of a scan, to distinguish it from the number of a request.
 const SCAN_BIT: u32 = 1 << 31;
 
-/// Bits of a key below the time: class, and the place within an eight.
+/// Number of low bits in a key that do not encode the time: the event class and the position in a group of eight.
 pub(super) const KEY_BITS: u32 = 5;
 
-/// Latest time an event can have, in nanoseconds: 18 years.
+/// Latest possible time of an event, in nanoseconds: 18 years.
 const LATEST: u64 = (1 << (64 - KEY_BITS)) - 2;
 
-/// Latest time at which a request can arrive: half of that, so that what it causes has a time, too.
+/// Latest possible arrival of a request, in nanoseconds: half of [`LATEST`], so that the events it causes have a time,
+/// too.
 pub(super) const LATEST_ARRIVAL: u64 = LATEST / 2;
 
-/// Key of an event of an array. Keys compare like events, and leave the place within the eight open. Of other classes the
-/// key says the time only.
+/// Returns the key of an array's event: time, class, and three zero bits for the position in a group of eight. Keys
+/// compare as the events do. For classes that do not concern arrays only the time is encoded.
 #[inline(always)]
 pub(super) fn key(class: EventClass, time: u64) -> u64 {
     time << KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
 }
 
-/// A key behind those of all events of an instant.
+/// Returns a key that is greater than those of all events at `time`.
 #[inline(always)]
 pub(super) fn key_behind(time: u64) -> u64 {
     time << KEY_BITS | 0x1f
 }
 
-/// The time of a key, in nanoseconds.
+/// Returns the time that an event key contains, nanoseconds.
 #[inline(always)]
 pub(super) fn time_of(key: u64) -> u64 {
     key >> KEY_BITS
 }
 
-/// Eight keys, the last three bits of each its place.
+/// Keys (times and classes) of the next events of eight arrays or channels; the last three bits of each are its
+/// position.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Eight([u64; 8]);
@@ -112,7 +115,7 @@ struct Eight([u64; 8]);
 impl Eight {
     const EMPTY: Self = Self([u64::MAX; 8]);
 
-    /// As a tree: few dependent steps, and no branch.
+    /// Returns the least of eight event keys, computed as a tree: few dependent steps and no branch.
     #[inline(always)]
     fn least(&self) -> u64 {
         let four: [u64; 4] = std::array::from_fn(|k| self.0[2 * k].min(self.0[2 * k + 1]));
@@ -120,21 +123,21 @@ impl Eight {
     }
 }
 
-/// The keys of 64 subjects.
+/// Keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
 struct Group {
     eights: [Eight; 8],
-    /// The least key of each eight.
+    /// Least event key in each group of eight.
     leasts: [u64; 8],
-    /// The same, with the number of the eight for the place.
+    /// Least event key in each group of eight, with the number of the group in place of the position.
     finalists: Eight,
 }
 
 impl Group {
     const EMPTY: Self = Self { eights: [Eight::EMPTY; 8], leasts: [u64::MAX; 8], finalists: Eight::EMPTY };
 
-    /// Gives a member a key; whether its eight has another least key now. That seldom happens: of eight keys seven are not
-    /// the least.
+    /// Sets the key (time and class) of the next event of an array or channel; returns whether the least key in its
+    /// group of eight changed. It rarely does, because only one key of eight is the least.
     #[inline(always)]
     fn set(&mut self, member: usize, key: u64) -> bool {
         let (eight, place) = (member / 8 % 8, member % 8);
@@ -152,7 +155,7 @@ impl Group {
         false
     }
 
-    /// Finds the least key of an eight.
+    /// Recomputes the least event key in a group of eight.
     #[inline(always)]
     fn write_deferred(&mut self, eight: usize) {
         let least = self.eights[eight].least();
@@ -161,13 +164,13 @@ impl Group {
     }
 }
 
-/// Who of many is first.
+/// Finds the earliest of many events: the array or channel with the least event key.
 #[derive(Clone, Debug)]
 struct Tournament {
     groups: Vec<Group>,
-    /// The least key; its place is left open.
+    /// Least event key of all arrays or channels; its position bits are undefined.
     least: u64,
-    /// Whose it is. Kept with it, so that whose turn it is next is known before its turn comes.
+    /// Number of the array or channel with the earliest event, stored so that it is known before the event is handled.
     first: u32,
 }
 
@@ -188,7 +191,7 @@ impl Tournament {
         }
     }
 
-    /// Takes the key of whoever is first; who that is.
+    /// Removes the earliest event and returns the number of its array or channel.
     #[inline(always)]
     fn pop(&mut self) -> u32 {
         let first = self.first;
@@ -205,7 +208,7 @@ impl Tournament {
         &mut self.groups[eight / 8].eights[eight % 8].0
     }
 
-    /// Keys of an eight have grown: its least is another one if it was among them.
+    /// Recomputes the least event key in a group of eight, if the key that was the least has been increased.
     #[inline(always)]
     fn look_at(&mut self, eight: usize) {
         let (group, eight) = (&mut self.groups[eight / 8], eight % 8);
@@ -226,23 +229,23 @@ impl Tournament {
     }
 }
 
-/// The first of the groups that have the least key.
+/// Returns the index of the group of 64 with the earliest event; the first one if several are equal.
 #[inline(never)]
 fn first_of(groups: &[Group]) -> usize {
     let keys = groups.iter().map(|group| group.finalists.least() & !7);
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
 
-/// All pending events.
+/// All pending events, of which the earliest is known.
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
-    /// The next event of each array.
+    /// Next event of each array (die or plane).
     arrays: Tournament,
-    /// When each channel falls free that somebody waits for.
+    /// For each channel for which a transfer waits, the time at which it becomes free.
     channels: Tournament,
-    /// Time and request of answers; time and scan of ends of scans, which are as rare.
+    /// Times of answers with their request, and ends of NVRAM scans with their scan; both are rare.
     answers: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Events of channels and answers go before those of arrays with this key, or a greater one.
+    /// Key from which on events of arrays come after the next event of a channel or answer.
     aside_before: u64,
 }
 
@@ -256,26 +259,27 @@ impl EventQueue {
         }
     }
 
-    /// Sets the next event of an array, in place of the one it has, if any.
+    /// Sets the next event of an array; replaces its current one, if any.
     #[inline(always)]
     pub(super) fn set(&mut self, array: u32, class: EventClass, time: u64) {
         self.arrays.set(array, key(class, time));
     }
 
-    /// When an array's next event falls due; it must have one.
+    /// Returns the time of an array's next event, which must exist.
     #[inline(always)]
     pub(super) fn due(&self, array: u32) -> u64 {
         time_of(self.arrays.key(array))
     }
 
-    /// Puts an array's next event off by `ns`, or forward; it must have one.
+    /// Postpones an array's next event by `ns` nanoseconds, or advances it if negative; the event must exist.
     #[inline(always)]
     pub(super) fn shift(&mut self, array: u32, ns: i64) {
         self.arrays.set(array, self.arrays.key(array).wrapping_add_signed(ns << KEY_BITS));
     }
 
-    /// Puts off by `ns` the next events of those of eight arrays that ask for a transfer behind `last`; how long these
-    /// transfers take together. Without a branch: who does and who does not is as good as random.
+    /// Postpones by `ns` nanoseconds the next events of those of eight arrays whose transfer is requested after `last`,
+    /// and returns the total duration of these transfers. Computed without branches, because which arrays are concerned
+    /// is unpredictable.
     #[inline(always)]
     pub(super) fn delay_later(
         &mut self,
@@ -296,7 +300,7 @@ impl EventQueue {
         sum_ns
     }
 
-    /// When the transfers begin, or began, that the next events of eight arrays follow; 0 where there is none.
+    /// Returns for eight arrays the start of the transfer that precedes their next event; 0 if there is none.
     #[inline(always)]
     pub(super) fn transfers_begin_at(&self, eight: usize, ns: &[u64; 8], flash: &FlashTiming) -> [u64; 8] {
         let behind_ns = [flash.program_ns + flash.read_ns, 0, flash.program_ns, u64::MAX];
@@ -307,37 +311,38 @@ impl EventQueue {
         })
     }
 
-    /// A channel that somebody waits for falls free.
+    /// Schedules the event that a channel becomes free for which a transfer waits.
     pub(super) fn set_channel_free(&mut self, channel: u32, time: u64) {
         self.channels.set(channel, time << KEY_BITS);
         self.look_aside();
     }
 
-    /// The controller answers a request.
+    /// Schedules the controller's answer to a request at `time`.
     pub(super) fn push_answer(&mut self, request: u32, time: u64) {
         self.answers.push(Reverse((time, request)));
         self.look_aside();
     }
 
-    /// NVRAM has been read to its end.
+    /// Schedules the end of an NVRAM scan.
     pub(super) fn push_scan_end(&mut self, scan: u32, time: u64) {
         self.push_answer(scan | SCAN_BIT, time);
     }
 
-    /// Channels go before, answers behind all arrays of the instant.
+    /// Recomputes the key from which on array events come after the next channel event or answer. At equal times
+    /// channel events precede all array events, and answers follow them.
     fn look_aside(&mut self) {
         let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << KEY_BITS);
         let free = time_of(self.channels.least) << KEY_BITS;
         self.aside_before = answer.min(free);
     }
 
-    /// False if no event is due at `limit` or before; most times when this is so.
+    /// Whether an event may be due at `limit` or before; false only if none is.
     #[inline(always)]
     pub(super) fn may_be_due(&self, limit: u64) -> bool {
         self.arrays.least.min(self.aside_before) <= (limit.min(LATEST) + 1) << KEY_BITS
     }
 
-    /// Takes the next event if it is due at `limit` or before.
+    /// Removes and returns the next event, if it is due at `limit` or before.
     #[inline(always)]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<Event> {
         let least = self.arrays.least;
@@ -378,7 +383,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes all events that are due.
+    /// Removes all events that are due at `limit` or before.
     fn take(queue: &mut EventQueue, limit: u64) -> Vec<(u64, EventClass, u32)> {
         let next = || queue.pop_until(limit).map(|Event { time, class, subject }| (time, class, subject));
         std::iter::from_fn(next).collect()

@@ -1,50 +1,49 @@
-//! Where completed requests are accounted: histograms per kind, and single completions on demand.
+//! Records of completed requests: a latency histogram per request kind, and single completions if requested.
 //!
-//! Histograms have fixed bounds and three significant digits, so that recording never allocates and the memory
-//! is known; the price is a relative error of at most 0.1 % on reported percentiles. Exact times come from
-//! [`Completion`].
+//! Histograms have fixed bounds and three significant digits, so recording never allocates and their memory is known.
+//! The price is a relative error of at most 0.1 % in reported percentiles. Exact times are in [`Completion`].
 
 use hdrhistogram::Histogram;
 
 use super::RequestKind;
 
-/// Longest latency that a histogram tells apart: one hour. Longer ones count as this.
+/// Maximum latency of the histograms: one hour, in nanoseconds. Longer latencies are recorded as one hour.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 
-/// One completed request.
+/// Completion of one host request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Completion {
-    /// What [`super::Timing::submit`] returned.
+    /// Number of the request, as returned by [`super::Timing::submit`].
     pub request: u64,
-    /// Completion time in nanoseconds.
+    /// Completion time of the request, nanoseconds since the start of the run.
     pub at_ns: u64,
-    /// Completion time minus arrival, in nanoseconds.
+    /// Latency of the request, nanoseconds: completion time minus arrival time.
     pub latency_ns: u64,
 }
 
-/// The figures reported of a latency distribution. Nanoseconds; all 0 if nothing was recorded.
+/// Summary of a latency distribution, in nanoseconds; all 0 if nothing was recorded.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct LatencySummary {
-    /// Requests.
+    /// Number of requests in the distribution.
     pub count: u64,
-    /// Arithmetic mean.
+    /// Mean latency, nanoseconds.
     pub mean_ns: f64,
-    /// Median.
+    /// Median latency, nanoseconds.
     pub p50_ns: u64,
-    /// 90th percentile.
+    /// 90th percentile of the latency, nanoseconds.
     pub p90_ns: u64,
-    /// 99th percentile.
+    /// 99th percentile of the latency, nanoseconds.
     pub p99_ns: u64,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency, nanoseconds.
     pub p999_ns: u64,
-    /// 99.99th percentile.
+    /// 99.99th percentile of the latency, nanoseconds.
     pub p9999_ns: u64,
-    /// Largest.
+    /// Maximum latency, nanoseconds.
     pub max_ns: u64,
 }
 
 impl LatencySummary {
-    /// Summarises one distribution; every figure is within 0.1 % of the exact one.
+    /// Summarises a latency histogram; every value is accurate to 0.1 %.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
@@ -62,7 +61,7 @@ impl LatencySummary {
     }
 }
 
-/// What bins of a histogram cannot say exactly.
+/// Exact sum and maximum of latencies, which the bins of a histogram only approximate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     sum_ns: u128,
@@ -77,14 +76,14 @@ impl Total {
     }
 }
 
-/// Account of all requests of a run.
+/// Latency records of all requests of a run.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     histograms: [Histogram<u64>; RequestKind::COUNT],
     totals: [Total; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
     submitted: u64,
-    /// The run's clock in mode `None`; engines keep their own.
+    /// Time of the run in mode `None`, nanoseconds; the engines have their own clocks.
     pub(super) now_ns: u64,
 }
 
@@ -100,14 +99,14 @@ impl Ledger {
         }
     }
 
-    /// The number of a new request.
+    /// Returns the number of a new request: 0, 1, 2, ..
     #[inline]
     pub(super) fn number(&mut self) -> u64 {
         self.submitted += 1;
         self.submitted - 1
     }
 
-    /// A request that takes no time.
+    /// Records a request that takes no time, and returns its number.
     pub(super) fn pass(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(arrival_ns);
         let number = self.number();
@@ -129,7 +128,8 @@ impl Ledger {
         &self.histograms[kind as usize]
     }
 
-    /// Percentiles from the histogram, but none above the maximum; mean and maximum exact.
+    /// Summarises the latencies of one request kind: percentiles from the histogram, at most the maximum; mean and
+    /// maximum exact.
     pub(super) fn summary(&self, kind: RequestKind) -> LatencySummary {
         let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.totals[kind as usize]);
         let mean_ns = if binned.count == 0 { 0.0 } else { total.sum_ns as f64 / binned.count as f64 };

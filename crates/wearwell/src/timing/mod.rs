@@ -1,42 +1,45 @@
-//! From flash operations to time.
+//! Computes the latencies of host requests from the flash operations that the FTL executed for them.
 //!
-//! The FTL runs first and leaves, per host request, a list of [`FlashOp`]s; a timing engine prices that list
-//! afterwards. The FTL never sees a clock, which keeps it readable and lets counts-only runs pay nothing. The
-//! price: time flows back only through the driver (closed-loop arrival, idle periods).
+//! The FTL runs first and leaves, per host request, a list of [`FlashOp`]s; a timing engine computes times from that
+//! list afterwards. The FTL never sees a clock, which keeps it readable, and runs that only count operations pay
+//! nothing for timing. The price: time influences the FTL only through the driver, which decides when requests arrive
+//! (closed loop, idle periods).
 //!
-//! Three engines stand behind [`Timing`]:
+//! There are three engines behind [`Timing`]:
 //!
 //! | mode | what it is | use it for |
 //! |---|---|---|
-//! | [`TimingMode::None`] | nothing is priced | write amplification, wear |
-//! | [`TimingMode::Timeline`] | one next-free time per array and per channel | throughput, light load without GC |
+//! | [`TimingMode::None`] | no times are computed | write amplification, wear |
+//! | [`TimingMode::Timeline`] | one next-free time per array (die or plane) and per channel | throughput, light load
+//! without GC |
 //! | [`TimingMode::Event`] | exact discrete events: queues, priorities, suspension | latency, anything under GC |
 //!
-//! One driver loop serves all of them. Open loop: `submit` with the trace's arrival times, and say so
-//! ([`TimingOptions::open_loop`]). Closed loop with queue depth `qd`:
+//! The same driver loop serves all engines. Open loop: call `submit` with the trace's arrival times, and set
+//! [`TimingOptions::open_loop`]. Closed loop with queue depth `qd`:
 //! `while timing.outstanding() >= qd { timing.complete_one(); }`, then submit at [`Timing::now_ns`].
 //!
-//! # Scans come before the copies
+//! # NVRAM scans precede the copies of GC
 //!
-//! A collection must know the referrers of its victim before it copies a page (Remap-SSD, section 4.2: "before the
-//! migrations, valid P2L mappings of the victim superblock need to be retrieved"). The search for them is one
-//! [`OpKind::Scan`] in the list of operations:
+//! Before GC copies pages of a victim, it must know the referrers (logical pages mapped to the victim's pages;
+//! Remap-SSD, section 4.2: "before the migrations, valid P2L mappings of the victim superblock need to be retrieved").
+//! The search for them is one [`OpKind::Scan`] in the list of operations:
 //!
-//! - Background operations that stand behind a scan in its list start only after the scan has ended. An operation that
-//!   names another (`after`) follows that one alone.
-//! - A scan starts after the flash reads of its own log, and when the arrays of its victim have finished the collections
-//!   before it: one victim is collected at a time. While a scan waits, background work goes first on those arrays.
-//! - There is one NVRAM. Scans and stores ([`ControllerWork::nvram_ns`]) take turns in the order in which they are ready,
-//!   so a log that is being scanned holds up stores to it, and other scans.
+//! - Background operations listed after a scan start only when the scan has ended. An operation with a predecessor
+//!   (`after`) waits for that predecessor alone.
+//! - A scan starts after the flash reads of its own log, and after all earlier collections on the arrays (dies or
+//!   planes) of its victim: one victim is collected at a time. While a scan waits, background work has priority on
+//!   those arrays.
+//! - There is one NVRAM. Scans and stores ([`ControllerWork::nvram_ns`]) use it in the order in which they become
+//!   ready, so a scan delays later stores and other scans.
 //! - The request whose list contains the scan waits for it.
 //!
-//! The event engine takes this literally. On timelines bookings are never moved, so a scan waits for everything that
-//! is booked on the arrays of its victim, host work included.
+//! The event engine implements exactly this. The timeline engine never moves a booking, so there a scan waits for
+//! everything that is booked on the arrays of its victim, host operations included.
 //!
 //! Invariants:
 //! - A request completes when every operation it waits for ([`FlashOp::is_background`] is false) has completed.
 //! - The latency of a read on an idle device is exactly tR + transfer + controller overhead.
-//! - Same calls, same times: nothing here is random, and simultaneous events have a fixed order.
+//! - Equal calls give equal times: nothing is random, and simultaneous events have a fixed order.
 
 mod array;
 mod channel;
@@ -59,99 +62,104 @@ use crate::address::{Address, PlaneId};
 use crate::nand::{FlashTiming, Geometry};
 use crate::operation::FlashOp;
 
-/// What the host asked for, as far as timing and latency accounts care.
+/// Kind of a host request. Latencies are recorded per kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
-    /// The host waits for data.
+    /// Read: the host waits for data.
     Read,
-    /// The host waits until the write is accepted (buffer) or programmed.
+    /// Write: the host waits until the write is accepted by the buffer, or programmed if there is no buffer.
     Write,
-    /// Deallocation: metadata only.
+    /// Trim (deallocation): changes only metadata.
     Trim,
-    /// Drain of volatile state.
+    /// Flush: the host waits until all earlier writes are durable.
     Flush,
-    /// A read of pages that were never written: the map answers it alone, so it would make reads look fast.
+    /// Read of pages that were never written. The map alone answers it, so counting it as a read would lower read
+    /// latencies.
     UnwrittenRead,
 }
 
 impl RequestKind {
-    /// Number of kinds.
+    /// Number of kinds of host requests.
     pub(crate) const COUNT: usize = 5;
 }
 
-/// Which engine prices the operations.
+/// Engine that computes times from flash operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TimingMode {
-    /// No time at all: requests complete when they arrive.
+    /// No timing: requests complete when they arrive.
     #[default]
     None,
-    /// Next-free times. Nearly free, and **wrong for latency under GC**: see [`TimingOptions`] and the module.
+    /// Next-free times of arrays and channels. Very cheap, but **wrong for latency under GC**: see [`TimingOptions`]
+    /// and the module's documentation.
     Timeline,
-    /// Exact events.
+    /// Exact discrete-event simulation of queues, priorities and suspension.
     Event,
 }
 
 /// Suspension of a running program or erase in favour of a host read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Suspend {
-    /// Added to the remaining array time at each resume, in nanoseconds.
+    /// Time added to the remaining array time at each resume, nanoseconds.
     pub overhead_ns: u64,
-    /// Suspensions one operation (or multi-plane group) may suffer; reads then wait for its end.
+    /// Maximum number of suspensions of one operation (or multi-plane group); after that, reads wait until it ends.
     pub max_per_op: u32,
 }
 
-/// How a device schedules. The timeline engine knows neither queues nor priorities: of these options it uses
-/// `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `codec_units`, `nvram_line_read_ps`, `keep_completions`
-/// and `open_loop` only.
+/// How the device schedules flash operations. The timeline engine has neither queues nor priorities. Of these options
+/// it uses only `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `codec_units`, `nvram_line_read_ps`,
+/// `keep_completions` and `open_loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingOptions {
-    /// Reads that the host waits for go before writes, on the array and on the channel.
+    /// Reads that the host waits for are served before writes, on the array (die or plane) and on the channel.
     pub read_priority: bool,
-    /// Background work goes only when no host work waits for the same array; otherwise it queues with host writes in
-    /// order of arrival.
+    /// Background work starts only when no host work waits for the same array (die or plane). If false, it is queued
+    /// with host writes in order of arrival.
     pub gc_yields: bool,
-    /// With more queued background operations than this on one array, background work goes before host writes, and by
-    /// turns with host reads that have priority.
+    /// Bound on the background operations queued on one array (die or plane). Beyond it, background work is served
+    /// before host writes, and alternates with host reads that have priority.
     pub gc_backlog_ops: u32,
-    /// The same while an array has no erased page, and a share of background work before each host write while it has few: the
-    /// FTL counts a block as free when it decides to collect it, and the erase may be queued for long. `None` = the device may
-    /// fall behind as it likes.
+    /// Free blocks that the FTL keeps per array (die or plane); determines how urgent background work is. While the
+    /// array has no erased page, background work is served before host writes; while it has few, some background work
+    /// is served before each host write. This is needed because the FTL counts a block as free when it starts to
+    /// collect it, but its erase may be queued for long. `None` disables both rules.
     pub free_blocks: Option<FreeBlocks>,
-    /// Beyond `gc_backlog_ops` background work also goes before host reads, all of it, and is not suspended. A collection
-    /// of a large block then holds reads for as long as it takes, which no drive does: reads need no free block.
+    /// If background operations exceed `gc_backlog_ops`, they are served before host reads, too, and are not suspended.
+    /// The collection of a large block then delays reads until it ends. No drive does this, because reads need no free
+    /// block.
     pub gc_holds_reads: bool,
-    /// A request starts its own operations only after the background work of its list (foreground GC).
+    /// The operations of a request start only after the background operations in its list have finished (foreground
+    /// GC).
     pub blocking_gc: bool,
-    /// Suspend programs and erases for host reads; `None` = the part cannot. Needs `read_priority`.
+    /// Suspension of programs and erases for host reads; `None` if the flash cannot suspend. Needs `read_priority`.
     pub suspend: Option<Suspend>,
-    /// Queued neighbours of the same kind on different planes of one die run as one array operation.
+    /// Adjacent queued operations of the same kind on different planes of one die run as one multi-plane operation.
     pub multi_plane: bool,
-    /// Each plane is an array of its own (read, program and erase at any time); overrides `multi_plane`.
+    /// Planes work independently of each other (read, program and erase at any time); overrides `multi_plane`.
     pub independent_planes: bool,
-    /// Time added to every request outside the flash, in nanoseconds.
+    /// Controller time added to every request, nanoseconds.
     pub controller_overhead_ns: u64,
-    /// Units that make and apply deltas ([`ControllerWork::codec_ns`]); 0 = as many as there are requests.
+    /// Number of units that encode and decode deltas ([`ControllerWork::codec_ns`]); 0 means no limit.
     pub codec_units: usize,
-    /// Reading [`NVRAM_LINE_BYTES`] of NVRAM in a scan, in picoseconds.
+    /// Time to read one line of [`NVRAM_LINE_BYTES`] in a scan of NVRAM, picoseconds.
     pub nvram_line_read_ps: u64,
-    /// Writes acknowledged before they are programmed: the number that may be unfinished; 0 = acknowledge when
-    /// programmed. When full, one more write is acknowledged per write whose flash operations finish. A flush completes when all
-    /// writes before it are programmed.
+    /// Number of writes that may be acknowledged before they are programmed; 0 means that a write is acknowledged when
+    /// it is programmed. When the buffer is full, each write whose flash operations finish lets one more write be
+    /// acknowledged. A flush completes when all earlier writes are programmed.
     pub buffered_writes: usize,
-    /// Keep the completion time of every request for [`Timing::take_completions`] (24 bytes each).
+    /// Keep the completion time of every request for [`Timing::take_completions`] (24 bytes per request).
     pub keep_completions: bool,
-    /// Requests come whatever is unfinished: [`Timing::outstanding`] and [`Timing::complete_one`] are not called. Timelines
-    /// then keep no list of what is unfinished (8 bytes each, and a tenth of the time).
+    /// Requests arrive independently of completions, so [`Timing::outstanding`] and [`Timing::complete_one`] are never
+    /// called. The timeline engine then keeps no list of unfinished requests (8 bytes each, and a tenth of the time).
     pub open_loop: bool,
 }
 
-/// Free blocks that the FTL keeps for an array.
+/// Free blocks that the FTL keeps on each array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FreeBlocks {
-    /// Their number while collection rests.
+    /// Number of free blocks while no collection runs.
     pub blocks: u32,
-    /// Pages of a block.
+    /// Number of pages per block.
     pub pages_per_block: u32,
 }
 
@@ -160,23 +168,25 @@ impl FreeBlocks {
         i64::from(self.pages_per_block) * i64::from(self.blocks)
     }
 
-    /// Pages of them that wait for an erase: the blocks whose erase is queued, less what the copies in the queue will fill. A
-    /// copy is a read and a program, so every other operation beside the erases programs a page.
+    /// Returns the number of pages of free blocks that are not yet erased: the pages of all blocks whose erase is
+    /// queued, minus the pages that the queued copies will program. A copy is a read and a program, so half of the
+    /// queued operations other than erases are programs.
     #[inline]
     fn pages_awaited(self, queued_ops: u32, queued_erases: u32) -> i64 {
         let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
         i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
     }
 
-    /// Whether no page is erased that a host write could program: the FTL has these blocks and what collections gained, and
-    /// all of it waits for an erase.
+    /// Whether no erased page is left for host writes: the free blocks of the FTL, plus the pages that collections
+    /// gained, all wait for their erase.
     #[inline]
     fn are_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
         self.pages_awaited(queued_ops, queued_erases) >= self.pages() + gained_pages
     }
 
-    /// Background operations that go before each host write. None while at most half of the blocks wait for their erase; else
-    /// as many as leave that half when what collections gained is written, and the next collection begins.
+    /// Returns the number of background operations to be served before each host write. 0 while at most half of the
+    /// free blocks wait for their erase. Otherwise enough that half of the blocks are erased again by the time the
+    /// pages that collections gained are written and the next collection begins.
     #[inline]
     fn background_ops_per_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
         let awaited = self.pages_awaited(queued_ops, queued_erases);
@@ -190,7 +200,8 @@ impl FreeBlocks {
 }
 
 impl Default for TimingOptions {
-    /// A plain modern controller: read priority, yielding GC, nothing optional.
+    /// Returns the options of a plain modern controller: read priority, GC yields to host work, all optional features
+    /// off.
     fn default() -> Self {
         Self {
             read_priority: true,
@@ -212,23 +223,24 @@ impl Default for TimingOptions {
     }
 }
 
-/// Where a plane belongs.
+/// Location of a plane: its array (its die, or the plane itself if planes are independent) and its number in the die.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     array: u32,
-    /// Number of the plane within its die, modulo 64.
+    /// Number of the plane within its die, modulo 64. Serves to detect operations on different planes.
     plane_in_die: u8,
 }
 
-/// Flash units that take part in timing, shared by the engines.
+/// Arrays and channels of the device as the timing engines see them. An array is a die, or a plane if planes are
+/// independent.
 #[derive(Clone, Debug)]
 struct Layout {
-    /// By plane.
+    /// Location of each plane (array and number in the die), by plane number.
     planes: Vec<Place>,
-    /// Channel of each array.
+    /// Channel of each array (die or plane), by array number.
     channel_of_array: Vec<u32>,
     channels: usize,
-    /// Planes that a block lies on.
+    /// Number of planes over which a block extends.
     planes_per_block: usize,
 }
 
@@ -248,7 +260,7 @@ impl Layout {
         }
     }
 
-    /// The arrays that hold the block whose first plane is `plane`, each once; none for no plane.
+    /// Returns the arrays that hold the block whose first plane is `plane`, each once; empty if `plane` is `NONE`.
     fn arrays_of_block(&self, plane: PlaneId) -> Vec<u32> {
         let Some(first) = plane.some() else { return Vec::new() };
         let planes = &self.planes[first.index()..first.index() + self.planes_per_block];
@@ -257,7 +269,8 @@ impl Layout {
         arrays
     }
 
-    /// The same with so many arrays on every channel that they fill eights, and the numbers of those that there are.
+    /// Returns this layout with the arrays renumbered so that each channel has a multiple of eight numbers, and the new
+    /// number of each existing array. The event engine processes eight arrays of a channel at a time.
     fn in_eights(&self) -> (Self, Vec<u32>) {
         let there_are = (self.arrays() / self.channels) as u32;
         let stride = there_are.next_multiple_of(8);
@@ -282,20 +295,19 @@ impl Layout {
     }
 }
 
-/// What a request takes of the controller beside the flash, in nanoseconds.
+/// Controller time of a request in addition to its flash operations, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerWork {
-    /// Work that requests do side by side (hashing, encoding): it delays the request's own answer.
+    /// Controller work that several requests can do in parallel (hashing, encoding). It delays only the request itself.
     pub own_ns: u64,
-    /// Stores to NVRAM. There is one NVRAM, and its bandwidth is the limit: requests wait for each other, and for a scan
-    /// that is under way.
+    /// Stores to NVRAM. There is one NVRAM, so the stores wait for those of other requests and for a running scan.
     pub nvram_ns: u64,
-    /// Making and applying deltas, when the flash operations are done: a part of `own_ns` for which requests wait for each
-    /// other if [`TimingOptions::codec_units`] is set.
+    /// Encoding and decoding of deltas, after the flash operations of the request. A part of `own_ns`; if
+    /// [`TimingOptions::codec_units`] is set, requests wait for a free unit.
     pub codec_ns: u64,
 }
 
-/// A timing engine. All times are nanoseconds since the start of the run.
+/// Timing engine. All times are nanoseconds since the start of the run.
 #[derive(Clone, Debug)]
 pub struct Timing {
     engine: Engine,
@@ -309,7 +321,7 @@ enum Engine {
 }
 
 impl Timing {
-    /// An engine for an idle device at time 0.
+    /// Creates an engine for a device that is idle at time 0.
     ///
     /// # Panics
     /// If `options.suspend` is set without `options.read_priority`.
@@ -327,18 +339,19 @@ impl Timing {
         Self { engine }
     }
 
-    /// Prices one host request and returns its number: 0, 1, 2, .. in order of submission. Latency counts from
-    /// `arrival_ns`; a request that arrives in the past (a driver that held it back) starts now. Cost: O(operations).
+    /// Submits one host request with its flash operations, and returns its number: 0, 1, 2, .. in order of submission.
+    /// Latency is measured from `arrival_ns`. If that is in the past (the driver delayed the request), its operations
+    /// start now. Cost: O(operations).
     ///
     /// # Panics
-    /// If an operation's `after` reaches before the list or its plane is outside the geometry.
+    /// If an operation's `after` refers to before the start of the list, or its plane is outside the geometry.
     #[inline]
     pub fn submit(&mut self, kind: RequestKind, arrival_ns: u64, ops: &[FlashOp]) -> u64 {
         self.submit_with_work(kind, arrival_ns, ControllerWork::default(), ops)
     }
 
-    /// As [`Timing::submit`], for a request that also takes time of the controller: its answer comes that much later, and
-    /// the flash is not held up.
+    /// Submits a request as [`Timing::submit`] does, with controller work in addition. The work delays the completion
+    /// of the request, but occupies no flash.
     #[inline]
     pub fn submit_with_work(
         &mut self,
@@ -354,7 +367,8 @@ impl Timing {
         }
     }
 
-    /// Prices flash work that belongs to no host request (idle GC, checkpoints), whatever its causes.
+    /// Submits flash operations that belong to no host request (idle GC, checkpoints). No request waits for them,
+    /// whatever their causes.
     pub fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
         match &mut self.engine {
             Engine::None(ledger) => ledger.now_ns = ledger.now_ns.max(arrival_ns),
@@ -363,10 +377,10 @@ impl Timing {
         }
     }
 
-    /// Host requests that have not completed yet.
+    /// Returns the number of host requests that have not completed.
     ///
     /// # Panics
-    /// On timelines, if [`TimingOptions::open_loop`] says that nobody asks.
+    /// In the timeline engine, if [`TimingOptions::open_loop`] is set.
     #[inline]
     pub fn outstanding(&mut self) -> usize {
         match &mut self.engine {
@@ -376,9 +390,9 @@ impl Timing {
         }
     }
 
-    /// Runs until some host request completes and returns its completion time; `None` if none is outstanding.
-    /// Requests that complete inside `submit` (before the new arrival) lower [`Timing::outstanding`] and are not
-    /// reported again.
+    /// Advances time until a host request completes, and returns its completion time; `None` if none is outstanding.
+    /// Requests that complete within a call of `submit`, before the new arrival, only lower [`Timing::outstanding`] and
+    /// are not reported here.
     ///
     /// # Panics
     /// As [`Timing::outstanding`].
@@ -391,8 +405,9 @@ impl Timing {
         }
     }
 
-    /// Runs until no host request is outstanding, but not beyond `to_ns`; whether none is then. [`Timing::now_ns`] is the
-    /// time when the last one completed, if one did: an idle device is idle from then on.
+    /// Advances time until no host request is outstanding, but at most to `to_ns`. Returns whether none is outstanding
+    /// then. [`Timing::now_ns`] is then the time of the last completion, if there was one: from then on the device is
+    /// idle.
     pub fn complete_until(&mut self, to_ns: u64) -> bool {
         match &mut self.engine {
             Engine::None(_) => true,
@@ -401,7 +416,7 @@ impl Timing {
         }
     }
 
-    /// The time up to which the device has been simulated.
+    /// Returns the simulated time, nanoseconds.
     #[inline]
     pub fn now_ns(&self) -> u64 {
         match &self.engine {
@@ -411,7 +426,7 @@ impl Timing {
         }
     }
 
-    /// Runs everything, background work included, to its end and returns the time of the last event.
+    /// Runs all operations, background work included, to completion, and returns the time of the last event.
     pub fn drain(&mut self) -> u64 {
         match &mut self.engine {
             Engine::None(ledger) => ledger.now_ns,
@@ -420,18 +435,20 @@ impl Timing {
         }
     }
 
-    /// Latencies of completed requests of one kind, in nanoseconds. Summarise with [`LatencySummary::of`].
+    /// Returns the latency histogram of completed requests of one kind, nanoseconds. Summarise it with
+    /// [`LatencySummary::of`].
     pub fn latency(&self, kind: RequestKind) -> &Histogram<u64> {
         self.ledger().histogram(kind)
     }
 
-    /// The figures of the completed requests of one kind: percentiles within 0.1 %, mean and maximum exact.
+    /// Returns count, mean, percentiles and maximum of the latencies of completed requests of one kind. Percentiles are
+    /// accurate to 0.1 %; mean and maximum are exact.
     pub fn latency_summary(&self, kind: RequestKind) -> LatencySummary {
         self.ledger().summary(kind)
     }
 
-    /// Completions since the last call, in order of completion time (timeline: of submission). Empty unless
-    /// [`TimingOptions::keep_completions`] is set.
+    /// Returns the completions since the last call, in order of completion time (timeline engine: of submission). Empty
+    /// unless [`TimingOptions::keep_completions`] is set.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         match &mut self.engine {
             Engine::None(ledger) => ledger.take(),
@@ -440,8 +457,8 @@ impl Timing {
         }
     }
 
-    /// Time each array has been busy so far, in nanoseconds. An array is a die, or a plane with
-    /// [`TimingOptions::independent_planes`]; it is busy while it works, holds data for its channel, or is suspended.
+    /// Returns the time that each array has been busy so far, nanoseconds. An array is a die, or a plane with
+    /// [`TimingOptions::independent_planes`]. It is busy while it works, holds data for its channel, or is suspended.
     pub fn array_busy_ns(&self) -> Vec<u64> {
         match &self.engine {
             Engine::None(_) => Vec::new(),
@@ -450,7 +467,7 @@ impl Timing {
         }
     }
 
-    /// Time each channel has been granted to transfers so far, in nanoseconds.
+    /// Returns the time that each channel has spent on transfers so far, nanoseconds.
     pub fn channel_busy_ns(&self) -> Vec<u64> {
         match &self.engine {
             Engine::None(_) => Vec::new(),
@@ -459,7 +476,7 @@ impl Timing {
         }
     }
 
-    /// Flash operations completed so far (timeline: priced).
+    /// Returns the number of flash operations completed so far (timeline engine: booked so far).
     pub fn completed_ops(&self) -> u64 {
         match &self.engine {
             Engine::None(_) => 0,

@@ -1,48 +1,48 @@
-//! Operations on their way: a ring per queue of an array, and a slab for those that wait for others.
+//! Queues of flash operations in the event engine: a ring per queue, and a slab for operations that wait for others.
 //!
-//! A queued operation is an entry of 16 bytes in the ring of its queue and stays at the front while it runs, so
-//! that an array walks through memory in order and an operation is written once and read once. A collection's copies
-//! within an array are one entry ([`Op::copies`]), whatever their number: the queues of a device that is
-//! thousands of copies behind still fit the first-level cache. Only operations that must wait for one elsewhere
-//! (read-modify-write, copies between dies) go through the slab. Nothing allocates in the
-//! steady state. Memory is bounded by the operations outstanding: in open loop beyond saturation that number
-//! grows with the run, as the backlog of the device itself does.
+//! A queued operation is an entry of 16 bytes in the ring of its queue, and stays at the front while it runs. So an
+//! array (die or plane) walks through memory in order, and an operation is written once and read once. A series of
+//! copies within one array is one entry ([`Op::copies`]), whatever the number of copies: even with a backlog of
+//! thousands of copies the queues fit the first-level cache. Only operations that must wait for an operation on another
+//! array (read-modify-write, copies between dies) are kept in the slab. Nothing allocates in the steady state. Memory
+//! is bounded by the operations outstanding; in open loop beyond saturation their number grows with the run, as the
+//! backlog of the device does.
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
 use crate::operation::OpKind;
 
-/// End of a list in the slab.
+/// End mark of the linked lists of waiting operations.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Instead of the number of a queue: what waits is no operation but a scan.
+/// Value of [`Waiter::queue`] that marks a scan of NVRAM instead of an operation.
 pub(super) const SCANS: u8 = 3;
 
-/// What a request has to do with an operation.
+/// How the completion of an operation affects the request in whose list it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Role {
-    /// Nothing: nobody waits.
+    /// No request waits for the operation (background work).
     Background,
-    /// The request completes only after it.
+    /// The request completes only after the operation.
     Awaited,
-    /// The request's own operations start only after it (foreground GC).
+    /// The request's own operations start only after this operation (foreground GC).
     Blocking,
 }
 
 /// A flash operation that has not completed, or a series of copies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Op {
-    /// First of the operations that wait for this one, latest first.
+    /// Head of the linked list of operations that wait for this one, latest first.
     pub(super) waiters: u32,
-    /// Request slot; for [`Role::Background`] the operations that follow in the same entry, by turns programs and
-    /// reads.
+    /// Slot of the request that waits for this operation. For [`Role::Background`] instead the number of operations
+    /// that follow in this entry, alternately programs and reads.
     pub(super) request_or_more: u32,
-    /// Time on the channel; saturates at 4.29 s.
+    /// Time of the operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
     pub(super) kind: OpKind,
     pub(super) role: Role,
-    /// Plane within its die, modulo 64.
+    /// Number of the operation's plane within its die, modulo 64.
     pub(super) plane: u8,
 }
 
@@ -56,27 +56,27 @@ impl Op {
         plane: 0,
     };
 
-    /// Stands for a scan in a [`Waiter`].
+    /// Placeholder for the operation in a [`Waiter`] that stands for a scan.
     pub(super) const SCAN: Self = Self::EMPTY;
 
-    /// Background copies of `count` pages within an array: read, program, read, program, ..
+    /// Returns a series of background copies of `count` pages within one array: read, program, read, program, ..
     pub(super) fn copies(count: u32, transfer_ns: u32) -> Self {
         Self { request_or_more: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
     }
 
-    /// True if its end changes nothing but its array.
+    /// Whether neither a request nor another operation waits for this operation.
     #[inline(always)]
     pub(super) fn concerns_nobody(&self) -> bool {
         self.role == Role::Background && self.waiters == NONE
     }
 
-    /// Operations that follow in the same entry.
+    /// Returns the number of operations that follow in the same queue entry: more than 0 only for a series of copies.
     #[inline(always)]
     pub(super) fn more(&self) -> u32 {
         if self.role == Role::Background { self.request_or_more } else { 0 }
     }
 
-    /// Moves on to the next operation of a series.
+    /// Changes the queue entry of a series of copies to its next operation.
     #[inline(always)]
     fn step(&mut self) {
         self.request_or_more -= 1;
@@ -89,21 +89,21 @@ impl Op {
     }
 }
 
-/// Operations first in, first out. The front entry is kept apart from the ring of the others: while an array works
-/// through a series it touches nothing but its own state.
+/// Queue of operations, first in first out. The front entry is stored outside the ring of the other entries: while an
+/// array works through a series of copies, it touches nothing but its own state.
 #[derive(Clone, Debug)]
 pub(super) struct OpQueue {
-    /// Meaningless if there are no entries.
+    /// First operation (or series of copies) of the queue; undefined if the queue is empty.
     front: Op,
-    /// Entries, the front included.
+    /// Number of entries in the queue, the front included. A series of copies is one entry.
     len: u32,
-    /// Operations of all entries.
+    /// Number of operations in all entries; a series of copies is several.
     ops: u32,
-    /// Erases among them.
+    /// Number of erases among the queued operations.
     erases: u32,
-    /// Place of the entry behind the front.
+    /// Index in the ring of the queue's second entry.
     head: u32,
-    /// The entries behind the front; its length is a power of two.
+    /// Ring buffer of the queue entries after the front; its length is a power of two.
     ring: Vec<Op>,
 }
 
@@ -112,19 +112,19 @@ impl OpQueue {
         Self { front: Op::EMPTY, len: 0, ops: 0, erases: 0, head: 0, ring: vec![Op::EMPTY; 8] }
     }
 
-    /// Entries: without series, the same as operations.
+    /// Returns the number of entries. A series of copies is one entry.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Operations.
+    /// Returns the number of operations; a series of copies is several.
     #[inline(always)]
     pub(super) fn ops(&self) -> u32 {
         self.ops
     }
 
-    /// Erases among the operations.
+    /// Returns the number of erases among the queued operations.
     #[inline(always)]
     pub(super) fn erases(&self) -> u32 {
         self.erases
@@ -135,24 +135,24 @@ impl OpQueue {
         self.len == 0
     }
 
-    /// The front entry, which must exist.
+    /// Returns the first operation (or series of copies) of the queue, which must not be empty.
     #[inline(always)]
     pub(super) fn front(&self) -> &Op {
         &self.front
     }
 
-    /// Place in the ring of the entry `index` places behind the front.
+    /// Returns the ring index of the queue entry `index` positions after the front.
     #[inline(always)]
     fn place(&self, index: u32) -> usize {
         (self.head + index - 1) as usize & (self.ring.len() - 1)
     }
 
-    /// The entry `index` places behind the front, which must exist.
+    /// Returns the queue entry `index` positions after the front, which must exist.
     pub(super) fn at(&self, index: u32) -> &Op {
         if index == 0 { &self.front } else { &self.ring[self.place(index)] }
     }
 
-    /// Place of the last entry, which must exist, as [`OpQueue::at`] counts.
+    /// Returns the position of the last entry, which must exist, for use with [`OpQueue::at`].
     pub(super) fn last(&self) -> u32 {
         self.len - 1
     }
@@ -186,13 +186,13 @@ impl OpQueue {
         self.ring[place] = op;
     }
 
-    /// Takes the front operation, which must exist.
+    /// Removes and returns the front operation, which must exist. Of a series only the first operation is removed.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Op {
         let mut op = self.front;
         self.ops -= 1;
         if op.more() > 0 {
-            // Whoever waits for a series waits for its last operation.
+            // Operations that wait for a series wait for its last operation.
             op.waiters = NONE;
             self.front.step();
         } else {
@@ -205,21 +205,21 @@ impl OpQueue {
         op
     }
 
-    /// Takes a read and its program from the front entry, in which they are not the last.
+    /// Removes a read and its program from the series at the front, which must contain more operations.
     #[inline(always)]
     pub(super) fn pop_copy(&mut self) {
         self.ops -= 2;
         self.front.request_or_more -= 2;
     }
 
-    /// Takes a step within the front entry back.
+    /// Undoes the last [`Self::pop`] of an operation of the series at the front.
     pub(super) fn unpop(&mut self) {
         self.ops += 1;
         self.front.request_or_more += 1;
         self.front.turn();
     }
 
-    /// Moves the first entry of the ring to the front.
+    /// Makes the first entry of the ring the front of the queue.
     #[inline(always)]
     fn advance(&mut self) {
         let place = self.place(1);
@@ -236,18 +236,19 @@ impl OpQueue {
     }
 }
 
-/// An operation that cannot join its queue yet.
+/// An operation that cannot be queued yet, because it waits for another operation, for GC, or for a scan of NVRAM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) op: Op,
-    /// Number of the scan, if the queue is [`SCANS`].
+    /// Array (die or plane) whose queue the operation will join; number of the scan if `queue` is [`SCANS`].
     pub(super) array: u32,
     pub(super) queue: u8,
-    /// Next on the list it is on: waiters of one operation, held back by one request, or free.
+    /// Next element of the linked list: waiters of one operation, operations held back by one request or scan, or free
+    /// slots.
     pub(super) next: u32,
 }
 
-/// Operations that cannot join their queues yet, on linked lists.
+/// Storage of operations that cannot be queued yet, in linked lists.
 #[derive(Clone, Debug)]
 pub(super) struct WaiterSlab {
     waiters: Vec<Waiter>,
@@ -275,12 +276,13 @@ impl WaiterSlab {
         waiter
     }
 
-    /// The operation of a waiter.
+    /// Returns the waiting operation number `id`.
     pub(super) fn op_mut(&mut self, id: u32) -> &mut Op {
         &mut self.waiters[id as usize].op
     }
 
-    /// Reverses a list and returns its new head: lists built by pushing in front come back in order.
+    /// Reverses a linked list and returns its new head. Lists are built by inserting at the head, so this restores
+    /// their order.
     pub(super) fn reversed(&mut self, mut head: u32) -> u32 {
         let mut done = NONE;
         while head != NONE {

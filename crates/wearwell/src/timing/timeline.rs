@@ -1,12 +1,13 @@
-//! Resource timelines: one next-free time per array and per channel, booked in order of submission.
+//! Timing with resource timelines: one next-free time per array (die or plane) and per channel, booked in order of
+//! submission.
 //!
-//! Nearly free, because nothing is ever queued: an operation starts when its array and its channel are next
-//! free, and books them. The price is exactness. A booking is never moved, so there are no priorities, and a
-//! transfer booked for the far future (behind a block's worth of GC) keeps the channel from everybody who
-//! arrives later, although it is idle until then. **Do not report latencies under GC from this engine**: medians
-//! come out orders of magnitude too high. Use it for throughput and for light load without GC.
+//! Very cheap, because there are no queues: an operation starts when its array and its channel are next free, and books
+//! them. The price is exactness. A booking is never moved, so there are no priorities. A transfer that is booked far in
+//! the future (after a block's worth of GC) blocks the channel for all later requests, although the channel is idle
+//! until then. **Do not report latencies under GC from this engine**: medians are orders of magnitude too high. Use it
+//! for throughput, and for light load without GC.
 //!
-//! It agrees with the event engine exactly where bookings are in order of time: FIFO service on one die.
+//! It agrees exactly with the event engine where bookings are in order of time: FIFO service on one die.
 
 use super::codec::Codec;
 use super::latency::Ledger;
@@ -16,7 +17,7 @@ use super::{ControllerWork, FlashTiming, Layout, Place, RequestKind, TimingOptio
 use crate::address::PlaneId;
 use crate::operation::{FlashOp, OpKind};
 
-/// A resource that serves bookings in order.
+/// A resource (array or channel) that serves bookings in order.
 #[derive(Clone, Copy, Default, Debug)]
 struct Lane {
     free_at: u64,
@@ -24,7 +25,7 @@ struct Lane {
 }
 
 impl Lane {
-    /// Books `ns` from `ready` or the next free time on, whichever is later; returns the start.
+    /// Books `ns` nanoseconds from `ready` or from the next free time, whichever is later. Returns the start.
     #[inline]
     fn book(&mut self, ready: u64, ns: u64) -> u64 {
         let start = self.free_at.max(ready);
@@ -33,7 +34,7 @@ impl Lane {
         start
     }
 
-    /// Keeps the lane busy until `end`.
+    /// Books the resource (array or channel) from `start` to `end`.
     #[inline]
     fn hold(&mut self, start: u64, end: u64) {
         self.free_at = end;
@@ -41,10 +42,10 @@ impl Lane {
     }
 }
 
-/// All lanes of a device.
+/// Timelines of all arrays and channels of a device.
 #[derive(Clone, Debug)]
 struct Lanes {
-    /// Array and channel of each plane.
+    /// Array (die or plane) and channel of each plane, by plane number.
     of_plane: Vec<[u32; 2]>,
     layout: Layout,
     flash: FlashTiming,
@@ -64,7 +65,7 @@ impl Lanes {
         }
     }
 
-    /// Books one operation and returns its end.
+    /// Books one operation on its array and channel, and returns its end.
     #[inline]
     fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
@@ -82,7 +83,8 @@ impl Lanes {
         end
     }
 
-    /// When everything ends that is booked on the planes of the block whose first plane is `plane`.
+    /// Returns the time at which everything ends that is booked on the planes of the block whose first plane is
+    /// `plane`.
     fn settled_at(&self, plane: PlaneId) -> u64 {
         let arrays = self.layout.arrays_of_block(plane);
         arrays.into_iter().map(|array| self.arrays[array as usize].free_at).max().unwrap_or(0)
@@ -94,8 +96,8 @@ impl Lanes {
         (&mut self.arrays[array as usize], &mut self.channels[channel as usize])
     }
 
-    /// Books copies and returns the end of the last. Behind the first, a channel's bookings all end before the array's
-    /// own: none of the others waits for anything.
+    /// Books a series of copies and returns the end of the last. After the first copy all channel bookings end before
+    /// those of the array, so the other copies do not wait and are booked at once.
     fn book_copies(&mut self, copies: &FlashOp, ready: u64) -> u64 {
         let [read, program] = copies.copy();
         let read_end = self.book(&read, ready);
@@ -120,11 +122,12 @@ pub(super) struct TimelineEngine {
     blocking_gc: bool,
     controller_overhead_ns: u64,
     codec: Codec,
-    /// End of each operation of the list at hand.
+    /// End time of each operation of the current list, nanoseconds.
     ends: Vec<u64>,
-    /// Completion times of requests, those that are past among them until somebody asks; none if nobody does.
+    /// Completion times of unfinished requests; past ones are only removed on a query. `None` in open loop, where there
+    /// are no queries.
     unfinished: Option<Unfinished>,
-    /// The latest completion time.
+    /// Latest completion time of all requests, nanoseconds.
     answered_at: u64,
     ledger: Ledger,
     completed_ops: u64,
@@ -177,7 +180,7 @@ impl TimelineEngine {
         self.book_all(ops);
     }
 
-    /// The requests that are not over yet: those that are will not be reported.
+    /// Returns the unfinished requests, after removing those that completed in the past; those are not reported.
     #[inline]
     fn unfinished(&mut self) -> &mut Unfinished {
         let unfinished = self.unfinished.as_mut().expect("in open loop nobody asks for unfinished requests");
@@ -185,7 +188,7 @@ impl TimelineEngine {
         unfinished
     }
 
-    /// Books a list and returns the time at which the host has what it waits for.
+    /// Books a list of operations and returns the time when the operations that the host waits for have ended.
     #[inline]
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops
@@ -202,7 +205,7 @@ impl TimelineEngine {
     fn book_list(&mut self, ops: &[FlashOp]) -> u64 {
         self.ends.clear();
         let (mut host_end, mut gc_end) = (self.now, self.now);
-        // The end of the reads of a log on flash, and that of the last scan.
+        // `log_end` is the end of the reads of a log on flash, `scan_end` that of the last NVRAM scan.
         let (mut log_end, mut scan_end) = (self.now, self.now);
         for op in ops {
             let ready = match op.after as usize {

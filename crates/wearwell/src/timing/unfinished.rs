@@ -1,20 +1,20 @@
-//! Completion times in the future: the earliest ones in order, the others as they came.
+//! Completion times of unfinished requests in the timeline engine: the earliest are sorted, the others are not.
 //!
-//! A driver that keeps hundreds of requests in flight asks for the earliest completion at every request, and adds one that
-//! is later than most. A heap does either in as many steps as its depth, and each step is a branch that is mispredicted
-//! every second time. Here a new time goes behind an unsorted list, and when the sorted ones are used up the next are
-//! selected from it: a partition without branches. The price is a selection now and then, and a shift of the sorted ones
-//! where a request overtakes many.
+//! A driver with hundreds of requests in flight queries the earliest completion for every request, and inserts one that
+//! is later than most. A heap needs a number of steps in proportion to its depth for both, and each step is a branch
+//! that is mispredicted every second time. Here a new time is appended to an unsorted list. When the sorted times are
+//! used up, the next ones are selected from that list by a partition without branches. The price is an occasional
+//! selection, and a shift of the sorted times if a request overtakes many.
 //!
 //! Invariant: no time in `rest` is before one in `front`.
 
-/// The fewest times that are selected together, if there are as many.
+/// Minimum number of times that are selected together, if there are as many.
 const FEWEST: usize = 64;
 
-/// Completion times. See the module's head.
+/// Completion times of unfinished requests, the earliest ones sorted.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Unfinished {
-    /// The earliest last.
+    /// The earliest completion times, sorted in descending order.
     front: Vec<u64>,
     rest: Vec<u64>,
 }
@@ -40,7 +40,7 @@ impl Unfinished {
         }
     }
 
-    /// The earliest time.
+    /// Returns the earliest completion time.
     #[inline]
     pub(super) fn first(&mut self) -> Option<u64> {
         if self.front.is_empty() {
@@ -49,7 +49,7 @@ impl Unfinished {
         self.front.last().copied()
     }
 
-    /// Takes the earliest time, if it is not after `to`.
+    /// Removes and returns the earliest completion time, if it is not after `to`.
     #[inline]
     pub(super) fn pop_until(&mut self, to: u64) -> Option<u64> {
         let first = self.first().filter(|&first| first <= to)?;
@@ -57,7 +57,8 @@ impl Unfinished {
         Some(first)
     }
 
-    /// Sorts the earliest of the rest: an eighth of them, so that a long list is not gone through too often.
+    /// Moves the earliest times of `rest` to `front`, sorted: an eighth of them, so that a long list is not scanned too
+    /// often.
     fn select(&mut self) {
         let count = self.rest.len();
         let stay = count - (count / 8).max(FEWEST).min(count);

@@ -1,4 +1,5 @@
-//! Any store of validity, chosen when the device is built, and what recovery asks of all of them.
+//! The validity store of a device (which data pages are invalid), chosen when the device is built, and the operations
+//! that recovery needs of every kind.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -10,30 +11,30 @@ use crate::error::Result;
 use crate::nand::{Nand, Oob};
 use crate::store::Store;
 
-/// How page validity is kept.
+/// How a device records which of its data pages are valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ValidityPart {
     /// One bit per page in RAM.
     #[default]
     Ram,
-    /// The same bits on flash.
+    /// One bit per page, in bitmap pages on flash.
     Bitmap(BitmapOptions),
-    /// A log of invalid pages on flash, chained by block, bounded by the spare pages of the device.
+    /// A log of invalid pages on flash, chained by block; its length is bounded by the spare pages of the device.
     Log,
-    /// Logarithmic Gecko.
+    /// Logarithmic Gecko: a log-structured merge tree of invalid pages on flash.
     Gecko(GeckoOptions),
 }
 
-/// Any store of validity.
+/// Validity store of a device: which data pages are invalid.
 #[derive(Clone, Debug)]
 pub enum AnyValidity {
     /// One bit per page in RAM.
     Ram(RamBitmap),
-    /// The same bits on flash.
+    /// One bit per page, in bitmap pages on flash.
     Bitmap(Box<Revivable<FlashBitmap>>),
-    /// The log of IB-FTL.
+    /// The log of invalid pages on flash (IB-FTL).
     Log(Box<Revivable<ValidityLog>>),
-    /// Logarithmic Gecko.
+    /// Logarithmic Gecko: a log-structured merge tree of invalid pages on flash.
     Gecko(Box<Revivable<Gecko>>),
 }
 
@@ -49,10 +50,10 @@ macro_rules! on_flash {
 }
 
 impl AnyValidity {
-    /// The store of a device without data.
+    /// Creates the validity store of a device without data.
     ///
     /// # Errors
-    /// [`Error::Options`](crate::Error::Options) if its pages are too small for it.
+    /// [`Error::Options`](crate::Error::Options) if flash pages are too small for the validity store.
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, part: ValidityPart) -> Result<Self> {
         let geometry = store.geometry();
         let spare_pages = geometry.pages().saturating_sub(u64::from(logical_pages));
@@ -71,7 +72,7 @@ impl AnyValidity {
         })
     }
 
-    /// Reports that the buffer takes before it is written.
+    /// Reports of invalid pages that the buffer in RAM takes before it is written to flash.
     #[inline]
     pub(crate) fn entries_per_flush(&self) -> u32 {
         match self {
@@ -81,7 +82,8 @@ impl AnyValidity {
         }
     }
 
-    /// What was said while the sequence was at this number or before is on flash; recovery has to find out the rest.
+    /// Sequence number up to which reports are durable: every report made while [`Store::sequence`] was at most this
+    /// number is on flash. Recovery has to find the later ones.
     #[inline]
     pub(crate) fn durable_since(&self) -> u64 {
         match self {
@@ -91,11 +93,11 @@ impl AnyValidity {
         }
     }
 
-    /// While a device is built in a known state: settles no more than it must, so that no page is written again and again
-    /// while nothing is collected.
+    /// Writes deferred work while a device is built in a known state, but as little as possible: otherwise the same
+    /// pages would be written again and again while nothing is collected.
     pub(crate) fn settle_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        /// Reports that wait for pages of a bitmap before those that share one are written together: each write looks
-        /// through all of them.
+        /// Reports that wait for bitmap pages before those of one bitmap page are written together. Each write searches
+        /// all waiting reports.
         const WAITING: usize = 1 << 14;
         match self {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
@@ -105,7 +107,7 @@ impl AnyValidity {
         }
     }
 
-    /// The device is built: writes what waits, Logarithmic Gecko all of it as one run.
+    /// Writes all waiting reports, when the device is built; Logarithmic Gecko writes all of them as one run.
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if let Self::Bitmap(bitmap) = self {
             while bitmap.write_back(io)? {}
@@ -118,7 +120,7 @@ impl AnyValidity {
         Ok(())
     }
 
-    /// Whether something was said that exists only in RAM.
+    /// Whether any report of an invalid page or of an opened block exists only in RAM.
     #[inline]
     pub(crate) fn has_unwritten(&self) -> bool {
         match self {
@@ -129,8 +131,8 @@ impl AnyValidity {
         }
     }
 
-    /// Puts what is in RAM on flash, or begins to, though its page is not full. A page is written even if nothing was
-    /// said: it moves [`AnyValidity::durable_since`], which recovery reads from flash.
+    /// Writes buffered reports to flash, or requests the write, although they do not fill a page. A page is written
+    /// even without reports, because it advances [`AnyValidity::durable_since`], which recovery reads from flash.
     pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
@@ -143,8 +145,8 @@ impl AnyValidity {
         }
     }
 
-    /// Brings the structure back from its pages on flash; RAM is lost. `opened_at` is the number of the last program
-    /// before a block was opened for data, [`u64::MAX`] if it was not.
+    /// Rebuilds the validity store from its `pages` on flash after a loss of RAM. `opened_at` returns the sequence
+    /// number of the last program before a block was opened for data, [`u64::MAX`] for a block that holds none.
     pub(crate) fn recover<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -161,8 +163,8 @@ impl AnyValidity {
         Ok(())
     }
 
-    /// Calls `each` with every block that has invalid pages and a bit per page of it. Each page of the structure is read
-    /// once.
+    /// Calls `each` with every block that has invalid pages and a bitmap of these. Reads each page of the validity
+    /// store once. Does nothing for a bitmap in RAM.
     pub(crate) fn scan<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -171,7 +173,7 @@ impl AnyValidity {
         on_flash!(self, store => store.scan(io, each), in RAM _bitmap => Ok(()))
     }
 
-    /// Whether pages are called invalid through [`Validity`], with answers that cost flash reads.
+    /// Whether the validity store is on flash, so that queries cost flash reads.
     #[inline]
     pub fn is_on_flash(&self) -> bool {
         !matches!(self, Self::Ram(_))
@@ -227,8 +229,9 @@ impl Validity for AnyValidity {
     }
 }
 
-/// What only a bitmap in RAM can answer at once: content stages ask it page by page, and go together with no other store
-/// yet.
+/// Operations on single pages, which a bitmap in RAM supports directly. For a validity store on flash, queries of
+/// single pages panic, and marking pages as valid does nothing, because its pages are valid until they are reported as
+/// invalid.
 impl AnyValidity {
     #[inline]
     fn ram(&self) -> &RamBitmap {
@@ -240,13 +243,14 @@ impl AnyValidity {
         }
     }
 
-    /// The bitmap, where it is in RAM.
+    /// The bitmap in RAM; `None` if the validity store is on flash.
     #[inline]
     pub(crate) fn ram_mut(&mut self) -> Option<&mut RamBitmap> {
         if let Self::Ram(bitmap) = self { Some(bitmap) } else { None }
     }
 
-    /// The page holds valid data from now on. Nothing to note on flash: pages are valid until called invalid.
+    /// Marks the page as valid. A validity store on flash records nothing: its pages are valid until they are reported
+    /// as invalid.
     #[inline]
     pub(crate) fn set(&mut self, ppn: Ppn) {
         if let Self::Ram(bitmap) = self {
@@ -254,43 +258,44 @@ impl AnyValidity {
         }
     }
 
-    /// The page, which was called invalid, holds valid data again.
+    /// Marks a page that was reported as invalid as valid again.
     pub(crate) fn revive(&mut self, ppn: Ppn) {
         on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.set(ppn));
     }
 
-    /// The page's data is not needed any more.
+    /// Marks the page as invalid: its data is obsolete.
     #[inline]
     pub(crate) fn clear(&mut self, ppn: Ppn) {
         self.invalidate(ppn);
     }
 
-    /// As [`RamBitmap::set_range`]; nothing on flash.
+    /// Marks `count` pages from `first` on as valid, in a bitmap in RAM. A validity store on flash records nothing.
     pub(crate) fn set_range(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
             bitmap.set_range(first, count);
         }
     }
 
-    /// As [`RamBitmap::clear_range`], for pages of a block that is about to be erased; nothing on flash.
+    /// Marks `count` pages from `first` on as invalid, in a bitmap in RAM, because their block is about to be erased. A
+    /// validity store on flash records nothing.
     pub(crate) fn clear_range(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
             bitmap.clear_range(first, count);
         }
     }
 
-    /// As [`RamBitmap::is_valid`].
+    /// Whether the page is valid. Panics unless validity is a bitmap in RAM.
     #[inline]
     pub(crate) fn is_valid(&self, ppn: Ppn) -> bool {
         self.ram().is_valid(ppn)
     }
 
-    /// As [`RamBitmap::collect_valid`].
+    /// Appends the valid pages among `count` pages from `first` on to `out`. Panics unless validity is a bitmap in RAM.
     pub(crate) fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.ram().collect_valid(first, count, out);
     }
 
-    /// As [`RamBitmap::count_valid`].
+    /// Number of valid pages among `count` pages from `first` on. Panics unless validity is a bitmap in RAM.
     pub(crate) fn count_valid(&self, first: Ppn, count: u32) -> u32 {
         self.ram().count_valid(first, count)
     }

@@ -1,27 +1,29 @@
-//! The page validity bitmap on flash: one bit per page of the device, in pages that are read and written like any other.
+//! The page validity bitmap on flash: one bit per page of the device, in pages that are read and written like any
+//! other.
 //!
 //! Source: Lee, Jung, Kang, Kim, "μ-FTL: A Memory-Efficient Flash Translation Layer Supporting Multiple Mapping
 //! Granularities", EMSOFT 2008, as `GeckoFTL` (SIGMOD 2016, sections 2, 3 and 5.1) describes and prices it: RAM holds a
-//! directory of the bitmap's pages, every page called invalid costs one read and one write of a bitmap page, a query one
-//! read.
+//! directory of the bitmap's pages, every page reported as invalid costs one read and one write of a bitmap page, a
+//! query one read.
 //!
 //! Key decisions and their price:
 //!
-//! - Reports wait in RAM until [`Validity::write_deferred`] applies them, one per call: the cost that the papers state. With
-//!   [`BitmapOptions::batch`] one write takes all waiting reports of its page.
-//! - A block that is opened costs no operation of its own, though its bits must become 0: RAM notes one bit per block
-//!   that its bits on flash are *void*, and the next write of their page zeroes them. The papers count no operation for
-//!   it (`GeckoFTL` prices the bitmap at 1 + 1/δ per update, all of it updates) and name no memory; the note is 1/16 of
-//!   what the table of valid counts takes at two bytes per block: 0.5 MiB on 2 TiB of 128-page blocks, beside a directory of
-//!   0.06 MiB.
-//! - RAM is volatile and there is no log: waiting reports and void blocks survive a power cut only because a battery
+//! - Reports of invalid pages wait in RAM until [`Validity::write_deferred`] applies them, one per call: the cost that
+//!   the papers state. With [`BitmapOptions::batch`] one write applies all waiting reports of its bitmap page.
+//! - Opening a block costs no flash operation, though the block's bits must become 0: RAM holds one flag per block that
+//!   its bits on flash are *void*, and the next write of their bitmap page zeroes them. The papers count no operation
+//!   for it (`GeckoFTL` prices the bitmap at 1 + 1/δ per update, all of it updates) and name no memory. The flags take
+//!   1/16 of what the table of valid counts takes at two bytes per block: 0.5 MiB on 2 TiB of 128-page blocks, in
+//!   addition to a directory of 0.06 MiB.
+//! - RAM is volatile and there is no log: waiting reports and void flags survive a power cut only because a battery
 //!   writes them ([`FlashBitmap::write_back`]). Without it a reopened block would get its old bits back and lose data.
 //!
-//! Layout: the bits of a block lie in one bitmap page, so that a query is one read; a block of more pages than a bitmap
-//! page has bits takes several of its own. What is left of a bitmap page behind the last whole block is not used. The
-//! owner in the OOB is the number of the bitmap page; one that was never written holds zeros.
+//! Layout: all bits of a block are in one bitmap page, so that a query is one read. A block with more pages than a
+//! bitmap page has bits takes several bitmap pages of its own. The bits of a bitmap page after the last whole block are
+//! not used. The owner in the OOB is the number of the bitmap page. A bitmap page that was never written holds zeros.
 //!
-//! Invariant: a page is invalid if its bit is set in a slot that is not void, or if its report waits.
+//! Invariant: a page is invalid if its bit is set in a slot (a block's range of bits) that is not void, or if its
+//! report waits.
 
 use std::collections::VecDeque;
 
@@ -34,49 +36,51 @@ use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Bytes of a directory entry.
+/// Bytes of RAM per bitmap page in the directory.
 const DIRECTORY_ENTRY_BYTES: u64 = 4;
 
-/// How a [`FlashBitmap`] writes.
+/// Options of a [`FlashBitmap`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BitmapOptions {
-    /// One write of a bitmap page takes all reports that wait for it. Off in the papers' cost model.
+    /// Whether one write of a bitmap page applies all reports that wait for it. Off in the papers' cost model.
     pub batch: bool,
 }
 
-/// Where the bit of a page is.
+/// Position in the bitmap of the bit of a data page.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Bitmap page.
+    /// Number of the bitmap page.
     id: u32,
-    /// Bit in it.
+    /// Index of the bit in the bitmap page.
     bit: u32,
 }
 
-/// The bitmap on flash. See the module's head.
+/// Page validity bitmap on flash, with a directory of its pages in RAM.
 #[derive(Clone, Debug)]
 pub struct FlashBitmap {
     options: BitmapOptions,
     blocks: u32,
     block_pages: u32,
     divider: Divider,
-    /// A slot is a block, or a part of a block that is larger than a bitmap page.
+    /// Bits of a slot: the range of bits of one block, or of a part of a block that has more pages than a bitmap page
+    /// has bits.
     slot_bits: u32,
     slots_per_block: u32,
     slots_per_page: u32,
-    /// Place of each bitmap page.
+    /// PPN of each bitmap page; [`Ppn::NONE`] if it was never written.
     directory: Vec<Ppn>,
-    /// Slots whose bits on flash were set before their block was opened.
+    /// Whether the bits of each slot (block, or part of one) on flash are void, because they are older than the last
+    /// opening of the block.
     void: Vec<bool>,
-    /// Bitmap pages below this one have no void slot.
+    /// All bitmap pages before this one have no void slot (block whose bits on flash are outdated).
     void_from: u32,
-    /// Reports that are not on flash, oldest first.
+    /// Reported invalid pages whose bits are not on flash yet, oldest first.
     queue: VecDeque<Ppn>,
     page: Vec<u8>,
 }
 
 impl FlashBitmap {
-    /// A bitmap in which every page of the device counts as valid; nothing is written.
+    /// Creates a bitmap in which every page of the device counts as valid; nothing is written.
     pub fn new(geometry: &Geometry, options: BitmapOptions) -> Self {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         let page_bits = geometry.page_bytes * 8;
@@ -99,18 +103,18 @@ impl FlashBitmap {
         }
     }
 
-    /// Bitmap pages of the whole device.
+    /// Number of bitmap pages of the whole device.
     pub fn bitmap_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Reports that [`Validity::write_deferred`] has not applied yet.
+    /// Number of reports that [`Validity::write_deferred`] has not applied yet.
     pub fn waiting_reports(&self) -> usize {
         self.queue.len()
     }
 
-    /// Takes over the bitmap as it is on flash: of `pages`, all pages of this kind that a scan found, the newest of each
-    /// number. No flash operation. What was only in RAM is lost: see [`FlashBitmap::write_back`].
+    /// Adopts, after a loss of RAM, the newest version on flash of each bitmap page. `pages` are all validity pages
+    /// that a scan found. No flash operation. What was only in RAM is lost: see [`FlashBitmap::write_back`].
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
         let mut newest = vec![0; self.directory.len()];
         self.directory.fill(Ppn::NONE);
@@ -124,16 +128,17 @@ impl FlashBitmap {
         }
     }
 
-    /// Whether something exists only in RAM. O(blocks) at worst.
+    /// Whether a waiting report, or the note that a block's bits on flash are void, exists only in RAM. O(blocks) at
+    /// worst.
     pub fn has_unwritten(&self) -> bool {
         !self.queue.is_empty() || self.first_void().is_some()
     }
 
-    /// Writes one bitmap page of what exists only in RAM (battery flush, shutdown) with all its reports; `false` once
-    /// all is on flash. One read and one program.
+    /// Writes one bitmap page of what exists only in RAM (battery flush, shutdown) with all its reports; returns
+    /// `false` once all is on flash. One read and one program.
     ///
     /// # Errors
-    /// Whatever the flash answers; nothing is forgotten then.
+    /// Any error of the flash; nothing is lost then.
     pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let waiting = self.queue.front().map(|&ppn| self.place(ppn).id);
         let unwritten = waiting.or_else(|| self.first_void());
@@ -144,11 +149,11 @@ impl FlashBitmap {
         Ok(unwritten.is_some())
     }
 
-    /// Tells `invalid` each block with invalid pages and which they are: bit `k` of the words is page `k`. Reads every
+    /// Calls `invalid` with each block that has invalid pages, and a bitmap of them: bit `k` is page `k`. Reads every
     /// bitmap page once.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub fn scan<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -189,20 +194,22 @@ impl FlashBitmap {
         Place { id, bit: (slot - id * self.slots_per_page) * self.slot_bits + bit }
     }
 
-    /// Slots of bitmap page `id`.
+    /// The slots (ranges of bits, one per block or part of a block) on bitmap page `id`.
     fn slots(&self, id: u32) -> std::ops::Range<usize> {
         let first = (id * self.slots_per_page) as usize;
         first..(first + self.slots_per_page as usize).min(self.void.len())
     }
 
-    /// The first bitmap page on flash with a void slot. Zeros that were never written need no zeroing.
+    /// The first bitmap page on flash with void bits (of a block opened since). A page that was never written holds
+    /// zeros and needs no write.
     fn first_void(&self) -> Option<u32> {
         (self.void_from..self.bitmap_pages()).find(|&id| {
             self.directory[id as usize].some().is_some() && self.void[self.slots(id)].contains(&true)
         })
     }
 
-    /// Brings bitmap page `id` as it is on flash, void slots zeroed, into `page`: one read, none if it was never written.
+    /// Loads bitmap page `id` into `self.page`, with the bits of void slots (blocks opened since) zeroed. Costs one
+    /// read, none if the page was never written.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(place) = self.directory[id as usize].some() else {
             self.page.fill(0);
@@ -217,7 +224,7 @@ impl FlashBitmap {
         Ok(())
     }
 
-    /// Sets the bits of all waiting reports that lie in `page`, which is bitmap page `id`.
+    /// Sets, in the loaded bitmap page `id`, the bits of all waiting reports that belong to it.
     fn apply_waiting(&mut self, id: u32) {
         for &ppn in &self.queue {
             let place = self.place(ppn);
@@ -227,7 +234,8 @@ impl FlashBitmap {
         }
     }
 
-    /// Writes bitmap page `id` with the oldest report (which lies in it, if there is one), or with all that wait for it.
+    /// Writes bitmap page `id` with all reports that wait for it or, unless `all`, with only the oldest report of the
+    /// queue, which must belong to it.
     fn write<N: Nand>(&mut self, io: &mut Store<N>, id: u32, all: bool) -> Result<()> {
         self.load(io, id)?;
         if all {
@@ -268,7 +276,7 @@ impl Validity for FlashBitmap {
         self.queue.push_back(ppn);
     }
 
-    /// O(waiting reports).
+    /// Marks the bits of the block on flash as void and drops its waiting reports. O(waiting reports).
     fn opened(&mut self, block: BlockId) {
         let first = block.0 * self.slots_per_block;
         self.void[first as usize..(first + self.slots_per_block) as usize].fill(true);
@@ -276,7 +284,8 @@ impl Validity for FlashBitmap {
         self.queue.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
     }
 
-    /// One read per bitmap page that the block has bits in, none if they are all void.
+    /// Appends the block's pages that are valid. Reads each bitmap page that has bits of the block which are not void:
+    /// usually one.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let pages = block.0 * self.block_pages..(block.0 + 1) * self.block_pages;
         for part in 0..self.slots_per_block {
@@ -294,8 +303,8 @@ impl Validity for FlashBitmap {
         Ok(())
     }
 
-    /// Applies the oldest report, with [`BitmapOptions::batch`] also those that its page has waiting: one read and one
-    /// program.
+    /// Applies the oldest report, with [`BitmapOptions::batch`] also the others that belong to the same bitmap page.
+    /// One read and one program.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.queue.front() else { return Ok(false) };
         self.write(io, self.place(oldest).id, self.options.batch)?;
@@ -315,12 +324,13 @@ impl Validity for FlashBitmap {
         1
     }
 
-    /// Each bitmap page once, and one more while its next version is written: the old one is discarded in the same call.
+    /// Every bitmap page once, and one more while a new version is written: the old version is discarded in the same
+    /// call.
     fn metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + 1
     }
 
-    /// The waiting reports, one in practice, are not listed.
+    /// RAM by structure. Waiting reports, in practice one, are not listed.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity bitmap directory", self.directory.len() as u64 * DIRECTORY_ENTRY_BYTES),
@@ -340,7 +350,7 @@ fn set_bit(page: &mut [u8], bit: u32) {
     page[bit as usize / 8] |= 1 << (bit % 8);
 }
 
-/// Zeroes `count` bits from `first` on, whole bytes where it can.
+/// Zeroes `count` bits from `first` on, whole bytes where possible.
 fn clear_bits(page: &mut [u8], first: u32, count: u32) {
     let end = first + count;
     let mut bit = first;

@@ -1,44 +1,49 @@
-//! The page validity log: addresses of invalid pages in the order of their death, chained by block.
+//! The page validity log on flash: PPNs of invalid pages in the order in which they became invalid, chained by block.
 //!
-//! Source: the log of IB-FTL with the cleaning that `GeckoFTL` adds to compare with it (Dayan, Bonnet, Idreos, "`GeckoFTL`:
-//! Scalable Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, appendix E). A full buffer becomes a
-//! page of the log; RAM holds per block the head of its chain and a stamp of its last erase; when the log exceeds
-//! X = 2·D entries, D the physical pages less the logical ones, the entries of its oldest page that are still in force
-//! are inserted again and the others dropped.
+//! Source: the log of IB-FTL with the cleaning that `GeckoFTL` adds to compare with it (Dayan, Bonnet, Idreos,
+//! "`GeckoFTL`: Scalable Flash Translation Techniques For Very Large Flash Devices", SIGMOD 2016, appendix E). A full
+//! buffer becomes a page of the log. RAM holds per block the head of its chain and a stamp of its last erase. When the
+//! log exceeds X = 2·D entries (D is the number of physical pages minus logical pages), its oldest page is cleaned:
+//! entries that are still in force are inserted again and the others dropped. An entry is *in force* until its block is
+//! opened again.
 //!
 //! # Layout
 //!
-//! An entry has 12 bytes: the invalid page, the *life* of its block, the position of the block's previous entry. A page
-//! of the log is a head of one entry's size and `V` entries. Log pages are numbered in the order of writing, modulo
-//! 2^32; the number is the owner in the OOB. A *position* is the page's number modulo the ring (a power of two that is
-//! larger than the log can be) times `V`, plus the slot.
+//! An entry has 12 bytes: the invalid page, the *life* of its block (how often the block was opened), the position of
+//! the block's previous entry. A page of the log is a head of one entry's size and `V` entries. Log pages are numbered
+//! in the order of writing, modulo 2^32; the number is the owner in the OOB. The *ring* is a power of two that is
+//! greater than the number of pages the log can have. The *position* of an entry is its page's number modulo the ring,
+//! times `V`, plus its slot.
 //!
 //! # The stamp
 //!
-//! Stamps of 32 bits that count programs would wrap within the life of a device, and an entry of a cold block is
-//! inserted again for ever. So the stamp counts the openings of its own block: an entry is in force if its life is that
-//! of its block. After a power cut lives are found again without being stored: a flush drops what is no longer in force,
-//! hence an entry is in force if its page was first programmed after its block was opened, and its life is the life.
+//! Stamps of 32 bits that count programs would wrap within the life of a device, because an entry of a cold block is
+//! inserted again for ever. So the stamp counts the openings of its own block: an entry is in force if its life is the
+//! current life of its block. After a power cut lives are recovered without being stored. A flush drops entries that
+//! are no longer in force. Hence an entry is in force if its log page was first programmed after the entry's block was
+//! opened, and then its life is the current life of the block.
 //!
 //! # Where a chain ends
 //!
-//! Opening a block empties its chain. Insertions give ever younger positions, so along a chain positions fall, whatever
-//! the age of the deaths: an entry that cleaning inserted again is the first of its chain. The walk ends at the first
-//! position that is not older than the last one *within the log that is left*: such a position was cleaned, and so was
-//! everything behind it, which stands further up in the chain again.
+//! Opening a block empties its chain. Each insertion has a greater position than all before, so positions decrease
+//! along a chain, whatever the order in which the pages became invalid: an entry that cleaning inserted again is at the
+//! head of its chain. The walk along a chain ends at the first position that is not older than the one before it,
+//! *counted within the part of the log that is left*. Such a position belongs to a cleaned page. All entries after it
+//! were cleaned as well, and are present again earlier in the chain.
 //!
 //! # How long the log is
 //!
-//! The rule of X = 2·D is right while the host holds every logical page. With `d` of them unmapped D + d pages may be
-//! invalid, so the bound is twice the entries in force where that is more: at least half of a log that is cleaned is
-//! dropped, cleaning costs one insertion per entry, and it ends. The count of a block's entries in force is kept for
-//! this; a controller has it in its table of valid counts.
+//! The bound of X = 2·D entries is right while the host uses every logical page. With `d` of them unmapped, D + d pages
+//! may be invalid, so the bound is twice the number of entries in force if that is greater. Then at least half of the
+//! entries are dropped by cleaning, cleaning costs one insertion per entry, and it terminates. The number of entries in
+//! force of each block is kept for this; a controller has it in its table of valid counts.
 //!
 //! # Safe at every program
 //!
-//! A page that was cleaned is discarded when the page with the last of its entries is programmed, whose head names the
-//! oldest page of the log since then. A page of which nothing is left that is not on flash again is discarded at once:
-//! recovery may find it once more, which says nothing new. What is in RAM is lost; [`ValidityLog::durable_since`] says what that is.
+//! A cleaned page is discarded when the page with the last of its entries is programmed; from then on the head of the
+//! newest page names another oldest page. A cleaned page without entries that still have to be written is discarded at
+//! once. A recovery may find it once more, which adds nothing. What is in RAM is lost; [`ValidityLog::durable_since`]
+//! tells which reports that are.
 
 use std::collections::VecDeque;
 
@@ -56,22 +61,22 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::PageSet;
 
-/// The first page's number. Numbers wrap; starting before the end lets every run see it.
+/// Number of the first log page. Page numbers wrap; the start is close to the end so that every run exercises that.
 const FIRST_NUMBER: u32 = u32::MAX - 63;
-/// Pages of the log beyond its bound: see [`Validity::metadata_pages`].
+/// Pages of the log beyond its bound while a page is cleaned and written: see [`Validity::metadata_pages`].
 const PAGES_IN_FLIGHT: u64 = 3;
 
-/// Size of a [`ValidityLog`].
+/// Options of a [`ValidityLog`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogOptions {
-    /// Physical pages less logical pages: D. The log is bounded to twice as many entries.
+    /// Number of physical pages minus logical pages (D). The log is bounded to twice as many entries.
     pub spare_pages: u64,
 }
 
-/// What a [`ValidityLog`] did.
+/// Counts of a [`ValidityLog`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogCounts {
-    /// Pages called invalid.
+    /// Pages reported as invalid.
     pub reports: u64,
     /// Entries that cleaning inserted again.
     pub reinserted: u64,
@@ -81,7 +86,7 @@ pub struct LogCounts {
     pub cleaned_pages: u64,
 }
 
-/// The log on flash. See the module's head.
+/// Page validity log on flash: PPNs of invalid pages, chained by block.
 #[derive(Clone, Debug)]
 pub struct ValidityLog {
     options: LogOptions,
@@ -89,40 +94,42 @@ pub struct ValidityLog {
     block_pages: u32,
     divider: Divider,
     page_entries: u32,
-    /// Pages that positions tell apart: a power of two.
+    /// Modulus of page numbers in positions: a power of two greater than the length of the log in pages.
     ring: u32,
-    /// Position of the newest entry of each block.
+    /// Position of the newest entry of each block; [`NIL`] if the block has none.
     heads: Vec<u32>,
-    /// How often each block was opened.
+    /// Number of times that each block was opened, modulo 2^32.
     lives: Vec<u32>,
-    /// Entries in force of each block. A controller has them in its table of valid counts.
+    /// Number of each block's entries in force (made since the block was opened), for [`ValidityLog::limit_pages`]. A
+    /// controller has it in its table of valid counts.
     counts_in_force: Vec<u32>,
     in_force: u64,
-    /// Places of the log's pages, oldest first; the first `cleaned` wait to be discarded.
+    /// PPNs of the log's pages, oldest first; the first `cleaned` of them will be discarded at the next flush.
     directory: VecDeque<Ppn>,
-    /// Number of the first of them.
+    /// Number of the oldest log page, the first in `directory`.
     oldest: u32,
     cleaned: u32,
-    /// Slots of the page being cleaned that are done, and whether the buffer holds an entry of it.
+    /// Number of entries that are done, of the log page being cleaned. `moved`: whether the buffer holds an entry of
+    /// that page.
     cursor: u32,
     moved: bool,
     cleaning: Vec<u8>,
-    /// Entries of the next page.
+    /// Entries of the next log page.
     buffer: Vec<Entry>,
-    /// How many of them are reports; the others stand on the page that is being cleaned as well.
+    /// Number of entries in `buffer` that are new reports; the others are also on the page that is being cleaned.
     buffered_reports: u32,
-    /// Reports that found the buffer full.
+    /// Reports that arrived when the buffer was full.
     waiting: VecDeque<Ppn>,
     durable_since: u64,
     page: Vec<u8>,
-    /// Pages that entries in force on flash name, as a recovery met them: the first scan after it takes them instead of
-    /// reading the log again. Nothing is written in between.
+    /// Invalid pages that a recovery found, so that the first scan after it need not read the log again. `None` once
+    /// the log has changed.
     recovered: Option<PageSet>,
     counts: LogCounts,
 }
 
 impl ValidityLog {
-    /// An empty log: all pages count as valid.
+    /// Creates an empty log: all pages count as valid.
     ///
     /// # Errors
     /// [`Error::Options`] if `spare_pages` is 0 or the device has more pages than positions of 32 bits can serve.
@@ -167,45 +174,47 @@ impl ValidityLog {
         })
     }
 
-    /// Entries of a log page: V.
+    /// Entries of a log page (V).
     pub fn page_entries(&self) -> u32 {
         self.page_entries
     }
 
-    /// Pages of the log on flash, cleaned ones that wait to be discarded included.
+    /// Number of log pages on flash, including cleaned ones that are not discarded yet.
     pub fn pages_held(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Entries that say of a page in use that it is invalid. A page reported twice counts twice.
+    /// Number of entries in force: those that mark a page invalid whose block was not opened again since. A page
+    /// reported twice counts twice.
     pub fn entries_in_force(&self) -> u64 {
         self.in_force
     }
 
-    /// What the log did so far.
+    /// Counts of the log since they were last cleared.
     pub fn counts(&self) -> LogCounts {
         self.counts
     }
 
-    /// Clears the counts, not the log.
+    /// Clears the counts; the log is unchanged.
     pub fn clear_counts(&mut self) {
         self.counts = LogCounts::default();
     }
 
-    /// Number of a program: every report made before it was issued is on flash (or void). What was reported while
-    /// [`Store::sequence`] was this number or more may be lost with RAM.
+    /// Sequence number before which reports are durable: every report made while [`Store::sequence`] was less than this
+    /// number is on flash (or void). Later reports may be lost with RAM.
     pub fn durable_since(&self) -> u64 {
         self.durable_since
     }
 
-    /// Rebuilds everything from flash, and tells `invalid` what [`ValidityLog::scan`] would: every page of the log is
-    /// read once. `pages` are all pages of this kind that a scan found; `opened_at` is the number of the last program
-    /// before the block was opened, `u64::MAX` for a block that holds no data.
+    /// Rebuilds the log's state from flash, and calls `invalid` as [`ValidityLog::scan`] does. Reads every page of the
+    /// log once. `pages` are all validity pages that a scan found. `opened_at` returns the sequence number of the last
+    /// program before a block was opened, `u64::MAX` for a block that holds no data.
     ///
-    /// A log page that cannot be read any more ends the log: what is older is forgotten, and counts as valid again.
+    /// A log page that is missing on flash ends the log: older entries are dropped, and their pages count as valid
+    /// again.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub fn recover<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -242,12 +251,12 @@ impl ValidityLog {
         Ok(())
     }
 
-    /// Tells `invalid` each block with invalid pages and which they are: bit `k` of the words is page `k`. Reads every
-    /// page of the log once, or none if [`ValidityLog::recover`] has just done so, and takes one bit per page of the device
-    /// meanwhile.
+    /// Calls `invalid` with each block that has invalid pages, and a bitmap of them: bit `k` is page `k`. Reads every
+    /// page of the log once, or none if [`ValidityLog::recover`] has just done so. Needs one bit of memory per page of
+    /// the device meanwhile.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub fn scan<N: Nand>(&mut self, io: &mut Store<N>, invalid: impl FnMut(BlockId, &[u64])) -> Result<()> {
         let mut dead = match self.recovered.take() {
             Some(dead) => dead,
@@ -259,7 +268,8 @@ impl ValidityLog {
         Ok(())
     }
 
-    /// The pages that entries in force on flash name.
+    /// Reads the log and returns the pages that its entries in force (made since the page's block was opened) mark as
+    /// invalid.
     fn read_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.pages);
         for index in self.cleaned as usize..self.directory.len() {
@@ -270,18 +280,19 @@ impl ValidityLog {
         Ok(dead)
     }
 
-    /// Whether a report exists only in RAM. Entries that cleaning inserted again do not count: their page is kept until
-    /// they are written. A log that grows by pages that are not full would otherwise be cleaned into the next one for ever.
+    /// Whether a report exists only in RAM. Entries that cleaning inserted again do not count, because their page is
+    /// kept until they are written. If they counted, a log that grows by partly filled pages would be cleaned into the
+    /// next page for ever.
     pub fn has_unwritten(&self) -> bool {
         self.buffered_reports > 0 || !self.waiting.is_empty()
     }
 
-    /// Writes what waits in RAM, one page per call, the last one not full; `false` once all is on flash. For shutdown, or
-    /// before what is older than [`ValidityLog::durable_since`] may be needed is erased. Cleaning is left to
+    /// Writes the entries in RAM, one page per call, the last one not full; returns `false` once all are on flash. Used
+    /// at shutdown, and before the erase of blocks that a recovery of later reports would need. Cleaning is left to
     /// [`Validity::write_deferred`].
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         self.admit_waiting();
         let unwritten = !self.buffer.is_empty();
@@ -291,10 +302,11 @@ impl ValidityLog {
         Ok(unwritten)
     }
 
-    /// Writes a page with what is in the buffer, be it nothing: its head says what is durable.
+    /// Writes a log page with the entries in the buffer, even if there are none: its head tells which reports are
+    /// durable.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub(crate) fn write_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.admit_waiting();
         self.flush(io)
@@ -313,8 +325,8 @@ impl ValidityLog {
         self.recovered = None;
     }
 
-    /// Takes over the entries of the oldest page so far, which is in `page` and was first programmed at `flushed_at`.
-    /// Pages and entries are met newest first: the first one of a block tells head and life.
+    /// Adopts, in a recovery, the entries of the log page in `self.page`, which was first programmed at `flushed_at`.
+    /// Pages and entries are met newest first, so the first entry of a block gives the head of its chain and its life.
     fn adopt_entries(
         &mut self,
         flushed_at: u64,
@@ -371,7 +383,7 @@ impl ValidityLog {
         entry.page.some().is_some() && entry.life == self.lives[self.block_of(entry.page).index()]
     }
 
-    /// Number of the page that the buffer becomes.
+    /// Number of the log page that the buffer becomes.
     #[inline]
     fn next_number(&self) -> u32 {
         self.oldest.wrapping_add(self.pages_held())
@@ -382,18 +394,18 @@ impl ValidityLog {
         (number & (self.ring - 1)) * self.page_entries + slot
     }
 
-    /// Slots from the first page that was not cleaned to a position, round the ring.
+    /// Number of slots from the oldest page that was not cleaned to `position`, around the ring.
     fn age(&self, position: u32) -> u32 {
         let start = self.position(self.oldest.wrapping_add(self.cleaned), 0);
         if position >= start { position - start } else { position + (self.ring * self.page_entries - start) }
     }
 
-    /// Pages of the log that were not cleaned.
+    /// Number of log pages that were not cleaned.
     fn uncleaned_pages(&self) -> u32 {
         self.pages_held() - self.cleaned
     }
 
-    /// Pages that the log may have without being cleaned.
+    /// Number of log pages above which the oldest page is cleaned.
     fn limit_pages(&self) -> u64 {
         (2 * self.in_force.max(self.options.spare_pages)).div_ceil(self.page_entries as u64)
     }
@@ -403,7 +415,7 @@ impl ValidityLog {
         self.buffer.len() == self.page_entries as usize
     }
 
-    /// Puts an entry for `ppn` at the head of its block's chain.
+    /// Adds to the buffer an entry for `ppn`, which becomes the head of its block's chain.
     #[inline]
     fn link(&mut self, ppn: Ppn) {
         let position = self.position(self.next_number(), self.buffer.len() as u32);
@@ -421,7 +433,7 @@ impl ValidityLog {
         self.link(ppn);
     }
 
-    /// Makes entries of waiting reports while the buffer has room; whether it made any.
+    /// Adds waiting reports to the buffer while it has room; returns whether any was added.
     fn admit_waiting(&mut self) -> bool {
         let before = self.waiting.len();
         while !self.is_full()
@@ -432,8 +444,8 @@ impl ValidityLog {
         self.waiting.len() < before
     }
 
-    /// Makes the buffer a page of the log and discards the pages that were cleaned into it. Entries that are not in force
-    /// any more leave their slots blank: nothing in force points to them.
+    /// Writes the buffer as a page of the log and discards the pages that were cleaned into it. Slots of entries that
+    /// are no longer in force (their block was opened since) are left blank; no entry in force points to them.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let durable_since = if self.waiting.is_empty() { io.sequence() + 1 } else { self.durable_since };
         let oldest = self.oldest.wrapping_add(self.cleaned);
@@ -466,7 +478,8 @@ impl ValidityLog {
         io.discard(place);
     }
 
-    /// Inserts the entries of the oldest page that are in force again, as many as the buffer takes. One read per page.
+    /// Inserts the entries of the oldest log page that are still in force (their block was not opened since) again, as
+    /// many as the buffer takes. Reads the page once.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.recovered = None;
         if self.cursor == 0 {
@@ -498,8 +511,8 @@ impl ValidityLog {
         }
     }
 
-    /// Sets the bits of the block's pages that its chain names. Entries of one log page follow each other in a chain, so
-    /// each page is read once.
+    /// Sets in `invalid` the bits of the pages that the block's chain names. Chain entries on one log page follow each
+    /// other, so each log page is read once.
     fn walk<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, invalid: &mut [u64]) -> Result<()> {
         let on_flash = self.uncleaned_pages() * self.page_entries;
         let mut younger = on_flash + self.buffer.len() as u32;
@@ -530,7 +543,8 @@ impl ValidityLog {
 }
 
 impl Validity for ValidityLog {
-    /// O(1), one random access to the block's head.
+    /// Adds a report to the buffer, or to the waiting reports if the buffer is full. O(1), one random access to the
+    /// block's head.
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         self.counts.reports += 1;
@@ -541,7 +555,7 @@ impl Validity for ValidityLog {
         }
     }
 
-    /// O(waiting reports).
+    /// Voids all entries of the block, because it was opened for data. O(waiting reports).
     fn opened(&mut self, block: BlockId) {
         let index = block.index();
         self.lives[index] = self.lives[index].wrapping_add(1);
@@ -553,7 +567,7 @@ impl Validity for ValidityLog {
         self.waiting.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
     }
 
-    /// One read per log page that the block's chain touches.
+    /// Appends the block's pages that are valid. Reads once each log page that the block's chain of entries touches.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let first = block.0 * self.block_pages;
         let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
@@ -566,10 +580,10 @@ impl Validity for ValidityLog {
         Ok(())
     }
 
-    /// Writes the buffer if it is full, or cleans (one page read, none written) while the log exceeds its bound, or takes
-    /// up waiting reports.
+    /// Writes the buffer if it is full. Otherwise cleans while the log exceeds its bound (one page read, none written).
+    /// Otherwise adds waiting reports to the buffer.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        // A second cleaned page must not wait with the first, or the log would hold more than it may: write early.
+        // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_full() || self.cleaned > 1 {
             self.flush(io)?;
             return Ok(true);
@@ -594,23 +608,24 @@ impl Validity for ValidityLog {
         1
     }
 
-    /// What the log takes from the host: X entries and three pages, if [`Validity::write_deferred`] is called until it has
-    /// nothing to do before each write.
+    /// Maximum length of the log: X entries and three pages, if [`Validity::write_deferred`] is called before each
+    /// write until it returns `false`.
     ///
-    /// Proof. Let L be the logical pages, d of them unmapped, D the spare pages. At most D + d data pages are invalid, so
-    /// the limit is at most ceil(2·(D + d) / V) pages, and a settled log has at most the limit uncleaned and one cleaned
-    /// page. While it is settled a flush adds a page; it follows V entries, which are reports (then the log was within
-    /// the limit) or come from cleaning, which then has finished a page for each flush but the first, whose page may be
-    /// begun only. So there are at most two pages beyond limit or earlier length, and a third while the flush that
-    /// discards the cleaned one is under way. For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most
-    /// ceil(2·D / V) + d, and the d pages of data are not there. Entries for pages reported twice, after a recovery, make
-    /// the log longer by two pages per V of them until their blocks are opened.
+    /// Proof. Let L be the number of logical pages, d of them unmapped, and D the spare pages. At most D + d data pages
+    /// are invalid, so the limit is at most ceil(2·(D + d) / V) pages. Between writes the log has at most the limit of
+    /// uncleaned pages and one cleaned page. During the calls of `write_deferred`, a flush adds a page. The flush
+    /// follows V entries. Either they are reports, and then the log was within the limit; or they come from cleaning,
+    /// which has then finished a page for each flush but the first, whose page may be only partly cleaned. So there are
+    /// at most two pages beyond the limit or the earlier length, and a third while the flush that discards the cleaned
+    /// one is in progress. For d > 0 the limit is higher, but V > 1: ceil(2·(D + d) / V) is at most ceil(2·D / V) + d,
+    /// and the d unmapped pages occupy no flash. Entries of pages reported twice, after a recovery, make the log longer
+    /// by two pages per V of them until their blocks are opened.
     fn metadata_pages(&self) -> u64 {
         (2 * self.options.spare_pages).div_ceil(self.page_entries as u64) + PAGES_IN_FLIGHT
     }
 
-    /// The buffer is three pages: the next page of the log, the one being cleaned, the one that a query reads. Reports
-    /// that wait for a write_deferred, one in practice, are not listed.
+    /// RAM by structure. The buffer is three pages: the next page of the log, the one being cleaned, the one that a
+    /// query reads. Reports that arrived when the buffer was full, in practice one, are not listed.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity chain heads", self.heads.len() as u64 * 4),

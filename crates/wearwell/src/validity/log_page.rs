@@ -1,22 +1,23 @@
-//! Bytes of a page of the validity log: a head, then entries in the order of insertion, all little-endian and of 12 bytes.
+//! Bytes of a page of the validity log: a head, then entries in the order of insertion, all little-endian and of 12
+//! bytes.
 //!
-//! Twelve bytes are what `GeckoFTL`'s recovery times of IB-FTL come to: address, stamp and pointer. The head takes the room
-//! of one entry of the 341 that 4 KiB would hold.
+//! An entry has 12 bytes (address, stamp and pointer) because the recovery times of IB-FTL in the `GeckoFTL` paper
+//! imply that size. The head takes the room of one of the 341 entries that 4 KiB would hold.
 
 use crate::address::{Address, Ppn};
 
-/// Bytes of an entry, and of the head of a log page.
+/// Bytes of an entry of the validity log, and of the head of a log page.
 pub(super) const ENTRY_BYTES: usize = 12;
-/// End of a chain.
+/// Position that ends a chain of entries.
 pub(super) const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     /// The invalid page; [`Ppn::NONE`] in a slot without an entry.
     pub(super) page: Ppn,
-    /// Opening of its block that the entry belongs to.
+    /// Number of the opening of the page's block to which the entry belongs; the entry is void after the next opening.
     pub(super) life: u32,
-    /// Position of the block's previous entry, or [`NIL`].
+    /// Position of the previous entry of the same block, or [`NIL`].
     pub(super) previous: u32,
 }
 
@@ -36,12 +37,12 @@ impl Entry {
     }
 }
 
-/// First bytes of a log page.
+/// Head of a validity log page, in its first bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
-    /// What was reported before this program is on flash with it.
+    /// Sequence number before which all reports of invalid pages are on flash once this log page is programmed.
     pub(super) durable_since: u64,
-    /// Number of the oldest page of the log once this one is programmed.
+    /// Number of the oldest page of the log once this page is programmed.
     pub(super) oldest: u32,
 }
 

@@ -1,18 +1,20 @@
-//! Page-level validity of data: which pages of a victim does GC have to move?
+//! Page-level validity of data: which pages of a victim block does GC have to move?
 //!
-//! Valid *counts* per block live in the block table, in RAM, for every design; pages of metadata answer for themselves
-//! (their owner knows where each of them is). What is pluggable is validity page by page: one bit per page in RAM, or a
-//! structure that lives on flash and is written through the store like any metadata, so that its cost shows by itself.
+//! *Counts* of valid pages per block are in the block table, in RAM, for every design. Metadata pages need no validity
+//! store, because the owner of each knows the current PPN. What can be chosen is the validity of single data pages: one
+//! bit per page in RAM, or a validity store on flash that is written through the store like any metadata, so that its
+//! cost is counted as it arises.
 //!
-//! A store of validity on flash learns three things: a page is invalid ([`Validity::invalidate`], no flash operation), a
-//! block was opened for data, so that everything said of its pages before is void ([`Validity::opened`]), and that there
-//! is room for one page of its own ([`Validity::write_deferred`]). It answers one question, at a price: which pages of this block
-//! were not called invalid since it was opened ([`Validity::live_pages`]).
+//! A validity store on flash is notified of three events. A page became invalid ([`Validity::invalidate`], no flash
+//! operation). A block was opened for data, which voids everything recorded about its pages before
+//! ([`Validity::opened`]). The device has room for one of its own pages ([`Validity::write_deferred`]). It answers one
+//! query, at the cost of flash reads: which pages of a block were not reported as invalid since the block was opened
+//! ([`Validity::live_pages`]).
 //!
-//! Invariant: between [`Validity::opened`] and the erase of a block a page is called invalid at most once by a device
-//! that was not cut; after a recovery it may be called so again, which changes nothing. Pages that recycling makes valid again
-//! are kept apart ([`Revivable`]). Packed pages (of deltas, of chunks) are not noted at all: the table of their mechanism says
-//! whether it needs them.
+//! Invariant: between [`Validity::opened`] and the erase of a block, a page is reported as invalid at most once, unless
+//! power was lost. After a recovery it may be reported again, which changes nothing. Pages that recycling makes valid
+//! again are recorded separately ([`Revivable`]). Pages that pack several pieces of data (deltas, compressed chunks)
+//! are not recorded at all: the table of the delta or chunk mechanism tells whether it still needs them.
 
 mod any;
 mod flash_bitmap;
@@ -34,39 +36,40 @@ use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// What every store of page validity answers.
+/// Structure that records which data pages are invalid: the operations that every implementation provides.
 pub trait Validity {
-    /// The page's data is not needed any more. No flash operation: what must be written follows in
-    /// [`Validity::write_deferred`].
+    /// Records that the data of page `ppn` is obsolete. No flash operation: pages of the validity store that must be
+    /// written for it follow in [`Validity::write_deferred`].
     fn invalidate(&mut self, ppn: Ppn);
 
-    /// The block was opened for data: all its pages count as valid until they are called invalid.
+    /// Records that the block was opened for data: all its pages count as valid until they are reported as invalid.
     fn opened(&mut self, block: BlockId);
 
-    /// Appends the pages of `block`, ascending, that were not called invalid since it was opened (programmed or not).
+    /// Appends to `out` the pages of `block`, ascending, that were not reported as invalid since the block was opened.
+    /// Pages not yet programmed are included.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()>;
 
-    /// Does one step of postponed work: at most one page appended; `false` if there was nothing to do.
+    /// Does one step of deferred work, which appends at most one page; returns `false` if there was nothing to do.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Whether `ppn` is in use as a page of the structure; `id` is the owner in its OOB.
+    /// Whether `ppn` is in use as a page of the validity store; `id` is the owner in the page's OOB.
     fn owns(&self, id: u32, ppn: Ppn) -> bool;
 
-    /// GC moved a page of the structure.
+    /// Records that GC moved a page of the validity store; `id` is the owner in the page's OOB.
     fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn);
 
-    /// Pages that one [`Validity::write_deferred`] may append; 0 for a store that lives in RAM.
+    /// Maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a bitmap in RAM.
     fn pages_per_settle(&self) -> u32;
 
-    /// Flash pages that the structure occupies at the most, obsolete ones that it still needs included.
+    /// Maximum number of flash pages that the validity store occupies, including obsolete ones that it still needs.
     fn metadata_pages(&self) -> u64;
 
-    /// Bytes a controller holds in RAM, by structure.
+    /// Bytes of controller RAM that the validity store needs, by part.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 }

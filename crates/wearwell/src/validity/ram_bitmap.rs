@@ -1,11 +1,11 @@
-//! Page-level validity of data: which pages of a victim does GC have to move?
+//! Page validity as a bitmap in RAM: one bit per physical page, from which GC learns which pages of a victim to move.
 //!
-//! One bit per physical page in RAM. Valid *counts* live in the block table; pages of metadata answer for
-//! themselves (their owner knows where each of them is).
+//! *Counts* of valid pages per block are in the block table. Metadata pages have no bits that matter: the owner of each
+//! knows the current PPN.
 //!
-//! A battery can save the bitmap when power fails ([`RamBitmap::save`]): page `k` of the copy holds the bits of the `k`-th
-//! stretch of physical pages, and `k` is the owner in its spare area. The copy is garbage as soon as it has been read back,
-//! because the device programs pages then and the copy does not follow.
+//! A battery can save the bitmap when power fails ([`RamBitmap::save`]). Page `k` of the copy holds the bits of the
+//! `k`-th range of physical pages, and `k` is the owner in its spare area. The copy is obsolete as soon as it has been
+//! read back, because the device then programs pages that the copy does not show.
 
 use crate::address::{Address, Ppn};
 use crate::data::{Content, Fingerprint};
@@ -15,47 +15,47 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::PageSet;
 
-/// One bit per physical page: 1 = holds data that is needed.
+/// Bitmap in RAM with one bit per physical page: 1 = valid.
 #[derive(Clone, Debug)]
 pub struct RamBitmap {
     valid: PageSet,
 }
 
 impl RamBitmap {
-    /// All pages invalid.
+    /// Creates a bitmap of `pages` pages, all invalid.
     pub fn new(pages: u64) -> Self {
         Self { valid: PageSet::new(pages) }
     }
 
-    /// The page holds valid data from now on. O(1).
+    /// Marks the page as valid. O(1).
     #[inline]
     pub fn set(&mut self, ppn: Ppn) {
         self.valid.insert(ppn);
     }
 
-    /// The page's data is not needed any more. O(1), one random access.
+    /// Marks a valid page as invalid; panics if it is invalid already. O(1), one random access.
     #[inline]
     pub fn clear(&mut self, ppn: Ppn) {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
     }
 
-    /// Reads the bits of pages, so that the cache misses of what follows overlap.
+    /// Prefetches the bits of pages, so that the cache misses of later accesses overlap.
     #[inline]
     pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
         self.valid.prefetch(pages);
     }
 
-    /// `count` pages from `first` on hold valid data. O(count / 64).
+    /// Marks `count` pages from `first` on as valid. O(count / 64).
     pub fn set_range(&mut self, first: Ppn, count: u32) {
         self.valid.insert_range(first, count);
     }
 
-    /// `count` pages from `first` on hold nothing that is needed. O(count / 64).
+    /// Marks `count` pages from `first` on as invalid. O(count / 64).
     pub fn clear_range(&mut self, first: Ppn, count: u32) {
         self.valid.remove_range(first, count);
     }
 
-    /// Whether the page holds valid data.
+    /// Whether the page is valid.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
         self.valid.contains(ppn)
@@ -71,16 +71,17 @@ impl RamBitmap {
         (first.0..first.0 + count).filter(|&ppn| self.is_valid(Ppn(ppn))).count() as u32
     }
 
-    /// Flash pages that a copy of the bitmap takes: [`RamBitmap::save`].
+    /// Flash pages that a copy of the bitmap takes when [`RamBitmap::save`] writes it.
     pub(crate) fn saved_pages(geometry: &Geometry) -> u32 {
         geometry.pages().div_ceil(8 * u64::from(geometry.page_bytes)) as u32
     }
 
     /// Writes the whole bitmap to flash, as a battery does when power fails. There must be room for
-    /// [`RamBitmap::saved_pages`]; nobody may collect before [`RamBitmap::load`], because the pages count as garbage at once.
+    /// [`RamBitmap::saved_pages`]. GC must not run before [`RamBitmap::load`], because the pages of the copy count as
+    /// invalid at once.
     ///
     /// # Errors
-    /// A full device, if a program failed and took the room.
+    /// [`Error::Full`](crate::Error::Full) if a failed program used up the room.
     pub(crate) fn save<N: Nand>(&self, io: &mut Store<N>) -> Result<()> {
         let page_bytes = io.geometry().page_bytes as usize;
         let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
@@ -102,11 +103,11 @@ impl RamBitmap {
         outcome
     }
 
-    /// Reads the copy that [`RamBitmap::save`] wrote last. `pages` are all pages of validity that a scan found. One read per
-    /// page of the copy.
+    /// Reads the copy that [`RamBitmap::save`] wrote last. `pages` are all validity pages that a scan found. Costs one
+    /// read per page of the copy.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     ///
     /// # Panics
     /// If a page of the copy is missing: the battery writes all of them before power is gone.
@@ -127,7 +128,7 @@ impl RamBitmap {
         Ok(bitmap)
     }
 
-    /// Bytes a controller holds.
+    /// Bytes of controller RAM for the bitmap.
     pub fn ram_bytes(&self) -> u64 {
         self.valid.bytes()
     }

@@ -1,11 +1,12 @@
-//! Pages whose content was written again while they were dead: valid once more, though flash says that they are invalid.
+//! Revived pages: invalid pages whose content was written again, so that recycling made them valid, although the
+//! validity store on flash records them as invalid.
 //!
-//! A store on flash hears of a page once between the opening of its block and the erase. What is said of it afterwards, valid
-//! again and invalid again, is said here, in RAM: the store's answer stays as it is and is corrected by this set. Price: eight
-//! bytes for every revived page that is valid, counted in [`Validity::ram_bytes`] at its highest; nothing is written, and it
-//! survives a loss of power as the recycling tables do, on a battery.
+//! A validity store on flash accepts one report per page between the opening of its block and the erase. Later changes
+//! of the page, to valid and to invalid again, are recorded here, in RAM: what the validity store returns is corrected
+//! by this set. Price: eight bytes for every revived page that is valid, counted in [`Validity::ram_bytes`] at its
+//! maximum. Nothing is written to flash. On a battery the set survives a loss of power, as the recycling tables do.
 //!
-//! Invariant: a page of the set was called invalid in the store below since its block was opened.
+//! Invariant: every page of the set was reported as invalid to the validity store on flash since its block was opened.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -16,15 +17,15 @@ use crate::error::Result;
 use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 
-/// Bytes of an entry in a hash table half full of page numbers.
+/// Bytes of RAM per revived page: an entry of a half-full hash table of page numbers.
 const ENTRY_BYTES: u64 = 8;
 
-/// A store of validity on flash whose pages may become valid again.
+/// Validity store on flash, with a set in RAM of the invalid pages that became valid again.
 #[derive(Clone, Debug)]
 pub struct Revivable<V> {
     store: V,
     revived: BTreeSet<Ppn>,
-    /// Pages of the set at its highest.
+    /// Maximum number of revived pages so far.
     most: usize,
     block_pages: u32,
 }
@@ -34,14 +35,14 @@ impl<V> Revivable<V> {
         Self { store, revived: BTreeSet::new(), most: 0, block_pages: geometry.block_pages() }
     }
 
-    /// The data of a page that was called invalid is needed again.
+    /// Makes a page valid again that was reported as invalid.
     pub(super) fn revive(&mut self, ppn: Ppn) {
         let is_new = self.revived.insert(ppn);
         assert!(is_new, "page {ppn} is revived though it is valid");
         self.most = self.most.max(self.revived.len());
     }
 
-    /// RAM is lost.
+    /// Drops the set of revived pages, as a loss of RAM does.
     pub(super) fn forget_revived(&mut self) {
         self.revived.clear();
     }
@@ -72,7 +73,8 @@ impl<V> DerefMut for Revivable<V> {
 }
 
 impl<V: Validity> Validity for Revivable<V> {
-    /// As the store's; O(log revived pages) for a page that was revived.
+    /// Reports the page to the validity store on flash, or removes it from the revived pages if it is one: O(log
+    /// revived pages).
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         if self.revived.is_empty() || !self.revived.remove(&ppn) {

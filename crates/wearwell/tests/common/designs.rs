@@ -1,4 +1,4 @@
-//! The designs that every test runs: one line each.
+//! The designs that every test runs, one line each.
 
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
@@ -18,7 +18,7 @@ use wearwell::{Error, Ftl};
 use super::full_medium;
 use super::worlds::{World, worlds};
 
-/// A named list of parts.
+/// A design to be tested: a name and a list of parts.
 #[derive(Clone)]
 pub struct DesignUnderTest {
     pub name: &'static str,
@@ -26,23 +26,25 @@ pub struct DesignUnderTest {
 }
 
 impl DesignUnderTest {
-    /// Distinct contents that tests write: few, so that content dies and comes back; more where equal pages are stored
-    /// once, so that something is left to store and to collect.
+    /// Returns the number of distinct contents that tests write. Few, so that contents die and are written again; more
+    /// for designs with deduplication, so that they still store and collect pages.
     pub fn contents(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
     }
 
-    /// Content schemes that a test may switch at any time: those of mixtures. The designs of papers run what they have.
+    /// Returns the content schemes that a test may switch on and off: those of mixtures. The designs of the papers
+    /// always run all their schemes.
     pub fn switched(&self) -> ContentSchemes {
         let is_mixture = self.name.starts_with("mixture");
         if is_mixture { ContentSchemes::of(&self.parts.content) } else { ContentSchemes::NONE }
     }
 
-    /// Whether a world has a page for the host beside what the design keeps: the smallest have no room for some mixtures.
+    /// Whether a device of this world has at least one page for the host. Some mixtures need more blocks for themselves
+    /// than the smallest worlds have.
     ///
     /// # Panics
-    /// If a mixture's parts are refused, which no world would change.
+    /// If the parts of a mixture are refused for a reason other than space.
     pub fn has_room(&self, world: &World) -> bool {
         if !self.name.starts_with("mixture") {
             return true;
@@ -54,12 +56,13 @@ impl DesignUnderTest {
         }
     }
 
-    /// The worlds that have room for the design.
+    /// Returns the worlds (tiny devices) that have room for the design.
     pub fn worlds(&self) -> Vec<World> {
         worlds().into_iter().filter(|world| self.has_room(world)).collect()
     }
 
-    /// Whether a page that was acknowledged may wait in volatile RAM for others, beside the write buffer.
+    /// Whether acknowledged pages may be buffered in volatile RAM outside the write buffer, as staged deltas or in
+    /// incomplete chunks.
     pub fn waits_in_ram(&self) -> bool {
         let content = &self.parts.content;
         self.parts.persistence == Persistence::NvramMap
@@ -67,7 +70,7 @@ impl DesignUnderTest {
     }
 }
 
-/// Small segments, so that groups grow, are compacted and freed.
+/// A reverse map of small segments, so that groups of segments grow, are compacted and are freed.
 const SEGMENTS: ReverseMapPart =
     ReverseMapPart::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
 const SEGMENTS_OF_THREE: ReverseMapPart =
@@ -96,7 +99,7 @@ const BY_SCAN: WearOptions = WearOptions { dynamic: false, static_gap: 1, scan: 
 const BY_POOLS: WearOptions = WearOptions { dynamic: false, static_gap: 0, scan: false, dual_pool_gap: 2 };
 const BY_POOLS_AND_ORDER: WearOptions = WearOptions { dynamic: true, ..BY_POOLS };
 
-/// Pages age so fast that some hits are refused.
+/// Changes a recycling design so that pages age fast, and some hits are refused.
 fn refreshing(parts: Parts) -> Parts {
     let mut parts = parts;
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
@@ -104,7 +107,8 @@ fn refreshing(parts: Parts) -> Parts {
     parts
 }
 
-/// A store of `entries` (`None` = unbounded); few enough that entries are evicted in tiny worlds.
+/// Returns a recycling design whose fingerprint store holds `entries` entries (`None`: unbounded); so few that entries
+/// are evicted on tiny devices.
 fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, verify_on_hit: bool) -> Parts {
     let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
     recyclable(collected_by(victims), RecycleDesign { options, verify_on_hit })
@@ -114,25 +118,27 @@ fn demand_paged(cache_entries: u32) -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries })
 }
 
-/// Deduplicates into an index of few entries, so that some of them are evicted; `verify` compares bytes.
+/// Returns a remap design that deduplicates with an index of few entries, so that some of them are evicted; contents
+/// are compared byte by byte.
 fn remapping(reverse_map: ReverseMapPart, refs: RefsPart, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup, atomic_commands: false })
 }
 
-/// The same with atomic remap commands, in segments of three entries.
+/// Returns a remap design with deduplication and atomic remap commands.
 fn atomic(reverse_map: ReverseMapPart) -> Parts {
     let dedup = Some(VERIFIED);
     let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: true };
     remap(GcOptions::default(), sharing)
 }
 
-/// The same with head and tail pages in every block, by which it recovers.
+/// Changes a design so that every block has head and tail pages, from which it recovers.
 fn head_tail(parts: Parts) -> Parts {
     Parts { survey: BlockSurvey::HeadTail, ..parts }
 }
 
-/// Hot after two accesses, counted for few pages; a look for cold ones every few writes.
+/// Returns a design with delta encoding: pages are hot after two accesses, accesses are counted for few pages, and cold
+/// pages are searched for every few writes.
 fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     let design = DeltaDesign {
         heat_entries: Some(24),
@@ -146,14 +152,14 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     delta(gc, design, cache_entries.map(CachedOptions::of_entries))
 }
 
-/// The same with tables on flash and a journal that is merged when it has so many pages.
+/// Returns a design with delta encoding, the map on flash, and a journal that is merged when it has `pages` pages.
 fn journalled(cache_entries: u32, pages: u32) -> Parts {
     let Parts { gc, content, .. } = delta_encoding(1, Some(cache_entries));
     let delta = content.delta.expect("it encodes deltas");
     delta_with_journal(gc, delta, CachedOptions::of_entries(cache_entries), JournalOptions { pages })
 }
 
-/// The same with a map on flash of which RAM holds a few entries.
+/// Changes a design so that its map is on flash, with a cache of a few entries in RAM.
 fn on_flash(cache_entries: u32, parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(CachedOptions::of_entries(cache_entries)), ..parts }
 }
@@ -167,17 +173,17 @@ fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> P
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
 }
 
-/// The design as a device without a battery runs it.
+/// Changes a design to its variant for devices without a battery.
 fn unpowered(parts: Parts) -> Parts {
     parts.without_battery().expect("its map can be in NVRAM")
 }
 
-/// The same, also where the parts of a design have a recovery from flash of their own.
+/// Changes a design so that its map is kept in NVRAM, even if it has a recovery from flash alone.
 fn in_nvram(parts: Parts) -> Parts {
     Parts { persistence: Persistence::NvramMap, ..unpowered(parts) }
 }
 
-/// Content mechanisms of which a mixture has some: name and what adds it to the parts.
+/// A content mechanism for mixtures: its name, and a function that adds it to the parts.
 type Mechanism = (&'static str, fn(&mut Parts));
 const MECHANISMS: [Mechanism; 4] = [
     ("recycle", |parts| {
@@ -190,8 +196,8 @@ const MECHANISMS: [Mechanism; 4] = [
     ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
 ];
 
-/// Mixtures in which every two mechanisms meet, with and without a third, and every mechanism meets every map and every kind
-/// of page validity.
+/// Names of the mixtures that are tested by default. Every two mechanisms are combined, with and without a third, and
+/// every mechanism with every map and every kind of page validity.
 const COVER: [&str; 24] = [
     "mixture flat recycle+share",
     "mixture flat delta+compress",
@@ -219,13 +225,13 @@ const COVER: [&str; 24] = [
     "mixture cached+gecko alone",
 ];
 
-/// Those of [`COVER`]; with `WEARWELL_DESIGN=mixture` all of them.
+/// Returns the mixtures listed in [`COVER`]; with `WEARWELL_DESIGN=mixture` all mixtures.
 fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
     let asked_for = family().is_some_and(|family| family.starts_with("mixture"));
     mixtures().into_iter().filter(move |(name, _)| asked_for || COVER.contains(name))
 }
 
-/// Page validity on flash, by name.
+/// Returns the kinds of page validity on flash, with their names.
 fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
     let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
     [
@@ -235,8 +241,8 @@ fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
     ]
 }
 
-/// Two content mechanisms or more, on each kind of map, with RAM on a battery; without one, where that is possible. Any number of
-/// them, and none, where page validity is on flash.
+/// Returns all mixtures: two or more content mechanisms on each kind of map, with RAM on a battery, and without a
+/// battery where possible. With page validity on flash also mixtures of one mechanism or none.
 fn mixtures() -> Vec<(&'static str, Parts)> {
     let mut mixtures = Vec::new();
     for chosen in 0..16_u32 {
@@ -270,22 +276,23 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
     mixtures
 }
 
-/// While a design is being made: `WEARWELL_DESIGN=delta cargo test` runs the designs whose name begins so, and no other.
+/// Returns the prefix of the design names to be tested: `WEARWELL_DESIGN=delta cargo test` runs only designs whose name
+/// begins with `delta`. For the development of a design.
 pub fn family() -> Option<String> {
     std::env::var("WEARWELL_DESIGN").ok()
 }
 
-/// Whether long explorations are done whole: `WEARWELL_SOAK=1 cargo test`.
+/// Whether long explorations are run in full: `WEARWELL_SOAK=1 cargo test`.
 pub fn is_soak() -> bool {
     std::env::var_os("WEARWELL_SOAK").is_some()
 }
 
-/// Of the cases of a long exploration one in so many runs.
+/// Returns n, if one case in n of a long exploration is to be run.
 pub fn one_in() -> u64 {
     if is_soak() { 1 } else { 4 }
 }
 
-/// All designs. A new one joins every test by a line here.
+/// Returns all designs. A new design is added to every test by one line here.
 pub fn designs() -> Vec<DesignUnderTest> {
     let unbounded = StorePolicy::Probability;
     vec![
@@ -378,7 +385,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
     .collect()
 }
 
-/// The designs whose name begins with `family`.
+/// Returns the designs whose name begins with `family`.
 pub fn designs_of(family: &str) -> Vec<DesignUnderTest> {
     designs().into_iter().filter(|design| design.name.starts_with(family)).collect()
 }

@@ -1,5 +1,5 @@
-//! A device under `remap` that is driven step by step: which block is collected is known, and power can be lost at
-//! every program, erase and store of a step.
+//! A device of the design `remap` that tests drive step by step: they know which block is collected, and can cut power
+//! at every program, erase and NVRAM store of a step.
 
 use wearwell::address::RemapMode::{self, Copy};
 use wearwell::address::{BlockId, Ppn};
@@ -19,26 +19,27 @@ use super::{audit, flat_geometry};
 
 pub const PAGE_BYTES: u64 = 512;
 pub const LOGICAL: u32 = 20;
-/// Three entries each.
+/// Bytes of an NVRAM segment: a head and three entries.
 pub const SEGMENT_BYTES: u32 = 64;
 
 pub fn segments(nvram_bytes: u64) -> ReverseMapPart {
     ReverseMapPart::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
 }
 
-/// The reverse maps in NVRAM. Placement of blocks is part of the cases, and a log on flash takes a block of its own.
+/// Returns the reverse maps in NVRAM. The cases depend on the placement of blocks, which a log on flash would change,
+/// because it takes blocks of its own.
 pub fn durable() -> [ReverseMapPart; 2] {
     let nvram_bytes = 1536;
     [segments(nvram_bytes), ReverseMapPart::NvramLog { nvram_bytes }]
 }
 
-/// A device that is told which block to collect.
+/// A device whose victims of garbage collection are known in advance.
 #[derive(Clone)]
 pub struct Drive {
     pub device: Device<PowerCut<SimNand>>,
 }
 
-/// How a [`Drive`] is built; the default has 14 blocks of four pages in one pool and binds on request only.
+/// Options of a [`Drive`]. The default has 14 blocks of four pages in one pool, and only binds pages on request.
 #[derive(Clone)]
 pub struct Build {
     pub geometry: Geometry,
@@ -112,7 +113,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// The content of a page; 0 for a page that holds nothing.
+    /// Reads a logical page and returns its content id; 0 if it holds nothing.
     pub fn id(&mut self, lpn: u32) -> u8 {
         let mut page = [0xa5; PAGE_BYTES as usize];
         self.device.read(lpn as u64 * PAGE_BYTES, PAGE_BYTES, &mut page).expect("a healthy medium reads");
@@ -136,7 +137,7 @@ impl Drive {
         (0..store.blocks().len()).map(|block| store.nand().erase_count(BlockId(block))).collect()
     }
 
-    /// Collects one victim; the block, or `None` if nothing can be gained.
+    /// Collects one victim and returns its block; `None` if no page can be freed.
     pub fn collect(&mut self) -> Option<BlockId> {
         let before = self.wear();
         self.try_collect().expect("there is room").then(|| {
@@ -146,7 +147,7 @@ impl Drive {
         })
     }
 
-    /// Collects until nothing can be gained; the blocks, in order.
+    /// Collects until no page can be freed; returns the victims in order.
     pub fn collect_all(&mut self) -> Vec<BlockId> {
         std::iter::from_fn(|| self.collect()).collect()
     }
@@ -157,7 +158,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
-    /// Power goes and comes back; everything in RAM is gone.
+    /// Loses power and recovers the device; everything in RAM is lost.
     pub fn lose_power(&mut self) {
         self.restore();
     }
@@ -166,7 +167,7 @@ impl Drive {
         self.device.ftl().stats().programs[cause as usize]
     }
 
-    /// Pages that garbage collection programmed without having read them.
+    /// Returns the number of pages that garbage collection programmed without reading them first.
     pub fn programs_without_read(&self) -> u64 {
         self.programs(Cause::Gc) - self.device.ftl().stats().reads[Cause::Gc as usize]
     }
@@ -175,7 +176,7 @@ impl Drive {
         self.device.ftl().stats().work.nvram_written_bytes
     }
 
-    /// Owners that the OOB of the block's programmed pages name.
+    /// Returns the owners in the OOB of the block's programmed pages.
     pub fn owners(&mut self, block: u32) -> Vec<u32> {
         let nand = self.device.ftl_mut().store_mut().nand_mut();
         let pages = nand.geometry().block_pages();
@@ -183,7 +184,7 @@ impl Drive {
         pages.map_while(|ppn| nand.probe(ppn).ok().flatten()).map(|oob| oob.owner).collect()
     }
 
-    /// Zeroes the segments of a block behind the back of the reverse map.
+    /// Zeroes the NVRAM segments of a block without the knowledge of the reverse map.
     pub fn zero_segments_of(&mut self, block: u64) {
         const WORDS: usize = SEGMENT_BYTES as usize / 8;
         let nand = self.device.ftl_mut().store_mut().nand_mut();
@@ -207,8 +208,8 @@ impl Drive {
         (stats.demoted_saturated, stats.demoted_full)
     }
 
-    /// Fills the NVRAM with entries that supersede each other until the reverse map has cleaned up more than once: binds
-    /// page 19 to the places of 17 and 18 in turn, which takes no page.
+    /// Fills the NVRAM with entries that supersede each other, until the reverse map has been compacted more than once:
+    /// maps page 19 to the flash pages of 17 and 18 in turn, which programs nothing.
     pub fn churn_entries(&mut self) {
         for k in 0..300 {
             self.remap(19, 17 + k % 2, Copy);
@@ -216,9 +217,9 @@ impl Drive {
     }
 }
 
-/// Does `step` on copies of the device that `scene` builds, with power lost at each of its programs, erases and stores,
-/// and with each thing that the interrupted operation may leave; `verify` sees the device recovered, and once more after
-/// a second loss of power. Returns the number of cuts.
+/// Executes `step` on copies of the device that `scene` prepares, with power cut at each of its programs, erases and
+/// NVRAM stores, and with each possible outcome of the interrupted operation. Calls `verify` after recovery, and again
+/// after a second power loss. Returns the number of cuts.
 pub fn at_every_cut(
     build: &Build,
     scene: impl Fn(&mut Drive),
@@ -249,7 +250,7 @@ pub fn at_every_cut(
     cuts
 }
 
-/// Pages 0 to 3 with contents 1 to 4 in block 0, which is closed.
+/// Writes contents 1 to 4 to pages 0 to 3, which fill block 0.
 pub fn fill_block_0(drive: &mut Drive) {
     (0..4).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
     assert_eq!(drive.state(0), BlockState::Closed);

@@ -1,8 +1,8 @@
-//! What the test files share: named worlds, the list of designs, a deterministic source of operations, and the plain
-//! map that every device must agree with.
+//! Shared parts of the tests: named worlds (tiny devices), the list of designs, a deterministic source of operations,
+//! and a plain array with which every device must agree.
 //!
-//! A new design joins all tests by one line in [`designs`]. Every run is a function of its seed; a failure prints the
-//! design, the world, the seed and the number of the operation, which is all that a replay needs.
+//! A new design is added to all tests by one line in [`designs`]. Every run is determined by its seed. A failure prints
+//! the design, the world, the seed and the number of the operation, which suffice to repeat it.
 
 mod designs;
 pub mod drive;
@@ -20,43 +20,46 @@ use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
 pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
 
-/// Bytes of a sector as an index.
+/// Bytes per sector, as an index type.
 pub const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// No write buffer, and the two policies with a few pages.
+/// Write buffers under test: none, and a few pages with each of the two policies.
 pub const BUFFERS: [BufferOptions; 3] = [
     BufferOptions { pages: 0, policy: BufferPolicy::Fifo },
     BufferOptions { pages: 5, policy: BufferPolicy::Fifo },
     BufferOptions { pages: 4, policy: BufferPolicy::Slru },
 ];
 
-/// NVRAM of the media under test: room for some tens of entries, so that it fills up and is collected.
+/// Bytes of NVRAM for entries on the media under test: room for some tens of entries, so that it fills up and is
+/// compacted.
 pub const NVRAM_BYTES: u64 = 1536;
 
-/// Beside it a page and its state, where a log on flash collects its entries, and a copy of the map.
+/// Returns the bytes of NVRAM of a medium under test: room for entries, for one page and its state (where a log on
+/// flash collects its entries), and for a copy of the map.
 pub fn nvram_bytes(geometry: &Geometry) -> u64 {
     NVRAM_BYTES.max(geometry.page_bytes as u64 + 8) + 8 * geometry.pages()
 }
 
-/// A medium that keeps everything.
+/// Returns a medium of the world's geometry that retains everything that it can retain.
 pub fn full_medium(world: &World) -> SimNand {
     SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(nvram_bytes(&world.geometry))
 }
 
-/// A device of the world's logical size over `nand`.
+/// Returns a device of the world's logical size on `nand`.
 pub fn device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
     let logical = world.logical_pages(parts);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("a world fits every design")
 }
 
-/// A device half as large as it could be, so that it can afford some bad blocks.
+/// Returns a device with half of the largest possible logical size, so that it can lose some blocks.
 pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: BufferOptions, nand: N) -> Device<N> {
     let logical = (world.logical_pages(parts) / 2).max(1);
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits")
 }
 
-/// Failures that one pool alone of such a device can take: the blocks that are left after the logical pages have theirs, all
-/// metadata its own (it follows room, not turns), and what the engine keeps, the open block of the host and one to spare.
+/// Returns how many failed blocks one pool of a [`roomy_device`] can tolerate. These are the blocks left after the
+/// logical pages, all metadata (it may be all in one pool), the blocks that the engine reserves, the host's open block
+/// and one spare block.
 pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
@@ -66,7 +69,8 @@ pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
     per_pool.saturating_sub(data + metadata + kept)
 }
 
-/// Fills the device and overwrites it, all pages mapped, no trims: the least spare space a device is sold with.
+/// Fills a device of the largest possible logical size and overwrites it at random without trims: the least spare space
+/// that is possible.
 pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     let logical = largest_logical(geometry, parts);
     let nand = SimNand::new(geometry.clone(), parts.retain()).with_nvram(nvram_bytes(geometry));
@@ -84,7 +88,7 @@ pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     }
 }
 
-/// Prints where a run stands if it panics, so that an assertion deep in the engine can be replayed.
+/// Prints the position in a run if the test panics, so that a failed assertion deep in the engine can be reproduced.
 pub struct Scene<'a> {
     pub what: &'a str,
     pub world: &'a str,
@@ -101,9 +105,9 @@ impl Drop for Scene<'_> {
     }
 }
 
-/// The sectors that the tests write: sector `position` of a page with content `id`. Content 0 is zeros, and the same
-/// id gives the same bytes for every logical page, so that pages with equal content are common. Contents differ in 192
-/// bytes of each sector, so that differences are worth storing; between zeros and anything else they are not.
+/// Contents that the tests write: the bytes of sector `position` of a page with content `id`. Content 0 is zeros. An id
+/// gives the same bytes for every logical page, so that pages with equal contents are common. Contents differ in 192
+/// bytes of each sector, so that deltas between them are worth storing; deltas to or from zeros are not.
 pub struct Patterns {
     sectors: Vec<[u8; SECTOR]>,
     page_sectors: usize,
@@ -130,7 +134,7 @@ impl Patterns {
     }
 }
 
-/// The plain map: the content id of every sector.
+/// Expected contents of a device: the content id of every sector.
 pub struct Oracle {
     pub patterns: Patterns,
     ids: Vec<u16>,
@@ -161,13 +165,13 @@ impl Oracle {
         self.page_sectors
     }
 
-    /// The contents of a page, one id per sector.
+    /// Returns the content ids of a page, one per sector.
     pub fn page(&self, lpn: u64) -> &[u16] {
         let first = (lpn * self.page_sectors) as usize;
         &self.ids[first..first + self.page_sectors as usize]
     }
 
-    /// The bytes of a write of content `id` to `sectors` sectors from `first`.
+    /// Returns the bytes of a write of content `id` to `sectors` sectors from `first` on.
     pub fn fill(&mut self, first: u64, sectors: u64, id: u16) -> &[u8] {
         self.buffer.clear();
         for sector in first..first + sectors {
@@ -176,12 +180,12 @@ impl Oracle {
         &self.buffer
     }
 
-    /// A write was accepted.
+    /// Records that a write was accepted.
     pub fn note_write(&mut self, first: u64, sectors: u64, id: u16) {
         self.ids[first as usize..(first + sectors) as usize].fill(id);
     }
 
-    /// A trim was accepted: whole pages become zeros, parts of pages keep their data.
+    /// Records that a trim was accepted: whole pages become zeros, pages partly inside the range keep their data.
     pub fn note_trim(&mut self, first: u64, sectors: u64) {
         let from = first.next_multiple_of(self.page_sectors);
         let to = (first + sectors) / self.page_sectors * self.page_sectors;
@@ -190,8 +194,8 @@ impl Oracle {
         }
     }
 
-    /// A remap was accepted: the targets hold what the sources held before, and relocated sources hold nothing, unless
-    /// they are targets too.
+    /// Records that a remap was accepted: the targets hold what the sources held before. Relocated sources hold
+    /// nothing, unless they are targets, too.
     pub fn note_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let sectors =
             |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;
@@ -202,11 +206,11 @@ impl Oracle {
         self.ids[sectors(target)].copy_from_slice(&moved);
     }
 
-    /// Reads a range of the device and compares it, sector by sector.
+    /// Reads a range of the device and compares it with the expected contents, sector by sector.
     pub fn compare<N: Nand>(&mut self, device: &mut Device<N>, first: u64, sectors: u64) -> Result<()> {
         let mut got = std::mem::take(&mut self.buffer);
         got.clear();
-        // Bytes that nobody writes must not look like data.
+        // The buffer is filled with bytes that are no content, so that missing reads are noticed.
         got.resize(sectors as usize * SECTOR, 0xa5);
         device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut got)?;
         for (sector, bytes) in (first..).zip(got.chunks_exact(SECTOR)) {
@@ -217,12 +221,12 @@ impl Oracle {
         Ok(())
     }
 
-    /// Compares the whole device.
+    /// Compares the whole device with the expected contents.
     pub fn compare_all<N: Nand>(&mut self, device: &mut Device<N>) -> Result<()> {
         self.compare(device, 0, self.sectors())
     }
 
-    /// Does an operation on the device; the map follows if the device accepted it.
+    /// Executes an operation on the device, and records its effect if the device accepted it.
     pub fn apply<N: Nand>(&mut self, device: &mut Device<N>, op: Op) -> Result<()> {
         match op {
             Op::Write { first, sectors, id } => {
@@ -239,7 +243,7 @@ impl Oracle {
                 let page_bytes = self.page_sectors * SECTOR_BYTES;
                 let remapped =
                     device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode);
-                // An atomic command that finds no room has changed nothing.
+                // An atomic command that finds no room for its entries has changed nothing.
                 if !matches!(remapped, Err(Error::NotAtomic { .. })) {
                     remapped?;
                     self.note_remap(target, source, pages, mode);
@@ -254,7 +258,7 @@ impl Oracle {
     }
 }
 
-/// Audits a device; the violation is the message.
+/// Audits a device; panics with the violation, if there is one.
 pub fn audit<N: Nand>(device: &mut Device<N>) {
     if let Err(violation) = device.ftl_mut().check() {
         panic!("audit: {violation}");

@@ -1,4 +1,4 @@
-//! A deterministic stream of host operations.
+//! A deterministic random stream of host operations.
 
 use wearwell::address::RemapMode;
 use wearwell::content::recycle::StorePolicy;
@@ -6,7 +6,7 @@ use wearwell::data::mix;
 use wearwell::gc::VictimPolicy;
 use wearwell::lifetime::ContentSchemes;
 
-/// `SplitMix64`: short, and the same on every machine.
+/// Random generator `SplitMix64`: short, and equal on every machine.
 #[derive(Clone)]
 pub struct Random(u64);
 
@@ -20,7 +20,7 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `bound`; the bias of the multiplication is far below what a test can see.
+    /// Returns a random number less than `bound`; the bias of the multiplication is too small for tests to notice.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
@@ -34,7 +34,7 @@ impl Random {
     }
 }
 
-/// A host operation, in sectors, or a switch at run time.
+/// A host operation, in sectors, or a change of an option at run time.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
     Write {
@@ -50,7 +50,7 @@ pub enum Op {
         first: u64,
         sectors: u64,
     },
-    /// Whole pages: first target page, first source page, pages.
+    /// Remap of whole pages: first target page, first source page, number of pages.
     Remap {
         target: u64,
         source: u64,
@@ -60,25 +60,25 @@ pub enum Op {
     Flush,
     Victims(VictimPolicy),
     Fingerprints(StorePolicy, Option<u32>),
-    /// Only these content schemes run from now on.
+    /// Switches on these content schemes, and all others off.
     Schemes(ContentSchemes),
 }
 
-/// What the operations of a run look like.
+/// Random generator of the host operations of a test run.
 #[derive(Clone)]
 pub struct Mix {
     pub random: Random,
     pub sectors: u64,
     pub page_sectors: u64,
-    /// Contents are `0..contents`.
+    /// Number of distinct contents; their ids are `0..contents`.
     pub contents: u16,
-    /// Whether policies are exchanged now and then.
+    /// Whether some operations change policies.
     pub switches: bool,
 }
 
 impl Mix {
-    /// 55 % writes (three in four of whole pages), 26 % reads, 10 % trims, 6 % remaps, 3 % flushes; every thousandth
-    /// operation is a switch.
+    /// Draws the next operation: 55 % writes (three in four of whole pages), 26 % reads, 10 % trims, 6 % remaps, 3 %
+    /// flushes. With `switches`, one operation in a thousand changes a policy.
     pub fn draw(&mut self) -> Op {
         if self.switches && self.random.below(1000) == 0 {
             return self.draw_switch();
@@ -101,7 +101,8 @@ impl Mix {
         }
     }
 
-    /// One or two whole pages, or any run of sectors of up to two pages.
+    /// Draws a range: with the given probability one or two whole pages, otherwise any range of sectors of up to two
+    /// pages.
     fn draw_range(&mut self, whole_pages_percent: u64) -> (u64, u64) {
         let page = self.page_sectors;
         if self.random.chance(whole_pages_percent) {
@@ -114,7 +115,7 @@ impl Mix {
         (first, (1 + self.random.below(2 * page)).min(self.sectors - first))
     }
 
-    /// One to three pages to anywhere, overlaps included; one in three moves them.
+    /// Draws a remap of one to three pages between random places, which may overlap; one in three relocates the pages.
     fn draw_remap(&mut self) -> Op {
         let device_pages = self.sectors / self.page_sectors;
         let pages = (1 + self.random.below(3)).min(device_pages);
@@ -142,14 +143,14 @@ impl Mix {
     }
 }
 
-/// Content schemes that are switched on and off at random, between the operations of a run.
+/// Switches content schemes on and off at random, between the operations of a run.
 pub struct Switching {
     pub random: Random,
     pub schemes: ContentSchemes,
 }
 
 impl Switching {
-    /// Once in sixty operations, a switch after which each scheme runs in three cases of four.
+    /// Draws, once in sixty calls, a switch after which each scheme runs with a probability of 75 %.
     pub fn draw(&mut self) -> Option<Op> {
         let is_due = self.schemes != ContentSchemes::NONE && self.random.below(60) == 0;
         is_due.then(|| Op::Schemes(self.schemes.iter().filter(|_| self.random.chance(75)).collect()))

@@ -1,37 +1,37 @@
-//! Tiny devices with names. Each is small enough that garbage collection, full pools and evictions happen all the
-//! time, and each has one odd feature.
+//! Worlds: tiny named devices. Each is so small that garbage collection, full pools and evictions happen all the time,
+//! and each has one unusual feature.
 
 use wearwell::design::Parts;
 use wearwell::nand::{Geometry, Retain, SimNand};
 use wearwell::{Error, Ftl};
 
-/// A geometry and how full the host makes it.
+/// A geometry, and how much of it the host fills.
 #[derive(Clone)]
 pub struct World {
     pub name: &'static str,
     pub geometry: Geometry,
-    /// Logical pages in percent of the most that the design accepts; 100 leaves the least spare space.
+    /// Logical pages, in percent of the maximum that the design accepts; 100 leaves the least spare space.
     fill_percent: u32,
 }
 
 impl World {
-    /// The same with more blocks per plane, which may turn out to be bad.
+    /// Returns this world (tiny device) with more blocks per plane, some of which may then be bad.
     pub fn with_more_blocks(&self, blocks: u32) -> Self {
         let blocks_per_plane = self.geometry.blocks_per_plane + blocks;
         Self { geometry: Geometry { blocks_per_plane, ..self.geometry.clone() }, ..self.clone() }
     }
 
-    /// Logical pages of a device of this world under a design.
+    /// Returns the number of logical pages of a device of this world with this design.
     ///
     /// # Panics
-    /// If the design takes more blocks for itself than there are: see `DesignUnderTest::has_room`.
+    /// If the design needs more blocks for itself than there are: see `DesignUnderTest::has_room`.
     pub fn logical_pages(&self, parts: &Parts) -> u32 {
         let most = largest_logical(&self.geometry, parts);
         (most * self.fill_percent / 100).max(1)
     }
 }
 
-/// Whether a design accepts so many logical pages on a geometry.
+/// Whether a design accepts `pages` logical pages on a geometry.
 pub fn accepts(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
     let medium = SimNand::new(geometry.clone(), Retain::default()).with_nvram(super::nvram_bytes(geometry));
     match Ftl::new(medium, pages, parts) {
@@ -41,13 +41,13 @@ pub fn accepts(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
     }
 }
 
-/// The most logical pages that a design accepts on a geometry.
+/// Returns the maximum number of logical pages that a design accepts on a geometry.
 pub fn largest_logical(geometry: &Geometry, parts: &Parts) -> u32 {
     let pages = geometry.pages() as u32;
     (1..=pages).rev().find(|&pages| accepts(geometry, parts, pages)).expect("the geometry holds a page")
 }
 
-/// Layout in the order planes, blocks per plane, pages per block, page bytes.
+/// Returns a geometry, given channels, planes, blocks per plane, pages per block, and bytes per page.
 fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u32; 5]) -> Geometry {
     Geometry {
         channels,
@@ -63,12 +63,12 @@ fn layout([channels, planes, blocks_per_plane, pages_per_block, page_bytes]: [u3
     .expect("the worlds are valid")
 }
 
-/// Pools of plain blocks, in the order pools, blocks per pool, pages per block, page bytes.
+/// Returns a geometry without superblocks, given pools (planes), blocks per pool, pages per block, and bytes per page.
 pub fn flat_geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
     layout([1, pools, blocks, pages, page_bytes])
 }
 
-/// All worlds.
+/// Returns all worlds (tiny devices) on which tests run.
 pub fn worlds() -> Vec<World> {
     let superblocks = Geometry { superblock_planes: 2, ..layout([1, 4, 10, 4, 512]) };
     let wide = Geometry { superblock_planes: 4, ..layout([2, 4, 9, 2, 1024]) };

@@ -1,4 +1,5 @@
-//! Power cuts: from the flash alone comes back what was reported before the last flush that is on it, and nothing else.
+//! Tests of power cuts in Logarithmic Gecko: recovery from flash alone finds what was reported before the last complete
+//! flush, and nothing else.
 
 use wearwell::address::Ppn;
 use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
@@ -21,7 +22,7 @@ fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<P
     rig
 }
 
-/// Reports, questions and merges until the end or the cut.
+/// Runs reports, queries and merges until the end or the cut.
 fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
     let mut random = Random::new(seed);
     for _ in 0..updates {
@@ -47,13 +48,15 @@ fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
     }
 }
 
-/// The reports that were made before the newest flush on flash, if there is one, applied in order; and those after.
+/// Applies, in order, the reports made before the newest flush on flash, if there is one; returns the resulting bitmap,
+/// and the later reports, which are lost.
 fn split(journal: &[(u64, Report)], durable_since: Option<u64>) -> (Shadow, Vec<Report>) {
     let mut shadow = Shadow::new(&world());
     let mut lost = Vec::new();
     for &(at, report) in journal {
         match report {
-            // The freeze is followed by a program at once: what has its number was reported before it.
+            // The freeze of the buffer is followed by a program at once: a report with the number of that program was
+            // made before it.
             _ if durable_since.is_none_or(|time| at > time) => lost.push(report),
             Report::Invalid(page) => shadow.invalidate(page),
             Report::Opened(block) => shadow.open(block),
@@ -62,8 +65,8 @@ fn split(journal: &[(u64, Report)], durable_since: Option<u64>) -> (Shadow, Vec<
     (shadow, lost)
 }
 
-/// Cut at every program and erase, in three ways each. Cut programs that were consumed leave a store that goes on, so
-/// there the lost reports are made again and the run goes on.
+/// Power is cut at every program and erase, with three outcomes each. If the interrupted program consumed its page, the
+/// store can continue, so the lost reports are made again and the run goes on.
 #[test]
 fn a_cut_at_any_operation_leaves_what_was_reported_before_the_last_flush() {
     for (ratio, parts, mode) in
@@ -91,7 +94,7 @@ fn a_cut_at_any_operation_leaves_what_was_reported_before_the_last_flush() {
     }
 }
 
-/// Returns whether pages of an unfinished run were on the flash.
+/// Recovers and compares with the bitmap; returns whether pages of an unfinished run were on flash.
 fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) -> bool {
     rig.store.nand_mut().restore(None);
     let pages = pages_on_flash(rig.store.nand_mut());
@@ -99,7 +102,7 @@ fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) 
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
     assert_eq!(rig.store.nand().operations(), 0, "recovery writes nothing");
     let durable_since = recovered.runs().next().map(|_| recovered.durable_since());
-    // A last page that was programmed and not acknowledged makes its run count.
+    // If the last page of a run was programmed but not acknowledged, the run is complete.
     assert!(recovered.durable_since() >= rig.gecko.durable_since());
     let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_since);
     assert_eq!(scan(&recovered, &mut rig.store), shadow.known());

@@ -1,4 +1,4 @@
-//! A structure under test on a flash of its own, beside the bitmap that it must agree with.
+//! A Logarithmic Gecko under test on a flash of its own, with the bitmap in RAM with which it must agree.
 
 use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, Ppn};
@@ -9,7 +9,7 @@ use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
 
 use crate::common::{Random, flat_geometry};
 
-/// One pool of blocks.
+/// Returns a geometry with one pool of blocks.
 pub fn geometry(blocks: u32, block_pages: u32, page_bytes: u32) -> Geometry {
     flat_geometry([1, blocks, block_pages, page_bytes])
 }
@@ -18,7 +18,7 @@ pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions
     GeckoOptions { size_ratio, parts, merge }
 }
 
-/// What a bitmap in RAM says: a word per 64 pages of each block.
+/// The expected answers: a bitmap of invalid pages in RAM, with the number of them per block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shadow {
     block_pages: u32,
@@ -59,14 +59,14 @@ impl Shadow {
         self.pages(block, false)
     }
 
-    /// Blocks with invalid pages, and these.
+    /// Returns the blocks that have invalid pages, each with these pages.
     pub fn known(&self) -> Vec<(u32, Vec<u32>)> {
         let blocks = (0..self.counts.len() as u32).filter(|&block| self.counts[block as usize] > 0);
         blocks.map(|block| (block, self.pages(block, true))).collect()
     }
 }
 
-/// What was reported, and when.
+/// A report to the structure: a page became invalid, or a block was opened.
 #[derive(Clone, Copy, Debug)]
 pub enum Report {
     Invalid(u32),
@@ -77,19 +77,19 @@ pub struct Rig<N = SimNand> {
     pub store: Store<N>,
     pub gecko: Gecko,
     pub shadow: Shadow,
-    /// Reports with the sequence number at which they were made, if wanted.
+    /// Reports with the sequence numbers at which they were made, if they are to be kept.
     pub journal: Option<Vec<(u64, Report)>>,
     geometry: Geometry,
     options: GeckoOptions,
     updates: u64,
     query_reads: u64,
-    /// Pages read by each question that found the structure at rest.
+    /// Pages read by each query that was made while no merge was running.
     questions: Vec<u64>,
     most_pages: u64,
     most_pages_at_rest: u64,
-    /// Pages at rest after each flush, summed, and flushes.
+    /// Pages in use while no merge is running, summed over all flushes, and the number of flushes.
     pages_at_rest: (u64, u64),
-    /// Pages that must stay on the flash although they are obsolete.
+    /// Whether obsolete pages must stay on flash.
     pub keeps_obsolete: bool,
 }
 
@@ -147,7 +147,8 @@ impl<N: Nand> Rig<N> {
         self.shadow.open(block);
     }
 
-    /// A valid page becomes invalid; when three in ten are, the emptiest of a few blocks is collected and opened.
+    /// Invalidates a valid page. If three in ten pages are invalid, collects and opens the block with the fewest valid
+    /// pages of a few.
     pub fn update(&mut self, random: &mut Random) {
         let pages = self.geometry.pages();
         let page = loop {
@@ -168,7 +169,7 @@ impl<N: Nand> Rig<N> {
         }
     }
 
-    /// Asks for the live pages of a block and compares; returns the pages read.
+    /// Queries the live pages of a block and compares the answer; returns the pages read.
     pub fn ask(&mut self, block: u32) -> u64 {
         let (before, mut live) = (self.reads(), Vec::new());
         self.gecko.live_pages(&mut self.store, BlockId(block), &mut live).expect("the flash is healthy");
@@ -179,7 +180,8 @@ impl<N: Nand> Rig<N> {
         reads
     }
 
-    /// One step of postponed work; blocks that it emptied are erased.
+    /// Executes one step of deferred writes, and erases the blocks that it emptied; returns whether there was anything
+    /// to do.
     pub fn settle_step(&mut self) -> bool {
         self.try_settle_step().expect("the flash is healthy")
     }
@@ -214,7 +216,7 @@ impl<N: Nand> Rig<N> {
         self.pages_at_rest.1 += 1;
     }
 
-    /// Settles as the engine does; GC may ask and open blocks between two steps.
+    /// Executes all deferred writes as the engine does; between two steps, GC may query and open blocks.
     pub fn settle_with_questions(&mut self, random: &mut Random) {
         let mut worked = false;
         while self.settle_step() {
@@ -232,7 +234,7 @@ impl<N: Nand> Rig<N> {
         }
     }
 
-    /// Valid pages of the structure by the store's count.
+    /// Returns the number of valid pages of the structure, as the store counts them.
     fn pages_in_use(&self) -> u64 {
         self.validity_blocks().map(|block| self.store.blocks().valid(block) as u64).sum()
     }
@@ -280,13 +282,14 @@ impl<N: Nand> Rig<N> {
         owned.len()
     }
 
-    /// Whether no erase is in progress.
+    /// Whether no erase is in progress, so that the last power cut interrupted a program.
     pub fn last_cut_was_a_program(&self) -> bool {
         let blocks = self.store.blocks();
         (0..blocks.len()).all(|block| blocks.state(BlockId(block)) != BlockState::Erasing)
     }
 
-    /// Goes on with a recovered structure: the store learns which pages are valid, and the lost reports are made again.
+    /// Continues with a recovered structure: the store's valid counts are corrected, and the lost reports are made
+    /// again.
     pub fn adopt(&mut self, recovered: Gecko, pages: &[(Ppn, Oob)], shadow: Shadow, lost: Vec<Report>) {
         for &(ppn, oob) in pages {
             match (self.gecko.owns(oob.owner, ppn), recovered.owns(oob.owner, ppn)) {
@@ -308,7 +311,7 @@ impl<N: Nand> Rig<N> {
         scan(&self.gecko, &mut self.store)
     }
 
-    /// Everything known at once, and block by block without counted reads.
+    /// Compares all answers at once, and block by block without counted reads.
     pub fn check_scan(&mut self) {
         assert_eq!(self.scan(), self.shadow.known(), "{:?}", self.options);
         let reads = self.store.stats.total_reads();
@@ -320,8 +323,9 @@ impl<N: Nand> Rig<N> {
         assert_eq!(self.store.stats.total_reads(), reads, "audits are not counted");
     }
 
-    /// Section 3.2: an update costs at most T / V x L writes and reads of merges, a question L reads, and one more per
-    /// run whose entries of the block straddle two pages, which S of V places for a page's end do.
+    /// Asserts the costs of section 3.2: an update costs at most T / V x L writes and reads of merges, and a query L
+    /// reads. A query costs one read more per run in which the entries of the block extend over two pages, as S of V
+    /// positions at a page's end do.
     pub fn check_costs(&self) {
         let levels = self.gecko.levels() as u64;
         let buffer = self.gecko.buffer_entries() as f64;
@@ -340,10 +344,9 @@ impl<N: Nand> Rig<N> {
         assert!(question <= levels as f64 * (1.0 + straddling) && most <= 2 * levels, "{:?}", self.options);
     }
 
-    /// Section 3.2 says that the space is never beyond about twice the run that says everything once. That
-    /// holds on average. At its peak a
-    /// largest run that is just above a power of T stands beside runs that are each just below one, which is what the
-    /// structure asks the engine to keep for it.
+    /// Asserts the bound on space. Section 3.2 says that the space never exceeds about twice the run that contains
+    /// everything once. That holds on average. At the peak, a largest run just above a power of T exists together with
+    /// runs that are each just below one; this is the space that the structure requires from the engine.
     pub fn check_space(&self) {
         let part_pages = self.geometry.block_pages().div_ceil(self.options.parts);
         let parts = self.geometry.block_pages().div_ceil(part_pages);
@@ -365,7 +368,8 @@ impl<N: Nand> Rig<N> {
         assert!(self.most_pages <= self.gecko.metadata_pages(), "{:?}", self.options);
     }
 
-    /// A structure that was just flushed is recovered as it is, with originals beside the copies that GC made of them.
+    /// Asserts that a structure that was just flushed is recovered unchanged, although originals of pages that GC
+    /// copied are still on flash.
     pub fn check_recovered_equals_flushed(&mut self, random: &mut Random) {
         loop {
             self.gecko.request_flush();
@@ -397,7 +401,7 @@ pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)
     known
 }
 
-/// Every readable page of the structure, as a scan after a power cut finds it.
+/// Returns every readable page of the structure, as a scan after a power cut finds them.
 pub fn pages_on_flash<N: Nand>(nand: &mut N) -> Vec<(Ppn, Oob)> {
     let pages = nand.geometry().pages() as u32;
     let readable = |ppn| Some((ppn, nand.probe(ppn).ok().flatten()?));

@@ -1,4 +1,5 @@
-//! Rules that look right and are not: each test describes the case and shows what the naive rule answers.
+//! Plausible rules of Logarithmic Gecko that are wrong: each test describes a case, and shows the wrong answer of the
+//! naive rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +12,14 @@ use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
 
 use super::rig::{Rig, geometry, options_of, pages_on_flash, scan};
 
-/// Blocks of 8 pages without partitioning: an entry is a key and a byte.
+/// Pages per block. Without partitioning, an entry is a key and one byte.
 const BLOCK_PAGES: u32 = 8;
 
 fn whole_blocks() -> (Geometry, GeckoOptions) {
     (geometry(1024, BLOCK_PAGES, 512), options_of(2, 1, MergeMode::MultiWay))
 }
 
-/// What recovery from the flash alone knows.
+/// Recovers a structure from flash alone; returns it with its answers.
 fn recovered(rig: &mut Rig, geometry: &Geometry, options: GeckoOptions) -> (Gecko, Vec<(u32, Vec<u32>)>) {
     let pages = pages_on_flash(rig.store.nand_mut());
     let mut gecko = Gecko::new(geometry, options).expect("valid");
@@ -27,8 +28,8 @@ fn recovered(rig: &mut Rig, geometry: &Geometry, options: GeckoOptions) -> (Geck
     (gecko, known)
 }
 
-/// A complete run as the naive rule reads it: level by pages, creation time, entries. Restates the page format: index,
-/// entries and "last" flag, 8 bytes; entries of key and bitmap.
+/// A complete run as the naive rule reads it: level by number of pages, time of creation, entries. Repeats the page
+/// format: index, number of entries and "last" flag in 8 bytes, then entries of key and bitmap.
 struct NaiveRun {
     level: u32,
     created: u64,
@@ -60,7 +61,7 @@ fn complete_runs(rig: &mut Rig) -> Vec<NaiveRun> {
     complete
 }
 
-/// The literal rule of appendix C.1: of each level the run that was created last; lower levels are newer.
+/// Appendix C.1, applied literally: of each level the run that was created last is valid, and lower levels are newer.
 fn newest_per_level(runs: Vec<NaiveRun>) -> BTreeMap<u32, u8> {
     let mut by_level = BTreeMap::<u32, NaiveRun>::new();
     for run in runs {
@@ -80,10 +81,10 @@ fn newest_per_level(runs: Vec<NaiveRun>) -> BTreeMap<u32, u8> {
     invalid
 }
 
-/// G31. Two flushes merge into a run at level 1. Two more void all of it: markers meet what they void, nothing is left,
-/// and the output is one page, at level 0. The old run at level 1 is obsolete, its blocks are not erased yet, and power
-/// is lost. No newer run is at level 1, so "the newest of each level" takes the old one for valid: pages that hold data
-/// would be called invalid.
+/// Requirement G31. Two flushes merge into a run at level 1. Two more flushes void all of it: the markers meet the
+/// entries that they void, nothing remains, and the output is one page, at level 0. The old run at level 1 is obsolete,
+/// but its blocks are not erased yet, and power is lost. No newer run is at level 1, so the rule "the newest of each
+/// level" would use the old one, and report pages as invalid that hold data.
 #[test]
 fn an_output_at_a_lower_level_than_its_inputs_leaves_no_valid_input_behind() {
     let (geometry, options) = whole_blocks();
@@ -108,16 +109,17 @@ fn an_output_at_a_lower_level_than_its_inputs_leaves_no_valid_input_behind() {
     assert_eq!(gecko.live_run_pages().count(), 1);
 }
 
-/// G31, the other way: the inputs of a larger output were at lower levels, where nothing newer is. What they say was
-/// voided by the newest of them; a level below the output counts as newer than it.
+/// Requirement G31, the opposite case: the inputs of a larger output were at lower levels, where there is no newer run.
+/// Their contents were voided by the newest of them, but the naive rule takes a level below the output for newer than
+/// it.
 #[test]
 fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
     let (geometry, options) = whole_blocks();
     let mut rig = Rig::new(&geometry, options);
     rig.keeps_obsolete = true;
     let buffer = rig.gecko.buffer_entries();
-    // Runs at levels 1 and 0; the fourth flush voids a block that the third spoke of, and joins all in one at level 2
-    // or, because that block's entry is gone, just below.
+    // Runs at levels 1 and 0. The fourth flush voids a block that is in the third, and merges all runs into one at
+    // level 2, or just below because that block's entry is gone.
     for block in 0..3 * buffer {
         rig.invalidate(block * BLOCK_PAGES + 3);
         rig.write_deferred();
@@ -139,9 +141,10 @@ fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
     assert_eq!(known, rig.shadow.known());
 }
 
-/// G30. A block is opened after the buffer was frozen and before its run is complete. Its marker is in the new buffer:
-/// a power cut loses it, and what older runs say of the block counts again. The FTL must open it again, so the time
-/// recovery reports must be that of the freeze; the time at which the run was completed lies after the opening.
+/// Requirement G30. A block is opened after the buffer was frozen and before its run is complete. Its marker is in the
+/// new buffer, which a power cut loses, and the entries of older runs for the block would be valid again. The FTL must
+/// open the block again, so the time that recovery reports must be that of the freeze. The time at which the run was
+/// completed is after the opening.
 #[test]
 fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_complete() {
     let (geometry, options) = whole_blocks();
@@ -167,9 +170,9 @@ fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_compl
     assert!(completed_at > opened_at, "by the time of completion it would not");
 }
 
-/// G9. One marker voids all parts of its block, whichever were reported, in the buffer, in a newer run, and merged with
-/// the older run; what is reported after it counts, in the same run as the marker or a newer one. A flag on the entry
-/// of one part would leave the others.
+/// Requirement G9. One marker voids all parts of its block, wherever they are: in the buffer, in a newer run, or in the
+/// older run with which it is merged. Pages reported after it count, in the same run as the marker or a newer one. A
+/// flag on the entry of one part would not void the others.
 #[test]
 fn opening_a_block_voids_every_part_of_it_and_nothing_said_later() {
     for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
@@ -200,14 +203,15 @@ fn opening_a_block_voids_every_part_of_it_and_nothing_said_later() {
     }
 }
 
-/// G12. A run that shrinks in a merge is placed by its size, which may be below runs that are older than its oldest
-/// input, never below one between: questions stop at the first marker they meet, from low levels to high.
+/// Requirement G12. A run that becomes smaller in a merge is placed by its size. This may be below runs that are older
+/// than its oldest input, but never below one in between, because queries stop at the first marker that they meet, from
+/// low levels to high.
 #[test]
 fn a_result_that_shrinks_stays_in_the_order_of_age() {
     for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
         let mut rig = Rig::new(&geometry(2048, BLOCK_PAGES, 512), options_of(2, 1, mode));
         let buffer = rig.gecko.buffer_entries();
-        // A large old run, then again and again reports of a few blocks that the next flushes void.
+        // A large old run, then repeated reports for a few blocks that the next flushes void.
         for block in 0..16 * buffer {
             rig.invalidate(block * BLOCK_PAGES);
             rig.write_deferred();
@@ -226,7 +230,7 @@ fn a_result_that_shrinks_stays_in_the_order_of_age() {
     }
 }
 
-/// An obsolete run whose blocks were erased in part has its postamble, and is not taken for complete.
+/// An obsolete run of which some blocks were erased still has its postamble, but is not complete.
 #[test]
 fn a_run_that_lost_a_page_is_not_complete() {
     let (geometry, options) = whole_blocks();
@@ -244,7 +248,7 @@ fn a_run_that_lost_a_page_is_not_complete() {
     gecko.recover(&mut rig.store, &pages).expect("the input of the merge is still there");
     assert!(gecko.live_run_pages().all(|(run, _)| run != newest));
 
-    // Of three flushes only the third is left: that cannot be a power cut.
+    // Of three flushes only the third remains, which a power cut cannot cause.
     for block in 0..rig.gecko.buffer_entries() {
         rig.invalidate(block * BLOCK_PAGES + 1);
         rig.write_deferred();
@@ -257,7 +261,7 @@ fn a_run_that_lost_a_page_is_not_complete() {
     assert!(what.contains("begins with flush 3"), "{what}");
 }
 
-/// Recovery reads one page per run, and the pages that hold the rest of a long directory.
+/// Recovery reads one page per run, and the further pages of a directory that is longer than one page.
 #[test]
 fn directories_that_flow_over_several_pages_are_recovered() {
     let (geometry, options) = (geometry(20_000, 16, 512), options_of(2, 16, MergeMode::MultiWay));

@@ -1,7 +1,7 @@
-//! A naive exact simulator: the rules of the event engine, written for obviousness.
+//! A naive exact simulator with the service rules of the event engine, written to be obviously right.
 //!
-//! Everything is an event in one binary heap, every queue holds whole operations, nothing is skipped or merged.
-//! Slow and allocating on purpose; it shares no code with the engine.
+//! Every step is an event in one binary heap, every queue holds single operations, nothing is skipped or merged. It is
+//! slow and allocates on purpose, and shares no code with the engine.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +10,7 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::timing::TimingOptions;
 
-/// Classes of events, in the order of simultaneous ones.
+/// Classes of events, in the order in which simultaneous events are handled.
 const FREE: u8 = 0;
 const SENSED: u8 = 1;
 const MOVED: u8 = 2;
@@ -23,9 +23,9 @@ struct Op {
     request: usize,
     queue: usize,
     array: usize,
-    /// Joined its queue; until then it waits for its predecessor.
+    /// Whether the operation is in its queue; before that it waits for its predecessor.
     queued: bool,
-    /// A scan that has to end before it joins its queue.
+    /// Scan that has to end before the operation joins its queue.
     held_by: Option<usize>,
     done: bool,
     followers: Vec<usize>,
@@ -42,7 +42,7 @@ struct Array {
     must_finish: bool,
     read_was_last: bool,
     before_write: usize,
-    /// Pages that victims gave or will give, less those that copies and host writes take.
+    /// Pages that victims have freed or will free, minus those that copies and host writes use.
     gained: f64,
     phase: Option<u64>,
     version: u64,
@@ -64,17 +64,17 @@ pub struct Reference {
     heap: BinaryHeap<Reverse<(u64, u8, usize, u64)>>,
     now: u64,
     left: Vec<usize>,
-    /// Operations that are scans and have not ended, in the order of admission.
+    /// Scans that have not ended, in order of admission.
     scans: Vec<usize>,
-    /// The scan that reads NVRAM, and those that wait for it, in order.
+    /// The scan that reads the NVRAM now, followed by those that wait for it, in order.
     reading: VecDeque<usize>,
-    /// Arrays that got work at this event.
+    /// Arrays (dies or planes) that received work at the current event.
     touched: Vec<usize>,
-    /// Completion time per request.
+    /// Completion time of each request.
     pub completed: Vec<Option<u64>>,
 }
 
-/// A list in which copies are reads and programs. What follows another names it by its distance.
+/// Returns the list with each batch of copies replaced by reads and programs; distances to predecessors are adjusted.
 fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
     let mut ops: Vec<FlashOp> = Vec::new();
     for (index, op) in list.iter().enumerate() {
@@ -148,7 +148,7 @@ impl Reference {
         self.ops[scan].followers.push(op);
     }
 
-    /// The arrays of the victim that a scan is for.
+    /// Returns the arrays that hold the victim of a scan.
     fn arrays_of(&self, scan: usize) -> Vec<usize> {
         let first = self.ops[scan].flash.plane.0;
         if first == u32::MAX {
@@ -158,7 +158,7 @@ impl Reference {
         (first..first + self.geometry.superblock_planes).map(|plane| (plane / per_array) as usize).collect()
     }
 
-    /// Log reads of the same list before a scan, and behind the scan before it.
+    /// Whether the log reads have ended that precede a scan in its list, back to the previous scan.
     fn log_is_read(&self, scan: usize) -> bool {
         let request = self.ops[scan].request;
         let before = self.ops[..scan].iter().rev();
@@ -167,7 +167,7 @@ impl Reference {
         own.filter(is_log).all(|op| op.done)
     }
 
-    /// A scan waits for its arrays if its log has been read and no other scan of the same arrays was admitted before.
+    /// Whether a scan waits only for its arrays: its log has been read, and it is the earliest for these arrays.
     fn waits_for_arrays(&self, scan: usize) -> bool {
         let arrays = self.arrays_of(scan);
         let first = self.scans.iter().find(|&&other| self.arrays_of(other) == arrays);
@@ -179,7 +179,7 @@ impl Reference {
         self.scans.iter().any(|scan| waits(&scan))
     }
 
-    /// Background work of an array: queued, running or suspended.
+    /// Whether an array has background work: queued, running or suspended.
     fn has_background(&self, array: usize) -> bool {
         let Array { queues, running, suspended, .. } = &self.arrays[array];
         let yields = |&op: &usize| self.ops[op].queue == 2;
@@ -252,7 +252,7 @@ impl Reference {
                 _ => 0.0,
             };
         }
-        // Work that changes nothing at a busy array gives it no place in the order of this event.
+        // Work that cannot start on a busy array does not affect the order in which arrays start at this event.
         if self.arrays[op.array].running.is_empty() || op.queue == 0 {
             self.touched.push(op.array);
         }
@@ -303,12 +303,12 @@ impl Reference {
         self.exceeds_bound(array) || self.lacks_blocks(&self.arrays[array])
     }
 
-    /// Of the pages of blocks that the FTL keeps free: all, and those that wait for an erase, less what queued copies will
-    /// fill. None if no erase is queued.
+    /// Returns the pages of all blocks that the FTL keeps free, and those of them that wait for an erase, minus those
+    /// that queued copies will fill. `None` if no erase is queued.
     fn kept_and_awaited(&self, background: &VecDeque<usize>) -> Option<(f64, f64)> {
         let free = self.options.free_blocks?;
         let erases = background.iter().filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
-        // Reads and programs by turns; a program alone belongs to a copy that has been read.
+        // Copies are queued as alternating reads and programs; a single program belongs to a copy that has been read.
         let copied_pages = (background.len() - erases).div_ceil(2);
         let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
         (erases > 0).then(|| (pages(free.blocks as usize), pages(erases) - copied_pages as f64))
@@ -319,7 +319,8 @@ impl Reference {
         waits.is_some_and(|(kept, awaited)| kept + array.gained - awaited < 1.0)
     }
 
-    /// As many as leave half of the kept blocks to wait when all that was gained is written.
+    /// Returns the number of background operations before a host write: enough that only half of the kept free blocks
+    /// wait for an erase when all gained pages are written.
     fn ops_before_a_write(&self, array: &Array) -> usize {
         let Some((kept, awaited)) = self.kept_and_awaited(&array.queues[2]) else { return 0 };
         let half = (kept / 2.0).floor();
@@ -327,7 +328,7 @@ impl Reference {
         (to_do / (awaited.max(1.0) * array.gained.max(1.0))).floor() as usize
     }
 
-    /// Something changed at an array: start or suspend what the rules say.
+    /// Handles a change at an array: starts or suspends operations according to the rules.
     fn consider(&mut self, index: usize) {
         let holds_reads = self.holds_reads(index);
         let is_behind = self.behind(index);

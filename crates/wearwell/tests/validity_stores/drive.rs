@@ -1,6 +1,6 @@
-//! A page-mapped device in miniature around a store of validity: it writes at random, collects greedily, and keeps a
-//! bitmap in RAM beside the store under test. Its data pages are numbers only; the pages of the store are real, on a
-//! medium of the same geometry.
+//! A miniature page-mapped device around a store of page validity: it writes at random, collects greedily, and keeps a
+//! bitmap in RAM with which the store under test must agree. Its data pages are only numbers; the pages of the store
+//! are real, on a medium of the same geometry.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use wearwell::validity::Validity;
 pub trait StoreUnderTest: Validity {}
 impl<V: Validity> StoreUnderTest for V {}
 
-/// Pools, blocks of each, pages of a block, bytes of a page.
+/// Returns a geometry, given pools, blocks per pool, pages per block, and bytes per page.
 pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
     Geometry {
         channels: 1,
@@ -31,22 +31,22 @@ pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
     .expect("a valid geometry")
 }
 
-/// The device. `opened_at` is what a scan of its blocks would tell: `u64::MAX` for a block that holds no data.
+/// The miniature device. `opened_at` holds what a scan of its blocks would find; `u64::MAX` for a block without data.
 pub struct Drive<N, V> {
     pub io: Store<N>,
     pub validity: V,
     pub opened_at: Vec<u64>,
-    /// Logical pages that the host writes to.
+    /// Number of logical pages to which the host writes.
     pub host_pages: u64,
     pub queries: u64,
-    /// Erases a block as soon as it is empty: what is given up too early is gone.
+    /// Whether a block is erased as soon as it is empty, so that pages released too early are lost.
     pub erases_at_once: bool,
-    /// Most pages of validity that were on flash and needed at a time.
+    /// Maximum number of validity pages that were on flash and needed at a time.
     pub most_held: u64,
     geometry: Geometry,
     map: Vec<Ppn>,
     owner: Vec<Lpn>,
-    /// Sequence number at which each page was called invalid.
+    /// Sequence number at which each page was reported as invalid.
     reported_at: Vec<Option<u64>>,
     dead_pages: Vec<u32>,
     closed: Vec<bool>,
@@ -57,7 +57,7 @@ pub struct Drive<N, V> {
 }
 
 impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
-    /// A device of which the host sees the share `full`, every logical page unwritten.
+    /// Returns a device whose host sees the share `full` of the pages, with every logical page unwritten.
     pub fn new(nand: N, full: f64, new: impl Fn(&Geometry, u64) -> V) -> Self {
         let geometry = nand.geometry().clone();
         let (pages, blocks) = (geometry.pages() as usize, geometry.blocks() as usize);
@@ -91,7 +91,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.geometry.pages() - self.logical_pages()
     }
 
-    /// Pages of validity that the table of blocks counts valid.
+    /// Returns the number of validity pages that the block table counts as valid.
     pub fn held(&self) -> u64 {
         (0..self.geometry.blocks()).map(|block| self.io.blocks().valid(BlockId(block)) as u64).sum()
     }
@@ -106,7 +106,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         (first..first + self.geometry.block_pages()).map(Ppn)
     }
 
-    /// So many random overwrites, the store settled before each.
+    /// Executes `updates` random overwrites, with all deferred writes of the store before each.
     pub fn run(&mut self, updates: u64) {
         self.try_run(updates).expect("no fault");
     }
@@ -123,7 +123,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.write_deferred()
     }
 
-    /// As [`Drive::run`], with questions about random blocks; returns how many were asked.
+    /// Executes overwrites as [`Drive::run`], and queries random blocks; returns the number of queries.
     pub fn run_asked(&mut self, updates: u64) -> u64 {
         let before = self.queries;
         for part in 0..updates.div_ceil(61) {
@@ -133,7 +133,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.queries - before
     }
 
-    /// Reports pile up between settles; returns how many updates were in between.
+    /// Executes overwrites between which the store's deferred writes are not executed, so that reports accumulate;
+    /// returns the number of these overwrites.
     pub fn run_unsettled(&mut self, rounds: u64) -> u64 {
         self.fill();
         let mut unsettled = 0;
@@ -178,7 +179,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
             programs <= self.validity.pages_per_settle() as u64,
             "{programs} pages in one write_deferred"
         );
-        // The new page was there before the old one was given up.
+        // The new page was programmed before the old one was released.
         self.most_held = self.most_held.max(before + programs);
         Ok(settled)
     }
@@ -224,7 +225,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.pages_of(block).for_each(|ppn| self.reported_at[ppn.index()] = None);
     }
 
-    /// Greedy collection: the victim's valid pages are what the store says, and that is what the bitmap in RAM says.
+    /// Collects the block with the most invalid pages. Its valid pages are those that the store answers, which must
+    /// agree with the bitmap in RAM.
     fn collect(&mut self) -> Result<()> {
         let closed = (0..self.geometry.blocks()).map(BlockId).filter(|block| self.closed[block.index()]);
         let victim = closed.max_by_key(|block| self.dead_pages[block.index()]).expect("a closed block");
@@ -282,7 +284,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(())
     }
 
-    /// Moves the pages of the block of validity with the fewest, as collection of metadata does.
+    /// Moves the pages of the block of validity pages with the fewest valid ones, as collection of metadata does.
     fn relocate_some_block(&mut self) -> Result<()> {
         let blocks = self.io.blocks();
         let candidates = (0..self.geometry.blocks()).map(BlockId).filter(|&block| {
@@ -304,19 +306,19 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         outcome
     }
 
-    /// Which pages of blocks in use were called invalid before program `durable`.
+    /// Returns which pages of blocks in use were reported as invalid before program `durable`.
     pub fn dead_before(&self, durable: u64) -> Vec<bool> {
         let in_use = |ppn: usize| self.opened_at[self.io.block_of(Ppn(ppn as u32)).index()] != u64::MAX;
         let reported = self.reported_at.iter().enumerate();
         reported.map(|(ppn, at)| in_use(ppn) && at.is_some_and(|at| at < durable)).collect()
     }
 
-    /// As [`Drive::dead_before`], and pages of erased blocks that are not opened yet.
+    /// Returns which pages were reported as invalid at any time, also in erased blocks that are not opened yet.
     pub fn ever_dead(&self) -> Vec<bool> {
         self.reported_at.iter().map(Option::is_some).collect()
     }
 
-    /// Reports again what was called invalid at program `durable` or later; returns how many pages.
+    /// Reports pages again that were reported as invalid at program `durable` or later; returns how many.
     pub fn report_again_since(&mut self, durable: u64) -> usize {
         let lost: Vec<usize> = (0..self.reported_at.len())
             .filter(|&ppn| self.reported_at[ppn].is_some_and(|at| at >= durable))
@@ -329,7 +331,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         lost.len()
     }
 
-    /// Puts a recovered store in the place of the one whose RAM was lost, among the pages `found` on flash.
+    /// Replaces the store whose RAM was lost by a recovered one, and corrects the valid counts of the pages `found` on
+    /// flash.
     pub fn replace_validity(&mut self, recovered: V, found: &[(Ppn, Oob)]) {
         let old = std::mem::replace(&mut self.validity, recovered);
         for &(ppn, oob) in found {
@@ -343,8 +346,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
 }
 
 impl<V: StoreUnderTest> Drive<PowerCut<SimNand>, V> {
-    /// The table of blocks outlives the cut in this test and counts the page of a program that never happened as used:
-    /// uses it.
+    /// Programs the page of an interrupted program that never happened. The block table survives the cut in this test,
+    /// and counts that page as used.
     pub fn consume_interrupted_page(&mut self) {
         let page = vec![0; self.geometry.page_bytes as usize];
         for block in (0..self.geometry.blocks()).map(BlockId) {

@@ -1,47 +1,48 @@
-//! A chunk, its members, and the pages that wait to become one.
+//! A compressed chunk, its members (logical pages), and the buffered pages that will become a chunk.
 
 use super::CHUNK_MEMBERS;
 use crate::address::{Address, Lpn, Ppn};
 use crate::content::compress::directory::FoundChunk;
 use crate::data::Fingerprint;
 
-/// A host page on its way into a chunk.
+/// A host page in the buffer of the next compressed chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) lpn: Lpn,
     pub(super) fingerprint: Fingerprint,
     pub(super) compressed_bytes: u32,
-    /// Empty where only descriptors are known.
+    /// Content of the page; empty if the medium has only descriptors.
     pub(super) bytes: Vec<u8>,
-    /// A member of a chunk that cannot be read: it becomes a page that is lost.
+    /// Whether the page was a member of an unreadable chunk; it is then stored as a page that is marked as lost.
     pub(super) is_lost: bool,
 }
 
-/// A live or dead member of a stored chunk.
+/// A member of a stored chunk, live or dead: one logical page that was compressed into it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     pub(super) fingerprint: Fingerprint,
     pub(super) lpn: Lpn,
-    /// [`WHOLE_PAGE`] for as much as a page.
+    /// Compressed size of the member, bytes; [`WHOLE_PAGE`] if it takes a page.
     pub(super) compressed_bytes: u16,
 }
 
-/// Compressed size of a member that takes a page, or more than this.
+/// Compressed size that stands for a whole page, or for a size that does not fit.
 pub(super) const WHOLE_PAGE: u16 = u16::MAX;
 
-/// Wasteful chunks that are noted before the list is looked through.
+/// Length up to which the list of wasteful chunks (more flash pages than live members) is never pruned.
 pub(super) const LEAST_NOTED: u64 = 64;
 
-/// What is known of a stored chunk, in one piece and small: every fourth write makes one and frees one, at random.
+/// A stored chunk: its members and pages. One small structure, because every fourth write creates one and frees one at
+/// random.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
     pub(super) fingerprints: [Fingerprint; CHUNK_MEMBERS],
-    /// None behind the last member.
+    /// Logical page that wrote each member; [`Lpn::NONE`] after the last member.
     pub(super) writers: [Lpn; CHUNK_MEMBERS],
-    /// None behind the last one.
+    /// Flash pages of the chunk in order; [`Ppn::NONE`] after the last one.
     pub(super) pages: [Ppn; CHUNK_MEMBERS - 1],
     pub(super) compressed_bytes: [u16; CHUNK_MEMBERS],
-    /// Bit `k`: member `k` is live.
+    /// Bit mask of the live members: bit `k` is set if a logical page is mapped to member `k`.
     pub(super) live: u8,
 }
 
@@ -56,7 +57,7 @@ impl Chunk {
         live: 0,
     };
 
-    /// A chunk without pages, of which no member is live.
+    /// Creates a chunk with these members, none of them live, and without flash pages.
     pub(super) fn of(members: impl Iterator<Item = Member>) -> Self {
         let mut chunk = Self::EMPTY;
         for (k, Member { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
@@ -67,7 +68,7 @@ impl Chunk {
         chunk
     }
 
-    /// Members, live or dead.
+    /// Number of members of the chunk, live or dead.
     pub(super) fn len(&self) -> usize {
         self.writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
     }
@@ -84,7 +85,7 @@ impl Chunk {
         }
     }
 
-    /// Its pages, in order.
+    /// Returns the flash pages of the chunk, in order.
     pub(super) fn pages(&self) -> &[Ppn] {
         let count = self.pages.iter().take_while(|ppn| **ppn != Ppn::NONE).count();
         &self.pages[..count]
@@ -98,12 +99,12 @@ impl Chunk {
         self.live >> member & 1 == 1
     }
 
-    /// Live members with their numbers.
+    /// Returns the live members with their numbers in the chunk.
     pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, Member)> {
         (0..CHUNK_MEMBERS).filter(|&k| self.is_live(k)).map(|k| (k, self.member(k)))
     }
 
-    /// A chunk of which no member is known to be live yet.
+    /// Creates a chunk from its directory and pages found by recovery, with no live member yet.
     pub(super) fn of_found(found: &FoundChunk) -> Self {
         let dead =
             |&(lpn, fingerprint): &(Lpn, Fingerprint)| Member { fingerprint, lpn, compressed_bytes: 0 };
@@ -112,13 +113,14 @@ impl Chunk {
         chunk
     }
 
-    /// Pages beyond what the live members would take by themselves.
+    /// Number of flash pages that the chunk takes beyond those its live members would take uncompressed.
     pub(super) fn excess_pages(&self) -> u64 {
         self.pages().len().saturating_sub(self.live()) as u64
     }
 }
 
-/// Pages together: how many flash pages, and the compressed bytes where bytes are known.
+/// Compresses host pages together. Returns the number of flash pages needed, and the compressed bytes if the bytes of
+/// all pages are known.
 pub(super) fn pack(members: &[Pending], page_bytes: u32) -> (usize, Vec<u8>) {
     let mut payload = Vec::new();
     if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {

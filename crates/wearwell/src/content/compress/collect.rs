@@ -1,4 +1,4 @@
-//! Chunks taken apart: those that cost too much, and those in the way of garbage collection.
+//! Splitting and repacking of compressed chunks: wasteful ones, and those in a GC victim.
 
 use super::chunk::{Member, Pending, WHOLE_PAGE, pack};
 use super::{CHUNK_MEMBERS, ChunkStage};
@@ -15,7 +15,8 @@ use crate::store::{Moves, Stream};
 use crate::tables::prefetch::touch_all;
 
 impl<N: Nand> Ftl<N> {
-    /// Takes chunks apart that cost more pages than they have members, while they cost too many.
+    /// Splits chunks that take more flash pages than they have live members, while all such chunks together exceed
+    /// their space limit. The live members become plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) { self.unpack() } else { Ok(()) }
@@ -24,7 +25,7 @@ impl<N: Nand> Ftl<N> {
     #[cold]
     fn unpack(&mut self) -> Result<()> {
         while self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) {
-            // First the room, for as many members as such a chunk can have: making it may pack chunks anew.
+            // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
             let Some(number) = self.chunks.as_mut().and_then(next_to_unpack) else { return Ok(()) };
             for (unit, page) in self.load_members(number, Cause::Content)? {
@@ -33,11 +34,12 @@ impl<N: Nand> Ftl<N> {
             }
             self.chunks.as_mut().expect("asked above").statistics.unpacked += 1;
         }
-        // The pages of the chunk are dead now: what becomes of them must not matter to a recovery.
+        // The pages of the split chunks are invalid now and may be erased, so recovery must not need them.
         self.mapping.store_moves(&mut self.store)
     }
 
-    /// The live members of a chunk with their content. They are compressed together, so all of them are lost with one page.
+    /// Reads a chunk and returns its live members with their content. They are compressed together, so one unreadable
+    /// page loses all of them.
     fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, Pending)>> {
         let (whole, is_lost) = match self.read_chunk(number, true, cause) {
             Err(error) if error.is_media_error() => (Vec::new(), true),
@@ -55,7 +57,7 @@ impl<N: Nand> Ftl<N> {
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
 
-    /// Every referrer of `from` refers to `to`, which holds the same content, and `from` dies.
+    /// Maps every referrer of chunk member `from` to `to`, which holds equal content, and drops `from`.
     fn move_unit(&mut self, from: Unit, to: Unit) -> Result<()> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer(from);
         let fingerprint = self.fingerprint_of_unit(from);
@@ -86,8 +88,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Empties a block of chunk pages. Chunks with all members live are copied as they are; the live members of others
-    /// are packed anew where that cannot take more pages than it frees here.
+    /// Moves the pages of chunks out of a victim block. Chunks with all members live are copied as they are. The live
+    /// members of other chunks are packed anew if that takes no more pages than it frees here.
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let pages = self.packed_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
@@ -108,7 +110,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Members may become plain pages, whose open block must have room for them: the reserve is for one stream only.
+    /// Chooses the chunks to repack. Their members may become plain pages, for which the open block of GC copies must
+    /// have room, because the reserve block is enough for one stream only.
     fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
@@ -127,7 +130,8 @@ impl<N: Nand> Ftl<N> {
         chosen
     }
 
-    /// Reads what moving the live members of these chunks will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that moving the live members of these chunks will need, so that their cache misses
+    /// overlap ([`crate::tables::prefetch`]).
     fn prefetch_members(&self, numbers: &[u32]) {
         let stage = self.chunks.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
@@ -144,7 +148,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Stores the live members of a chunk again: together if that saves a page, else as pages.
+    /// Stores the live members of a chunk again: as a new chunk if that saves a page, otherwise as plain pages.
     fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_members(number, cause)?;
         let (units, pending): (Vec<Unit>, Vec<Pending>) = members.into_iter().unzip();
@@ -166,7 +170,8 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// The chunk that became wasteful last of those that are; it stays noted until it costs nothing any more.
+/// Returns the chunk that most recently became wasteful (more flash pages than live members) and still is. It stays in
+/// the list until it is no longer wasteful.
 fn next_to_unpack(stage: &mut Box<ChunkStage>) -> Option<u32> {
     while stage.costs_too_much() {
         let number = *stage.wasteful.last()?;

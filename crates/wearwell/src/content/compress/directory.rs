@@ -1,8 +1,9 @@
-//! What the spare areas of a chunk's pages tell of it: enough to find members again when nothing is left of RAM.
+//! The directory of a compressed chunk in the spare areas of its pages, from which recovery finds the members if RAM is
+//! lost.
 //!
-//! Every page of a chunk carries the whole directory, 64 bytes, little-endian: birth (8; the sequence number of the chunk's
-//! first page, which tells two chunks of one number apart), compressed bytes (4), number of this page (1), pages (1),
-//! members (1), zero (1), four logical pages (4 each), four fingerprints (8 each).
+//! Every page of a chunk has the whole directory, 64 bytes, little-endian: birth (8 bytes; the sequence number of the
+//! chunk's first page, which distinguishes two chunks with one number), compressed bytes (4), number of this page (1),
+//! pages (1), members (1), zero (1), four logical pages (4 each), four fingerprints (8 each).
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -11,10 +12,10 @@ use super::CHUNK_MEMBERS;
 use crate::address::{Address, Lpn, Ppn};
 use crate::data::Fingerprint;
 
-/// Bytes of a directory in the spare area.
+/// Bytes of the directory of a compressed chunk in the spare area of each of its pages.
 pub(crate) const DIRECTORY_BYTES: usize = 64;
 
-/// The directory of a chunk, as one of its pages carries it.
+/// The directory of a compressed chunk, as stored in the spare area of one of its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Directory {
     pub(crate) birth: u64,
@@ -37,7 +38,7 @@ impl Directory {
         bytes
     }
 
-    /// `None` if the bytes are no directory.
+    /// Decodes a chunk directory; `None` if the bytes are not one.
     pub(crate) fn decode(bytes: &[u8; DIRECTORY_BYTES]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -59,25 +60,25 @@ impl Directory {
     }
 }
 
-/// Chunks as their pages are met, in any order.
+/// Compressed chunks that recovery has found so far; their pages may be added in any order.
 #[derive(Debug, Default)]
 pub(crate) struct FoundChunks {
-    /// By number: every chunk that a readable directory tells of.
+    /// Every chunk with a readable directory, by chunk number; a number may have been used for several chunks.
     chunks: HashMap<u32, Vec<FoundChunk>, FxBuildHasher>,
-    /// By number: sequence number of the youngest page whose directory cannot be read.
+    /// For each chunk number, the sequence number of the youngest page whose directory cannot be read.
     unreadable: HashMap<u32, u64, FxBuildHasher>,
 }
 
-/// A chunk as far as its pages were found.
+/// What recovery has found of one compressed chunk: its directory and the newest copy of each of its pages.
 #[derive(Clone, Debug)]
 pub(crate) struct FoundChunk {
     pub(crate) directory: Directory,
-    /// The newest copy of each page, with its sequence number.
+    /// Newest copy found of each page of the chunk, with its sequence number; [`Ppn::NONE`] if none was found.
     pages: Vec<(u64, Ppn)>,
 }
 
 impl FoundChunk {
-    /// Its pages, in order.
+    /// Returns the flash pages of the chunk, in order.
     pub(crate) fn pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.pages.iter().map(|&(_, ppn)| ppn)
     }
@@ -88,7 +89,7 @@ impl FoundChunk {
 }
 
 impl FoundChunks {
-    /// A page of chunk `number` at `ppn`, programmed as number `sequence`.
+    /// Adds a page of chunk `number` that was found at `ppn`, programmed with sequence number `sequence`.
     pub(crate) fn add(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: &Directory) {
         let of_number = self.chunks.entry(number).or_default();
         let at = of_number.iter().position(|found| found.directory.birth == directory.birth).unwrap_or_else(
@@ -103,15 +104,16 @@ impl FoundChunks {
         }
     }
 
-    /// A page of chunk `number`, programmed as number `sequence`, whose directory cannot be read.
+    /// Adds a page of chunk `number` whose directory cannot be read, programmed with sequence number `sequence`.
     pub(crate) fn add_unreadable(&mut self, number: u32, sequence: u64) {
         let youngest = self.unreadable.entry(number).or_default();
         *youngest = sequence.max(*youngest);
     }
 
-    /// The chunk that `number` means: the youngest whole one. A number is given again only after nobody refers to the old
-    /// chunk, so a younger one without all its pages was never referred to. `None` if an unreadable page may belong to a
-    /// younger chunk: an old chunk of the same number has the pages of others.
+    /// Removes and returns the current chunk with this number: the youngest one of which all pages were found. A number
+    /// is used again only after the old chunk has no referrer, so a younger chunk without all its pages never had one.
+    /// Returns `None` if an unreadable page may belong to a younger chunk, because an older chunk with this number
+    /// holds other logical pages.
     pub(crate) fn take(&mut self, number: u32) -> Option<FoundChunk> {
         let found = self.chunks.remove(&number)?;
         let youngest =

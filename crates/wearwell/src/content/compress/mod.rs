@@ -1,23 +1,24 @@
-//! Compression: the pages of up to four host writes are compressed together and stored in fewer flash pages.
+//! Compression: the pages of up to four host writes are compressed together into a chunk and stored in fewer flash
+//! pages.
 //!
-//! Source: "An Integrated Approach for Managing the Lifetime of Flash-Based SSDs", Lee, Kim, Park, Kim, DATE 2013: a
+//! Source: "An Integrated Approach for Managing the Lifetime of Flash-Based SSDs", Lee, Kim, Park, Kim, DATE 2013. A
 //! chunk of four pages is the unit of compression and of decompression, because a page compressed alone still takes a
-//! page. Modelled here: the chunk buffer with replacement of pending members and short chunks at a flush, storage of incompressible members as plain
-//! pages, reading one member by reading and decompressing the chunk, partial liveness, and taking chunks apart or
-//! together again in garbage collection.
+//! page. Modelled here: the chunk buffer with replacement of pending members and short chunks at a flush, storage of
+//! incompressible members as plain pages, reading one member by reading and decompressing the chunk, partial liveness,
+//! and splitting or repacking chunks in garbage collection.
 //!
 //! # Decisions
 //!
-//! - A member is a unit of its own ([`Unit`] numbers above the pages): the map, reference counts and the content index
-//!   name members as they name pages, and stay four bytes per entry.
-//! - The directory of a chunk (its logical pages, sizes) is counted as RAM of the controller, kept on battery; with bytes
-//!   it is also written to the spare areas of the chunk's pages (`directory.rs`), from where a device without a battery
-//!   takes it.
-//! - The pages of a chunk live until its last member dies. Chunks with fewer live members than pages cost space; when
-//!   they cost more than the spare space allows, the next write takes one apart first.
+//! - A member has a mapping unit of its own (a [`Unit`] number greater than the last page number). So map, reference
+//!   counts and content index name members as they name pages, and an entry stays four bytes.
+//! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. With real
+//!   bytes it is also written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a
+//!   battery recovers it.
+//! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
+//!   when they waste more than the spare space allows, the next write splits one first.
 //!
-//! Invariants: a chunk has fewer pages than it had members, and at least one live member; its pages are valid, and no
-//! other chunk's; a logical page is pending at most once.
+//! Invariants: a chunk has fewer pages than it had members, and at least one live member. Its pages are valid and
+//! belong to no other chunk. A logical page is pending at most once.
 
 mod chunk;
 mod collect;
@@ -27,30 +28,30 @@ mod write;
 
 pub(crate) use stage::ChunkStage;
 
-/// Members of a full chunk (paper, section III-A).
+/// Number of members of a full compressed chunk (paper, section III-A).
 pub const CHUNK_MEMBERS: usize = 4;
 
-/// Bytes of a chunk's directory in a controller: three pages, four logical pages, live mask.
+/// Bytes of RAM for a chunk's directory in a controller: three pages, four logical pages, live mask.
 const CHUNK_BYTES: u64 = 32;
 
-/// Options of compression: none yet.
+/// Options of compression; there are none yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkDesign {}
 
-/// What compression did.
+/// Counters of compression: chunks, members and pages written, and chunks that were repacked or split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkStatistics {
-    /// Chunks written for the host.
+    /// Compressed chunks written for the host.
     pub chunks: u64,
-    /// Members in them.
+    /// Members (host pages) in the chunks written for the host.
     pub members: u64,
-    /// Flash pages of them.
+    /// Flash pages of the chunks written for the host.
     pub pages: u64,
-    /// Members stored as plain pages, because the chunk would not have saved a page.
+    /// Host pages stored as plain pages, because their chunk would not have saved a page.
     pub incompressible: u64,
-    /// Chunks packed anew by garbage collection.
+    /// Chunks that GC took from a victim and packed anew.
     pub repacked: u64,
-    /// Chunks taken apart because they cost more pages than they had members.
+    /// Chunks that were split into plain pages because they took more flash pages than they had live members.
     pub unpacked: u64,
 }
 
@@ -63,8 +64,8 @@ mod tests {
     use crate::gc::GcOptions;
     use crate::nand::{Geometry, Retain, SimNand};
 
-    /// Nearly every chunk costs a page for a while, when one of its members is left. Those that are gone are not noted for
-    /// ever: a long run would fill the memory.
+    /// Nearly every chunk wastes a page for a while, when one of its members is left. Chunks that are freed must not
+    /// stay in the list of wasteful chunks, or a long run would fill the memory.
     #[test]
     fn what_was_wasteful_once_is_forgotten() {
         let geometry = Geometry {

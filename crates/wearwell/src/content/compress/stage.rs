@@ -1,4 +1,4 @@
-//! The state of compression: what waits, what is stored, and what it costs.
+//! State of compression: pages in the chunk buffer, stored chunks, and the flash pages that chunks waste.
 
 use rustc_hash::FxHashSet;
 
@@ -12,24 +12,26 @@ use crate::nand::Nand;
 use crate::store::Store;
 use crate::tables::prefetch::touch_all;
 
-/// State of compression.
+/// State of compression: the chunk buffer, the table of chunks, and the list of wasteful chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkStage {
     pub(super) pending: Vec<Pending>,
     pub(super) chunks: Vec<Chunk>,
-    /// Bytes of the members of each chunk compressed together; 0, or beyond the end, if one came without bytes, of which a
-    /// capture may know sizes only.
+    /// Size of each chunk's compressed bytes. 0 (or no element) if a member came without bytes, because a capture may
+    /// contain only the sizes of some pages.
     pub(super) payload_bytes: Vec<u32>,
     pub(super) vacant: Vec<u32>,
-    /// Numbers that may not be given again before the medium is synced: a map on it may still name the old chunk.
+    /// Chunk numbers that must not be used again before the medium is synced, because a map on it may still name the
+    /// old chunk.
     pub(super) retired: Vec<u32>,
     pub(super) keeps_numbers: bool,
     pub(super) first_unit: u32,
     pub(super) page_bytes: u32,
-    /// Pages that chunks cost beyond their live members, and how many they may.
+    /// Flash pages that all chunks take beyond those their live members would take uncompressed; `excess_limit` is the
+    /// most allowed.
     pub(super) excess_pages: u64,
     pub(super) excess_limit: u64,
-    /// Chunks that have such pages, or had; the latest last.
+    /// Chunks with more flash pages than live members, now or once, in the order in which they became so.
     pub(super) wasteful: Vec<u32>,
     pub(crate) is_on: bool,
     pub(crate) statistics: ChunkStatistics,
@@ -38,7 +40,7 @@ pub(crate) struct ChunkStage {
 impl ChunkStage {
     pub(crate) fn new<N: Nand>(store: &Store<N>) -> Result<Self> {
         let geometry = store.geometry();
-        // Numbers of members must fit above the pages: one chunk per page at most.
+        // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if geometry.pages() * (1 + CHUNK_MEMBERS as u64) > u32::MAX as u64 {
             return Err(Error::Options(format!(
                 "compression of {} pages: chunk members need numbers above the pages, which ends at {} pages",
@@ -63,23 +65,25 @@ impl ChunkStage {
         })
     }
 
-    /// The map is on the medium, and what it stored since the last sync may be lost while the flash is not.
+    /// Keeps the numbers of freed chunks unused until the next sync. Needed if the map is stored on the medium: its
+    /// latest stores may be lost while the flash pages are not.
     pub(crate) fn keep_numbers(&mut self) {
         self.keeps_numbers = true;
     }
 
-    /// The medium was synced. Every erase does that, so chunks and retired numbers have pages of their own and there are
-    /// numbers enough.
+    /// Makes the numbers of freed chunks usable again, after the medium was synced. Every erase syncs, so chunks and
+    /// retired numbers have pages of their own and the numbers do not run out.
     pub(crate) fn synced(&mut self) {
         self.vacant.append(&mut self.retired);
     }
 
-    /// Chunks may cost half of `spare_pages`.
+    /// Sets the limit of excess pages (flash pages beyond the live members of all chunks) to half of `spare_pages`.
     pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
         self.excess_limit = spare_pages / 2;
     }
 
-    /// Notes a chunk that costs pages now. Those that do not any more are forgotten before they are the most of the list.
+    /// Adds a chunk to the list of wasteful chunks: it has more flash pages than live members now. Prunes the list
+    /// before stale elements become the majority.
     pub(super) fn note_wasteful(&mut self, number: u32) {
         if self.wasteful.len() as u64 > 2 * self.excess_pages + LEAST_NOTED {
             self.prune_wasteful_list();
@@ -87,7 +91,8 @@ impl ChunkStage {
         self.wasteful.push(number);
     }
 
-    /// Forgets chunks that cost no pages, and of the others all mentions but the last.
+    /// Prunes the list of wasteful chunks: removes those that no longer have more flash pages than live members, and
+    /// all but the latest mention of the others.
     #[cold]
     pub(super) fn prune_wasteful_list(&mut self) {
         let Self { chunks, wasteful, .. } = self;
@@ -116,7 +121,7 @@ impl ChunkStage {
         self.chunks[chunk as usize].fingerprints[member]
     }
 
-    /// The pages of a member's chunk.
+    /// Returns the flash pages of the chunk that contains member `unit`.
     pub(crate) fn pages_of(&self, unit: Unit) -> &[Ppn] {
         self.chunks[self.place_of(unit).0 as usize].pages()
     }
@@ -126,13 +131,14 @@ impl ChunkStage {
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
     }
 
-    /// Reads what dropping these members will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that dropping these members will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_drops(&self, units: impl Iterator<Item = Unit>) {
         let chunks = units.map(|unit| &self.chunks[self.place_of(unit).0 as usize]);
         touch_all(chunks.map(|chunk| u64::from(chunk.live) + u64::from(chunk.writers[0].0)));
     }
 
-    /// The logical page that wrote the member.
+    /// Returns the logical page that wrote a chunk member.
     pub(crate) fn writer(&self, unit: Unit) -> Lpn {
         let (chunk, member) = self.place_of(unit);
         self.chunks[chunk as usize].writers[member]
@@ -174,12 +180,12 @@ impl ChunkStage {
         self.pending.len()
     }
 
-    /// Pages of all chunks.
+    /// Returns the flash pages of all chunks.
     pub(crate) fn chunk_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
-    /// Which of these pages, given with the numbers of their chunks in their spare areas, belong to a chunk.
+    /// Returns those of `pages` that belong to a chunk; each is given with the chunk number in its spare area.
     pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         touch_all(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
@@ -187,7 +193,8 @@ impl ChunkStage {
         pages.into_iter().map(|(ppn, _)| ppn).collect()
     }
 
-    /// Takes over the chunks whose members are mapped, as found on flash; nothing waits in the buffer.
+    /// Rebuilds the table of chunks in recovery, from the mapped members and the chunks found on flash. The chunk
+    /// buffer is empty afterwards.
     pub(crate) fn rebuild(
         &mut self,
         mapped: impl Iterator<Item = Unit>,

@@ -1,4 +1,4 @@
-//! Writing, reading and dropping members of chunks.
+//! Host writes into the chunk buffer, and writing, reading and dropping members of compressed chunks.
 
 use super::CHUNK_MEMBERS;
 use super::chunk::{Chunk, Member, Pending, WHOLE_PAGE, pack};
@@ -13,7 +13,7 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Takes a write of `lpn` into the chunk buffer; a full buffer goes to flash.
+    /// Adds a write of `lpn` to the chunk buffer; a full buffer is compressed and written to flash.
     pub(crate) fn stage_for_chunk(
         &mut self,
         lpn: Lpn,
@@ -37,7 +37,7 @@ impl<N: Nand> Ftl<N> {
         let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
         let before = stage.pending.iter().position(|pending| pending.lpn == lpn);
         if before.is_none() && stage.pending.len() == CHUNK_MEMBERS {
-            // Power was lost while the full buffer was written.
+            // Power was lost while the full buffer was being written.
             self.commit_chunk()?;
             stage = self.chunks.as_mut().expect("asked above");
         }
@@ -52,7 +52,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The write of `lpn` is refused: what was acknowledged before is back.
+    /// Undoes a write of `lpn` that failed: the content that was acknowledged before, `replaced`, is put back into the
+    /// buffer.
     fn take_back(&mut self, lpn: Lpn, replaced: Option<Pending>) {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.packed_writes -= 1;
@@ -61,13 +62,13 @@ impl<N: Nand> Ftl<N> {
         stage.pending.extend(replaced);
     }
 
-    /// Whether the newest content of `lpn` waits for its chunk.
+    /// Whether the newest content of `lpn` is in the chunk buffer.
     #[inline]
     pub(crate) fn is_pending(&self, lpn: Lpn) -> bool {
         self.chunks.as_ref().is_some_and(|stage| stage.pending(lpn).is_some())
     }
 
-    /// The newest content of `lpn` is elsewhere, or nowhere.
+    /// Removes `lpn` from the chunk buffer, because its newest content is stored elsewhere or it was trimmed.
     #[inline]
     pub(crate) fn drop_buffered(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
@@ -75,7 +76,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads a page that waits for its chunk; `false` if it does not.
+    /// Reads logical page `lpn` from the chunk buffer; `false` if it is not there.
     pub(crate) fn read_pending(&self, lpn: Lpn, into: &mut [u8]) -> bool {
         let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending(lpn)) else { return false };
         if !into.is_empty() && into.len() == page.bytes.len() {
@@ -84,7 +85,8 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
-    /// Writes what waits in the chunk buffer, a full chunk or a short one.
+    /// Compresses the pages in the chunk buffer and writes them to flash, as a full or a short chunk, or as plain pages
+    /// if a chunk saves none.
     pub(crate) fn commit_chunk(&mut self) -> Result<()> {
         let Some(stage) = &self.chunks else { return Ok(()) };
         if stage.pending.is_empty() {
@@ -126,7 +128,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The map did not learn of the members from number `from` on: they wait in the buffer as before.
+    /// Puts the chunk members from number `from` on, for which the map could not be updated, back into the chunk
+    /// buffer.
     #[cold]
     fn leave_chunk(&mut self, number: u32, mut members: Vec<Pending>, from: usize) {
         for k in from..members.len() {
@@ -137,7 +140,7 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_mut().expect("asked above").pending = members;
     }
 
-    /// A chunk that saves nothing: its members become pages.
+    /// Writes the pages of the chunk buffer as plain pages, because a chunk would not save a page.
     fn write_pending_raw(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
             let pool = self.make_room_for_write()?;
@@ -177,7 +180,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ppn)
     }
 
-    /// Appends the pages of a chunk; the members are not mapped yet. What was written before an error is garbage.
+    /// Appends the pages of a chunk and returns its number; the caller maps the members. After an error, the pages
+    /// written so far are invalid.
     pub(super) fn append_chunk(
         &mut self,
         members: &[Pending],
@@ -193,7 +197,7 @@ impl<N: Nand> Ftl<N> {
         };
         let live = (1 << members.len()) - 1;
         let chunk = Chunk { live, ..Chunk::of(members.iter().map(member)) };
-        // The number of a chunk may be given again: nothing in NVRAM may name the old one.
+        // The number of a freed chunk may be used again, so no map entry in NVRAM may name the old chunk.
         self.mapping.store_moves(&mut self.store)?;
         let birth = self.store.sequence() + 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage packs");
@@ -230,7 +234,7 @@ impl<N: Nand> Ftl<N> {
         Ok(number)
     }
 
-    /// The pages of a chunk are not needed any more.
+    /// Frees a chunk: invalidates its pages and releases its number.
     fn free_chunk(&mut self, number: u32) {
         let Self { chunks, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
@@ -243,7 +247,7 @@ impl<N: Nand> Ftl<N> {
         chunk.pages().iter().for_each(|&ppn| store.discard(ppn));
     }
 
-    /// Nobody refers to a member any more; the chunk goes with its last one.
+    /// Drops a chunk member that has no referrer any more; the chunk is freed with its last live member.
     pub(crate) fn drop_member(&mut self, unit: Unit) {
         let stage = self.chunks.as_mut().expect("only the chunk stage has members");
         let (number, member) = stage.place_of(unit);
@@ -262,7 +266,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads a member: all pages of its chunk, and their decompression.
+    /// Reads a chunk member: reads all pages of its chunk and decompresses them.
     pub(crate) fn read_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
         let (number, member) = self.chunks.as_ref().expect("only the chunk stage has members").place_of(unit);
         let whole = self.read_chunk(number, !into.is_empty(), cause)?;
@@ -272,7 +276,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The decompressed members of a chunk, one after the other; empty where the medium keeps no bytes.
+    /// Reads and decompresses chunk `number`. Returns its members one after the other; empty if no bytes are wanted, or
+    /// none are kept.
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();

@@ -1,30 +1,32 @@
-//! An index of few contents: when it is full an entry that was not hit since the hand came by last makes room (second
-//! chance): nearly as good as exact recency, and a hit costs one bit instead of relinking.
+//! A content index of limited capacity. When it is full, it evicts an entry that was not hit since the clock hand last
+//! passed (second chance). That is nearly as good as exact recency, and a hit sets one bit instead of relinking a list.
 //!
-//! Linear probing over one word per entry: part of the hash, the bit of the second chance, the unit. The price: 11 to 16 bytes
-//! per entry, and the hand goes round by hash, not by age.
+//! Linear probing over one word per entry: part of the hash, the hit bit, the unit. The price: 11 to 16 bytes per
+//! entry, and the hand passes entries in the order of hashes, not of age.
 //!
-//! The hand takes a cache line of buckets, then one far away. A hand that went from bucket to bucket would leave the
-//! buckets behind it empty and those before it full: searches there would pass thousands of entries.
+//! The hand passes the buckets of one cache line, then jumps to a distant line. A hand that moved from bucket to bucket
+//! would leave empty buckets after it and full ones before it: searches in the full part would probe thousands of
+//! entries.
 //!
-//! Invariant: from the home of an entry to its bucket there is no gap.
+//! Invariant: there is no empty bucket between the home of an entry and its bucket.
 
 use crate::address::Unit;
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// A table that is full becomes half as long again.
+/// Returns the length of the hash table after growing: half as long again, at least 16 words.
 fn longer(len: usize) -> usize {
     (len + len / 2).max(16)
 }
 
-/// Words in a cache line.
+/// Number of 8-byte words in a cache line.
 const LINE_WORDS: usize = 8;
 
-/// Bits of the hash that an entry keeps.
+/// Number of hash bits that an index entry stores (its tag).
 const TAG_BITS: u32 = 31;
 
-/// An entry; 0 = none. From the top: tag, whether it was hit since the hand came by, number of the unit plus one.
+/// An index entry; 0 is an empty bucket. From the top bit: tag, hit bit (hit since the clock hand last passed), number
+/// of the unit plus one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Word(u64);
 
@@ -56,18 +58,20 @@ fn tag_of(hash: u64) -> u64 {
     hash >> (64 - TAG_BITS)
 }
 
-/// Where a search ended.
+/// Result of a search: the bucket of the entry that was found, or the empty bucket where it would be inserted.
 enum Search {
     Found(usize),
     Gap(usize),
 }
 
-/// Goes round all buckets: those of a cache line in order, the lines in an order that is even over the table at any time.
+/// Clock hand over all buckets: passes those of a cache line in order, and the lines in an order that is evenly spread
+/// over the table at any time.
 #[derive(Clone, Debug)]
 struct Hand {
     buckets: usize,
     lines: usize,
-    /// From a line to the next, modulo `lines`; the two have no common factor.
+    /// Number of lines from one line to the next that the hand passes, modulo `lines`; the two numbers have no common
+    /// factor.
     stride: usize,
     bucket: usize,
 }
@@ -75,7 +79,7 @@ struct Hand {
 impl Hand {
     fn over(buckets: usize) -> Self {
         let lines = buckets.div_ceil(LINE_WORDS);
-        // Multiples of the golden section lie evenly in a circle, however many there are.
+        // Multiples of the golden ratio are evenly spread over a circle, however many there are.
         let golden = ((lines as f64 * 0.618_033_988_75) as usize).max(1);
         let mut strides = golden..=golden + lines;
         let stride =
@@ -97,7 +101,7 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// At most `capacity` entries.
+/// A content index of at most `capacity` entries, with second-chance eviction.
 #[derive(Clone, Debug)]
 pub(super) struct Limited {
     words: Table<u64>,
@@ -113,7 +117,7 @@ impl Limited {
         Self { words, entries: 0, capacity, hand }
     }
 
-    /// An empty index of the same capacity.
+    /// Returns an empty content index of equal capacity.
     pub(super) fn emptied(&self) -> Self {
         Self::new(self.capacity)
     }
@@ -137,7 +141,8 @@ impl Limited {
         if bucket + 1 == self.words.len() { 0 } else { bucket + 1 }
     }
 
-    /// Where the entry with this tag is that `is_it` says yes to, or else the empty bucket where it would be.
+    /// Searches the index entry with this tag (part of the hash) whose unit `is_it` accepts. Returns its bucket, or the
+    /// empty bucket where it would be inserted.
     #[inline]
     fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> Search {
         let ends = |word| Word(word) == Word::NONE || Word(word).tag() == tag && is_it(Word(word).unit());
@@ -145,7 +150,7 @@ impl Limited {
         if self.word(bucket) == Word::NONE { Search::Gap(bucket) } else { Search::Found(bucket) }
     }
 
-    /// The bucket of the entry with this hash that `is_it` says yes to.
+    /// Returns the bucket of the index entry with this hash whose unit `is_it` accepts; `None` if there is none.
     #[inline]
     fn bucket_of(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<usize> {
         match self.search(tag_of(hash), is_it) {
@@ -154,13 +159,14 @@ impl Limited {
         }
     }
 
-    /// The unit with this hash that `is_it` says yes to.
+    /// Returns the unit in the index entry with this hash, if `is_it` accepts the unit.
     #[inline]
     pub(super) fn unit(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         self.bucket_of(hash, is_it).map(|bucket| self.word(bucket).unit())
     }
 
-    /// The same, which is marked as used.
+    /// Returns the unit in the index entry with this hash, if `is_it` accepts the unit, and sets the hit bit of the
+    /// entry.
     #[inline]
     pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         let bucket = self.bucket_of(hash, is_it)?;
@@ -169,9 +175,11 @@ impl Limited {
         Some(word.unit())
     }
 
-    /// Reads what looking for these hashes will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that searches for these hashes will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
-        // A search is likely to end, and a gap to be closed, within a cache line of words from home on: on two lines.
+        // A search, or the closing of a gap, usually ends within a cache line's worth of words after the home, on at
+        // most two lines.
         let at_home = |hash| {
             let home = self.home(tag_of(hash));
             self.word(home).0 ^ self.word((home + LINE_WORDS).min(self.words.len() - 1)).0
@@ -179,7 +187,8 @@ impl Limited {
         touch_all(hashes.map(at_home));
     }
 
-    /// Puts `unit` in the place of the one with this hash that `is_it` says yes to, or adds it.
+    /// Inserts an index entry for `unit`; if there is one with this hash whose unit `is_it` accepts, only its unit is
+    /// replaced.
     pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
         let tag = tag_of(hash);
         let gap = match self.search(tag, is_it) {
@@ -199,8 +208,8 @@ impl Limited {
         self.entries += 1;
     }
 
-    /// Whether one more entry fits. Up to three quarters full: a content that is not there is known after eight buckets, a
-    /// cache line, or two.
+    /// Whether one more index entry fits. The table is filled up to three quarters: then a search for a missing content
+    /// ends after eight buckets, in one or two cache lines.
     #[inline]
     fn has_room(&self) -> bool {
         self.entries < self.capacity && (self.entries as usize) < self.words.len() / 4 * 3
@@ -247,7 +256,8 @@ impl Limited {
         }
     }
 
-    /// Empties a bucket and closes the gap: entries behind it that are not at home move up.
+    /// Empties a bucket of the hash table and closes the gap: later entries of the run that are not in their home
+    /// bucket move forward into it.
     fn empty(&mut self, bucket: usize) {
         let (mut gap, mut at) = (bucket, bucket);
         loop {
@@ -267,7 +277,7 @@ impl Limited {
         self.entries -= 1;
     }
 
-    /// Removes `unit`, which has this hash.
+    /// Removes the index entry of `unit`, whose content has this hash.
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == unit) {
@@ -275,7 +285,7 @@ impl Limited {
         }
     }
 
-    /// Puts `to` in the place of `from`, which has this hash.
+    /// Replaces unit `from` by `to` in the index entry with this hash.
     #[inline]
     pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == from) {
@@ -283,7 +293,7 @@ impl Limited {
         }
     }
 
-    /// All units.
+    /// Returns the units of all index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let words = (0..self.words.len()).map(|bucket| self.word(bucket));
         words.filter(|&word| word != Word::NONE).map(Word::unit)
@@ -294,14 +304,14 @@ impl Limited {
 mod tests {
     use super::*;
 
-    /// A hash that is spread like that of a content.
+    /// A hash that is as evenly distributed as that of a content.
     fn hash(n: u32) -> u64 {
         let mixed = (u64::from(n) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
-    /// Entries passed by the longest search that could be made.
+    /// Number of entries that the longest possible search in the index probes.
     fn longest_run(index: &Limited) -> usize {
         let taken: Vec<bool> =
             (0..index.words.len()).map(|bucket| index.word(bucket) != Word::NONE).collect();
@@ -330,7 +340,8 @@ mod tests {
             assert!(index.len() <= capacity);
             assert_eq!(index.unit(hash(n), |unit| unit.0 == n), Some(Unit(n)));
         }
-        // Three quarters full at random: runs of a few dozen; behind a hand that takes buckets in order, thousands.
+        // Three quarters full at random, runs are a few dozen entries; with a hand that passes buckets in order,
+        // thousands.
         assert!(longest_run(&index) < 200, "a run of {}", longest_run(&index));
     }
 

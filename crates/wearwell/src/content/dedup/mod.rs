@@ -1,18 +1,20 @@
-//! Deduplication: which stored page has this content already?
+//! Deduplication index: finds the stored page that has a given content already.
 //!
-//! An index from fingerprint to the unit that holds the content, as an in-line deduplicating drive keeps it
-//! (Chen, Luo, Zhang, CAFTL, FAST 2011). It names units, not logical pages: the logical page that wrote the content
-//! may move on while others still live from it.
+//! The index maps a fingerprint to the unit (page or chunk member) with that content, as an in-line deduplicating drive
+//! does (Chen, Luo, Zhang, CAFTL, FAST 2011). It names units, not logical pages: the logical page that wrote the
+//! content may be mapped elsewhere while other logical pages still refer to the unit.
 //!
-//! Each question costs cache misses and nothing else, so an entry is small: part of a hash and the unit. What the unit holds is
-//! known to the flash, which is asked where the parts of two hashes agree, seldom in vain; who names content and unit
-//! together (a page that moved or died) needs the unit alone, as a unit has one content. The price: a look-up has to be told how
-//! to ask the flash.
+//! A look-up costs only cache misses, so an entry is small: a part of the hash, and the unit. The flash knows the full
+//! fingerprint of a unit, and is queried only if the parts of two hashes agree, which is rarely in vain. Removing or
+//! relocating a unit needs no query, because a unit has one content. The price: each look-up needs a callback that
+//! queries the flash.
 //!
-//! There are two forms. An index with a capacity (`limited.rs`) is small, grows with its entries, and lets some of them go; one of
-//! everything (`whole.rs`) is large, has its final length at once, and keeps nothing but tags and units.
+//! There are two forms. An index with a capacity (`limited.rs`) is small, grows with its entries, and evicts some of
+//! them. An index of every stored page (`whole.rs`) is large, is allocated at its final size, and stores only tags and
+//! units.
 //!
-//! Invariants: an entry names a unit that somebody refers to; at most one entry per fingerprint, the newest copy.
+//! Invariants: each entry names a unit that a logical page refers to; there is at most one entry per fingerprint, for
+//! the newest copy.
 
 mod limited;
 mod whole;
@@ -24,16 +26,16 @@ use crate::address::Unit;
 use crate::data::{Fingerprint, mix};
 use crate::tables::prefetch::touch_all;
 
-/// Bytes of an entry in a drive: 16 of digest, 4 of unit number.
+/// Bytes per entry of the content index in a real drive: 16 of digest, 4 of unit number.
 const ENTRY_BYTES: u64 = 20;
 
-/// Options of the index.
+/// Options of deduplication and its content index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DedupOptions {
-    /// Entries at most; `None` = one for every stored page, 0 = never a hit.
+    /// Most entries of the content index; `None` means one for every stored page, 0 that nothing is ever found.
     pub capacity_entries: Option<u32>,
-    /// Read and compare the stored page before a logical page is bound to it (charged as a content read). A device
-    /// with real bytes needs it: fingerprints have 64 bits.
+    /// Whether the stored page is read and compared before a logical page is bound to it (charged as a content read). A
+    /// device with real bytes needs this, because fingerprints have only 64 bits.
     pub verify_on_hit: bool,
 }
 
@@ -52,7 +54,7 @@ macro_rules! delegate {
     };
 }
 
-/// Fingerprint to unit.
+/// Content index of deduplication: maps a fingerprint to the unit (page or chunk member) with that content.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
     form: Form,
@@ -65,7 +67,8 @@ fn hash_of(fingerprint: Fingerprint) -> u64 {
 }
 
 impl ContentIndex {
-    /// An empty index of at most `capacity` entries, of a device on which `most_units` can be referred to.
+    /// Creates an empty content index of at most `capacity` entries; `None` makes room for `most_units`, all units that
+    /// can have referrers.
     pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
         let form = match capacity {
             Some(capacity) => Form::Limited(Limited::new(capacity)),
@@ -74,7 +77,8 @@ impl ContentIndex {
         Self { form, most_entries: 0 }
     }
 
-    /// The unit that holds this content; marks it as used. `content` tells what a unit holds.
+    /// Returns the unit with this content and marks its entry as recently used. `content` returns the fingerprint of a
+    /// unit.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -88,7 +92,8 @@ impl ContentIndex {
         }
     }
 
-    /// Reads what finding these contents will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that finding these contents will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
         self.prefetch(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
@@ -98,13 +103,15 @@ impl ContentIndex {
         touch_all(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
 
-    /// The same for removing or relocating units with these contents.
+    /// Reads the table entries that removing or relocating units with these contents will need, so that their cache
+    /// misses overlap.
     pub(crate) fn prefetch(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
         delegate!(&self.form, index => index.prefetch(hashes));
     }
 
-    /// `unit` holds this content from now on. An older copy of the same content is not found any more.
+    /// Adds `unit`, which holds this content; it replaces an older unit with equal content. `content` returns the
+    /// fingerprint of a unit.
     pub(crate) fn insert(
         &mut self,
         fingerprint: Fingerprint,
@@ -119,7 +126,8 @@ impl ContentIndex {
         self.most_entries = self.most_entries.max(entries);
     }
 
-    /// Nobody refers to `unit`, which held this content, any more. `content` tells what any unit holds.
+    /// Removes `unit`, which held this content and has no referrer any more. `content` returns the fingerprint of a
+    /// unit.
     #[inline]
     pub(crate) fn remove(
         &mut self,
@@ -133,13 +141,13 @@ impl ContentIndex {
         }
     }
 
-    /// The content of `from` is at `to` now.
+    /// Replaces unit `from` by `to`, after GC moved the content.
     #[inline]
     pub(crate) fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
         delegate!(&mut self.form, index => index.relocate(hash_of(fingerprint), from, to));
     }
 
-    /// Forgets everything: the index is volatile, and losing it costs opportunities only.
+    /// Removes all entries. The index is volatile, and losing it only costs opportunities to deduplicate.
     pub(crate) fn clear(&mut self) {
         let form = match &self.form {
             Form::Limited(index) => Form::Limited(index.emptied()),
@@ -148,17 +156,17 @@ impl ContentIndex {
         *self = Self { form, most_entries: 0 };
     }
 
-    /// Units that can be found, for audits.
+    /// Returns all units (pages and chunk members) in the content index; used by audits.
     pub(crate) fn units(&self) -> Vec<Unit> {
         delegate!(&self.form, index => index.units().collect())
     }
 
-    /// Whether `unit` is found by its content, for audits.
+    /// Whether the content index finds `unit` by its content; used by audits.
     pub(crate) fn knows(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
         delegate!(&self.form, index => index.unit(hash_of(fingerprint), |other| other == unit)).is_some()
     }
 
-    /// Bytes a controller holds.
+    /// Bytes of RAM that a drive needs for the content index, at the largest number of entries so far.
     pub(crate) fn ram_bytes(&self) -> u64 {
         ENTRY_BYTES * u64::from(self.most_entries)
     }
@@ -170,8 +178,8 @@ mod tests {
 
     use super::*;
 
-    /// A plain map beside an index that keeps everything, through growth, wrap-around, full lines and the gaps that removals
-    /// leave. What a unit holds is what was last put there.
+    /// Compares an index of unlimited capacity with a plain map, through growth, wrap-around, full lines and the gaps
+    /// that removals leave. The content of a unit is the last one inserted for it.
     #[test]
     fn an_index_of_everything_is_a_map() {
         for (capacity, contents) in [(None, 700), (None, 23), (None, 5), (Some(1000), 700)] {
@@ -212,7 +220,7 @@ mod tests {
         assert_eq!(units, expected);
     }
 
-    /// Two contents of which `part` tells the same.
+    /// Returns two contents for which `part` returns the same value.
     fn alike(part: impl Fn(Fingerprint) -> u64) -> [Fingerprint; 2] {
         let mut known = HashMap::new();
         (0..)
@@ -221,7 +229,7 @@ mod tests {
             .expect("no end")
     }
 
-    /// Contents whose parts of the hash agree are told apart by what the units hold.
+    /// Contents with equal parts of the hash are distinguished by the fingerprints of their units.
     #[test]
     fn equal_tags_are_no_equal_contents() {
         let (upper, ends) = (
@@ -244,7 +252,7 @@ mod tests {
         }
     }
 
-    /// What was not hit since the hand came by makes room.
+    /// A full index evicts entries that were not hit since the clock hand last passed.
     #[test]
     fn a_full_index_gives_second_chances() {
         let content = |unit: Unit| Fingerprint(u64::from(unit.0));

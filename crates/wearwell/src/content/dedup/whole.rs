@@ -1,54 +1,56 @@
-//! An index of everything that is stored: lines of twelve entries, each line a cache line.
+//! A content index for every stored unit: cache lines of twelve entries.
 //!
-//! An entry is the number of its unit and a byte of the hash. It lies in the line that the hash names, its *home*, or, where
-//! that is full, in the next one that is not; a line counts the entries that passed it by, so a search knows where it ends.
-//! To come and to be renamed costs one access to one line, or sometimes to the next. Who goes makes room: one of those
-//! that passed the line by moves in. Without that, lines that once were full would be passed by ever after, and searches became
-//! ten times as long. Two bits tell how far an entry is from home; only if it is further than they can tell, what its unit
-//! holds is asked for.
+//! An entry is the number of its unit and one byte of the hash (tag). Its hash names a line, its *home*. If that line
+//! is full, the entry is placed in the next line with a free slot and *overflows* the lines between. Each line counts
+//! the entries that overflowed it, so a search knows where it ends. Inserting or renaming an entry costs an access to
+//! one line, sometimes to the next. On removal, an entry that overflowed this line moves back into it. Otherwise
+//! overflow counts would never fall, and searches grew tenfold when measured. Two bits store an entry's distance from
+//! home in lines. Only if the distance is greater than they can express, the content of the unit is queried.
 //!
-//! The price: what an entry keeps of the hash does not tell its content, so one search in 25 asks the flash in vain; and the
-//! table never grows, because while it did, there would be two. It is made for as many entries as there can be.
+//! The price: the stored byte does not identify a content, so one search in 25 queries the flash in vain. The table
+//! never grows, because growing would hold two copies: it is allocated for the largest possible number of entries.
 //!
-//! Invariants: a line has counted those entries, and no others, whose home is there or before and which lie behind; where one
-//! was counted there is no free place; a free place has no tag and no distance.
+//! Invariants: a line counts exactly the entries whose home is this line or an earlier one and which are stored in a
+//! later line. A line with a count greater than 0 has no free slot. A free slot has no tag and no distance.
 
 use crate::address::Unit;
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// Entries of a line.
+/// Number of index entries in a line (one cache line of the table).
 const ENTRIES: usize = 12;
-/// Words of a line: two units in each of six; eight tags; four tags, the distances, the count of those that passed by.
+/// Number of 8-byte words in a line of the table: six with two units each; one with eight tags; one with four tags, the
+/// distances and the overflow count.
 const LINE_WORDS: usize = 8;
 const FIRST_TAGS: usize = 6;
 const LAST_TAGS: usize = 7;
-/// First bit of the distances, two bits each.
+/// First bit, in the last word of a line, of the entries' distances from their home lines (two bits each).
 const DISTANCES: u32 = 32;
-/// A distance of as many lines or more.
+/// Largest stored distance of an entry from its home line; means this many lines or more.
 const FAR: usize = 3;
-/// One that passed by.
+/// One entry in the overflow count of a line: the entries stored in a later line because this one was full.
 const PASSED: u64 = 1 << 56;
 const LEFT: u64 = PASSED.wrapping_neg();
-/// As many as can be counted. With random hashes the most that ever pass one line by are some dozens; where contents were
-/// made to meet, those beyond are not learnt.
+/// Largest overflow count of a line (entries stored in a later line because this one was full). With random hashes at
+/// most some dozens of entries overflow one line. If contents were chosen so that their hashes collide, those beyond
+/// this count are not inserted.
 const MOST_PASSED: u64 = u64::MAX / PASSED;
-/// Tag of a free place.
+/// Tag that marks a slot of a line as free.
 const FREE: u8 = 0;
 
-/// Lines that are three quarters full with so many entries: a sixth of them are passed by then. At four fifths it is a quarter,
-/// and writes with deduplication take 5 to 8 % longer.
+/// Returns the number of lines that `entries` entries fill to three quarters; a sixth of the lines have overflowed
+/// then. At four fifths a quarter have, and writes with deduplication take 5 to 8 % longer.
 fn lines_for(entries: u32) -> usize {
     entries as usize / 9 + 2
 }
 
-/// The byte of a hash that an entry keeps.
+/// Returns the tag of a hash: the byte that an index entry stores, never that of a free slot.
 #[inline]
 fn tag_of(hash: u64) -> u8 {
     (hash as u8).max(FREE + 1)
 }
 
-/// The bytes of `word` that equal `tag`, as the lowest bit of each.
+/// Returns the bytes of `word` that equal `tag`, as the lowest bit of each equal byte.
 #[inline]
 fn equal_bytes(word: u64, tag: u8) -> u64 {
     const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -56,11 +58,12 @@ fn equal_bytes(word: u64, tag: u8) -> u64 {
     !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS) >> 7
 }
 
-/// Places of a line that are left to look at: the first eight as the lowest bits of bytes, the last four as the bits above.
+/// Iterator over slots of a line, as a bit set of those still to be examined: the first eight as the lowest bits of
+/// bytes, the last four as the next bits.
 struct Places(u64);
 
 impl Places {
-    /// Those with this tag.
+    /// Returns the slots of a line whose index entries have this tag (byte of the hash).
     #[inline]
     fn with_tag([first, last]: [u64; 2], tag: u8) -> Self {
         Self(equal_bytes(first, tag) | (equal_bytes(last, tag) & 0x0101_0101) << 1)
@@ -77,7 +80,7 @@ impl Iterator for Places {
     }
 }
 
-/// The places of a line whose entries are not at home.
+/// Returns the slots of a line whose index entries overflowed here from an earlier, full line.
 #[inline]
 fn displaced([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
     let distances = last >> DISTANCES;
@@ -85,7 +88,7 @@ fn displaced([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || Some(lowest(&mut places)? / 2))
 }
 
-/// Takes the lowest bit away.
+/// Removes the lowest set bit and returns its position.
 #[inline]
 fn lowest(bits: &mut u64) -> Option<usize> {
     let lowest = (*bits != 0).then(|| bits.trailing_zeros() as usize)?;
@@ -93,14 +96,14 @@ fn lowest(bits: &mut u64) -> Option<usize> {
     Some(lowest)
 }
 
-/// An entry's line, and its place there.
+/// Position of an index entry: its line, and its slot in the line.
 #[derive(Clone, Copy)]
 struct Spot {
     line: usize,
     place: usize,
 }
 
-/// As many entries as there can be units. Memory: seven bytes for each.
+/// A content index with room for every unit that can have referrers. Memory: seven bytes per entry.
 #[derive(Clone, Debug)]
 pub(super) struct Whole {
     words: Table<u64>,
@@ -113,7 +116,7 @@ impl Whole {
         Self { words: Table::zeroed(lines_for(most_units) * LINE_WORDS), entries: 0, most_units }
     }
 
-    /// An empty index for as many units.
+    /// Returns an empty content index for an equal number of units.
     pub(super) fn emptied(&self) -> Self {
         Self::new(self.most_units)
     }
@@ -165,7 +168,7 @@ impl Whole {
         (self.tags(line)[place / 8] >> (place % 8 * 8)) as u8
     }
 
-    /// How far an entry is from home, up to [`FAR`].
+    /// Returns the stored distance of an entry from its home line, in lines, capped at [`FAR`].
     fn distance_at(&self, Spot { line, place }: Spot) -> usize {
         (self.tags(line)[1] >> (DISTANCES as usize + 2 * place)) as usize & FAR
     }
@@ -177,7 +180,7 @@ impl Whole {
         self.words.set(at, others | (distance.min(FAR) as u64) << shift);
     }
 
-    /// An entry takes a free place.
+    /// Stores an index entry in the free slot `spot`.
     #[inline]
     fn put(&mut self, spot: Spot, tag: u8, unit: Unit, distance: usize) {
         self.set_tag(spot, tag);
@@ -193,7 +196,8 @@ impl Whole {
         self.set_distance(spot, 0);
     }
 
-    /// One more or one less has passed by the lines from `first` on up to `end`.
+    /// Adds `passed`, one entry more or less, to the overflow counts of the lines from `first` up to but not including
+    /// `end`.
     #[inline]
     fn add_to_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;
@@ -204,7 +208,7 @@ impl Whole {
         }
     }
 
-    /// Where the entry with this hash is that `is_it` says yes to.
+    /// Returns the position of the index entry with this hash whose unit `is_it` accepts; `None` if there is none.
     #[inline]
     fn search(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Spot> {
         let mut line = self.home(hash);
@@ -221,23 +225,25 @@ impl Whole {
         }
     }
 
-    /// The unit with this hash that `is_it` says yes to.
+    /// Returns the unit in the index entry with this hash, if `is_it` accepts the unit.
     #[inline]
     pub(super) fn unit(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         self.search(hash, is_it).map(|spot| self.unit_at(spot))
     }
 
-    /// Reads what looking for these hashes will need; see [`crate::tables::prefetch`].
+    /// Reads the lines that searches for these hashes will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
         touch_all(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
     }
 
-    /// Puts `unit` in the place of the one with this hash that `is_it` says yes to, or adds it.
+    /// Inserts an index entry for `unit`; if there is one with this hash whose unit `is_it` accepts, only its unit is
+    /// replaced.
     pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
         if let Some(spot) = self.search(hash, is_it) {
             return self.set_unit(spot, unit);
         }
-        // A page that is revived is learned before what it replaces is forgotten.
+        // A revived page is inserted before the unit that it replaces is removed, so there may be one entry more.
         assert!(self.entries <= self.most_units, "{} units hold different contents", self.most_units);
         let Some((spot, distance)) = self.room(hash) else { return };
         self.add_to_counts(self.home(hash), spot.line, PASSED);
@@ -245,8 +251,8 @@ impl Whole {
         self.entries += 1;
     }
 
-    /// The free place for an entry with this hash behind full lines, and how far it is from home; `None` if one of these lines
-    /// cannot count it.
+    /// Finds the first free slot for an entry with this hash, from its home line on, and the distance from there in
+    /// lines. Returns `None` if the overflow count of a full line between cannot increase.
     #[inline]
     fn room(&self, hash: u64) -> Option<(Spot, usize)> {
         let (mut line, mut distance) = (self.home(hash), 0);
@@ -262,7 +268,8 @@ impl Whole {
         }
     }
 
-    /// Removes `unit`, which has this hash. `hash_of` tells that of any unit.
+    /// Removes the index entry of `unit`, whose content has this hash. `hash_of` returns the hash of any unit's
+    /// content.
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
@@ -271,7 +278,8 @@ impl Whole {
         self.close(spot, hash_of);
     }
 
-    /// Frees a place, and has one of the entries move there that passed its line by, whose place is free then, and so on.
+    /// Frees a slot and moves an entry that overflowed its line (was stored in a later one) into it. Repeats for the
+    /// slot that becomes free, until the line of the free slot has no overflow.
     #[inline]
     fn close(&mut self, mut gap: Spot, hash_of: impl Fn(Unit) -> u64) {
         self.free(gap);
@@ -284,7 +292,8 @@ impl Whole {
         }
     }
 
-    /// The nearest of the entries that passed `line` by, and how far that line is from its home.
+    /// Returns the nearest entry that overflowed `line` (was stored in a later one), and the distance of `line` from
+    /// that entry's home line.
     #[inline]
     fn passer_by(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (Spot, usize) {
         let (mut at, mut away) = (self.after(line), 1);
@@ -300,7 +309,8 @@ impl Whole {
         }
     }
 
-    /// How far an entry is from home.
+    /// Returns the distance of an entry from its home line, in lines. If the stored distance is capped, computes it
+    /// from the hash of the unit's content.
     #[inline]
     fn distance(&self, spot: Spot, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.distance_at(spot) {
@@ -313,7 +323,7 @@ impl Whole {
         if first <= last { last - first } else { last + self.lines() - first }
     }
 
-    /// Puts `to` in the place of `from`, which has this hash.
+    /// Replaces unit `from` by `to` in the index entry with this hash.
     #[inline]
     pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(spot) = self.search(hash, |other| other == from) {
@@ -321,7 +331,7 @@ impl Whole {
         }
     }
 
-    /// All units.
+    /// Returns the units of all index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let spots = (0..self.lines()).flat_map(|line| (0..ENTRIES).map(move |place| Spot { line, place }));
         spots.filter(|spot| self.tag_at(*spot) != FREE).map(|spot| self.unit_at(spot))
@@ -332,8 +342,8 @@ impl Whole {
 mod tests {
     use super::*;
 
-    /// More entries than three lines have places for share a home. Whichever goes, another one moves in, so that they lie as
-    /// near to home as they can, and nothing is left of them in the end.
+    /// More entries share a home than three lines can hold. When one is removed, another moves in, so that all stay as
+    /// near to home as they can, and the table is all zeros in the end.
     #[test]
     fn who_goes_makes_room_for_those_that_passed_by() {
         let mut index = Whole::new(90);
@@ -357,7 +367,7 @@ mod tests {
         assert_eq!(index.len(), 0);
     }
 
-    /// A client of a drive may choose contents whose hashes meet.
+    /// Contents chosen by a client so that their hashes collide.
     #[test]
     fn contents_made_to_meet_are_learnt_as_far_as_they_can_be_counted() {
         let mut index = Whole::new(9000);

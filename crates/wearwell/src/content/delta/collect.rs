@@ -1,9 +1,9 @@
-//! Deltas under garbage collection: bases are merged or copied, pages of deltas are packed anew.
+//! Garbage collection of delta encoding: bases are merged or copied, pages of deltas are packed anew.
 //!
-//! A base is a page like any other to the collector, and is copied with the rest of its victim unless its logical page
-//! should be in one piece: then the merged page takes the place of the copy. Deltas of a victim are packed in their order
-//! into as many pages at the most, so a collection needs no more room than the victim had. Of a page that cannot be read the
-//! current deltas are lost: a lost page in its place says whose they were.
+//! A base is a page like any other to GC and is copied with the rest of its victim, unless its logical page should be
+//! merged: then the merged page takes the place of the copy. The deltas of a victim are packed in their order into at
+//! most as many pages, so GC needs no more room than the victim had. If a page of deltas cannot be read, its current
+//! deltas are lost: a lost page in its place lists their logical pages.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -19,8 +19,8 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Before the data pages of a victim are copied: bases whose logical page should be in one piece are merged on the
-    /// way, which takes one page as the copy would.
+    /// Merges those bases among the victim's `pages` whose logical page should be a full page, and removes them from
+    /// `pages`. Called before the data pages of a victim are copied; a merge takes one page, as the copy would.
     pub(crate) fn merge_bases(
         &mut self,
         pages: &mut Vec<Ppn>,
@@ -33,7 +33,7 @@ impl<N: Nand> Ftl<N> {
         }
         let mut merged = Vec::new();
         for &ppn in pages.iter() {
-            // A page that others share stays where it is needed, and is copied.
+            // A page that other logical pages share is still needed, and is copied.
             let lpn = self.referrer(ppn);
             let is_shared = self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(ppn.into()) > 0);
             if !is_shared && self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
@@ -46,9 +46,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Empties a block of deltas: the current ones are packed anew, in their order, which takes at most as many pages.
+    /// Moves the current deltas out of a victim block: they are packed anew in their order, into at most as many pages.
     ///
-    /// Without a battery a staged delta is stored first: its predecessor, which is durable, may lie in the victim.
+    /// Without a battery, a staged delta is written first: its predecessor, which is durable, may be in the victim.
     pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         if self.persistence == Persistence::NvramMap
             && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled())
@@ -75,21 +75,22 @@ impl<N: Nand> Ftl<N> {
         if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
     }
 
-    /// A buffer for the deltas of these pages, which takes as many per page as they have.
+    /// Creates a buffer for the deltas of these pages, which allows as many deltas per page as the fullest of them has.
     fn packer_for(&self, pages: &[Ppn]) -> TempBuffer {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let most = pages.iter().map(|ppn| stage.pages[ppn].lpns.len()).max().unwrap_or(0);
         TempBuffer::new(1, self.store.geometry().page_bytes).of_most_deltas(stage.most_deltas.max(most))
     }
 
-    /// The logical pages whose current delta is in `ppn`.
+    /// Returns the logical pages whose current delta is in `ppn`.
     fn current_in(&self, ppn: Ppn) -> Vec<Lpn> {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let is_current = |lpn: &Lpn| stage.places.get(lpn).is_some_and(|place| place.page == Some(ppn));
         stage.pages[&ppn].lpns.iter().copied().filter(is_current).collect()
     }
 
-    /// The current deltas of a page that cannot be read are lost, durably. Takes one page, like the one it replaces.
+    /// Replaces an unreadable page of deltas by a page that is marked as lost and lists the logical pages of its
+    /// current deltas. Takes one page, like the one it replaces.
     fn carry_lost_deltas(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
         let lpns = self.current_in(ppn);
         let (spare, count) = (self.members_for_spare(&lpns), lpns.len() as u32);
@@ -102,7 +103,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// The delta of `lpn` is at `to` now. The old page lets go of it; what it is stays the same.
+    /// Changes the location of the delta of `lpn` to page `to` and removes it from its old page; size and fingerprint
+    /// are kept.
     fn move_delta(&mut self, lpn: Lpn, to: Ppn) {
         let place = self.delta.as_ref().expect("only the delta stage moves deltas").places[&lpn];
         self.drop_delta(lpn);
@@ -111,7 +113,7 @@ impl<N: Nand> Ftl<N> {
         stage.record_stored_delta(lpn, to);
     }
 
-    /// The current deltas of a page, read from flash.
+    /// Reads a page of deltas from flash and returns its current deltas.
     fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
         let mut bytes = self.blank_page();
         self.store.read(ppn, &mut bytes, cause)?;

@@ -1,10 +1,11 @@
-//! Which logical pages are read or written often: two access counts on the entries of a segmented LRU list.
+//! The heat table: which logical pages are read or written often, as two access counts per entry of a segmented LRU
+//! list.
 //!
-//! Delta-FTL decides by heat whether a write becomes a delta (write-hot, read-cold) and when a delta goes back to a
-//! page of its own. The counts live on the entries of its cached mapping table (section 3.5) and are lost when an
-//! entry leaves it. The list has a probationary and a protected segment: an entry enters the first, and its second
-//! access moves it to the second, from where the least recently used falls back. The price is one hash look-up and a
-//! few links per access.
+//! Delta-FTL decides by heat whether a write becomes a delta (write-hot, read-cold), and when a page in delta form is
+//! merged into a full page. The paper keeps the counts in the entries of its cached mapping table (section 3.5), and
+//! they are lost when an entry is evicted. The list has a probationary and a protected segment. An entry enters the
+//! first, and its second access moves it to the second, whose least recently used entry falls back. The price is one
+//! hash look-up and a few links per access.
 //!
 //! Invariant: a logical page has at most one entry, in exactly one segment.
 
@@ -15,25 +16,25 @@ use crate::data::mix;
 use crate::tables::Recency;
 use crate::tables::prefetch::touch_all;
 
-/// Accesses of a logical page since it entered the table; both saturate at 255.
+/// Access counts of a logical page since it entered the table; both saturate at 255.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heat {
-    /// Host reads.
+    /// Number of host reads of the logical page.
     pub reads: u8,
-    /// Host writes.
+    /// Number of host writes of the logical page.
     pub writes: u8,
 }
 
-/// Kinds of access.
+/// Kind of host access that the heat table counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// The host read the page.
+    /// A host read of the logical page.
     Read,
-    /// The host wrote the page.
+    /// A host write of the logical page.
     Write,
 }
 
-/// Bytes of an entry in a controller: LPN, two page numbers, two counts, links (section 3.5, with two counts).
+/// Bytes per heat-table entry in a controller: LPN, two page numbers, two counts, links (section 3.5, with two counts).
 const ENTRY_BYTES: u64 = 22;
 
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ struct Entry {
     protected: bool,
 }
 
-/// The table of counts.
+/// Table of access counts of recently accessed logical pages, as a segmented LRU list.
 #[derive(Clone, Debug)]
 pub struct HeatTable {
     index: HashTable<u32>,
@@ -55,7 +56,7 @@ pub struct HeatTable {
 }
 
 impl HeatTable {
-    /// A table of at most `capacity` entries, half of them protected; with 0 nothing is ever hot.
+    /// Creates a table of at most `capacity` entries, half of them protected. With capacity 0 no page is ever hot.
     pub fn new(capacity: u32) -> Self {
         Self {
             index: HashTable::new(),
@@ -71,7 +72,7 @@ impl HeatTable {
         self.index.find(mix(lpn.0 as u64), |&slot| self.entries[slot as usize].lpn == lpn).copied()
     }
 
-    /// Counts an access and returns the counts with it included.
+    /// Counts an access to `lpn` and returns its counts, including this access.
     pub fn touch(&mut self, lpn: Lpn, access: Access) -> Heat {
         if self.capacity == 0 {
             return Heat::default();
@@ -91,12 +92,13 @@ impl HeatTable {
         *heat
     }
 
-    /// The counts of a page; zero if it has no entry.
+    /// Returns the access counts of a logical page; zero if it has no entry.
     pub fn heat(&self, lpn: Lpn) -> Heat {
         self.slot_of(lpn).map_or(Heat::default(), |slot| self.entries[slot as usize].heat)
     }
 
-    /// Reads what counting accesses of these pages will need; see [`crate::tables::prefetch`]: their entries, and those that make room.
+    /// Reads the entries that counting accesses of these pages will need, and those that will be evicted for them, so
+    /// that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         touch_all(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
         if self.index.len() + lpns.len() > self.capacity as usize {
@@ -152,8 +154,8 @@ impl HeatTable {
         self.vacant.push(slot);
     }
 
-    /// Halves the counts of a page and returns them. Counts only grow otherwise: without this a page that was hot once
-    /// would be hot for as long as it has an entry.
+    /// Halves the access counts of a logical page and returns them. Counts only grow otherwise: without this, a page
+    /// that was hot once would stay hot for as long as it has an entry.
     pub fn cool(&mut self, lpn: Lpn) -> Heat {
         let Some(slot) = self.slot_of(lpn) else { return Heat::default() };
         let heat = &mut self.entries[slot as usize].heat;
@@ -161,17 +163,17 @@ impl HeatTable {
         *heat
     }
 
-    /// Pages with an entry.
+    /// Number of logical pages that have access counts in the table.
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether no page has an entry.
+    /// Whether no logical page has access counts in the table.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
-    /// Bytes a controller holds.
+    /// Bytes of RAM that a controller needs for the table of access counts.
     pub fn ram_bytes(&self) -> u64 {
         ENTRY_BYTES * self.capacity.min(self.entries.len() as u32) as u64
     }

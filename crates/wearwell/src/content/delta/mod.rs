@@ -1,25 +1,27 @@
-//! Delta encoding: an overwrite is stored as its difference to the stored page, and many differences share a page.
+//! Delta encoding: an overwrite is stored as its difference (delta) to the stored page, and many deltas share a flash
+//! page.
 //!
 //! Source: "Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality", Wu, He, `EuroSys` 2012. A logical page
 //! in delta form has a *base* (the page its map entry names, an older version) and one delta. Modelled here: dispatch
-//! of write-hot, read-cold pages, the temp buffer and the page format (`packing`), access counts on an SLRU table
+//! of write-hot, read-cold pages, the temp buffer and the page format (`packing`), access counts in an SLRU table
 //! (`heat`), the write-overhead test and the bypass mode, merges (read-hot, write-cold, during GC), and the collection
 //! of delta pages.
 //!
 //! # Decisions
 //!
-//! - Deltas are keyed by logical page, not by the base's physical page as in the paper: nothing has to be re-keyed when
-//!   GC moves a base, and two logical pages may share one.
-//! - What the controller holds in RAM (delta table, temp buffer) is written on the power of the capacitor that the
-//!   paper assumes for its mapping records; so a flush need not commit a partly filled page.
+//! - Deltas are found by logical page, not by the base's physical page as in the paper: no key changes when GC moves a
+//!   base, and two logical pages may share one.
+//! - RAM state (delta table, temp buffer) is written on the power of the capacitor that the paper assumes for its
+//!   mapping records, so a flush need not commit a partly filled page.
 //! - A delta is newer than its base exactly if its page was programmed after the base was first written; copies keep
-//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two, except where the
+//!   that number ([`Oob::generation`](crate::nand::Oob)). Recovery needs no other link between the two, except if the
 //!   map is in NVRAM, which may be older than the flash: there a delta ends with the low half of its base's generation.
-//! - Old versions cost space. The log tells which deltas are oldest, and pages that went cold are merged; a limit on the
-//!   delta pages, beyond which writes bypass, is there but not in force by default. The paper has none.
+//! - Old versions (bases) cost space. The log shows which deltas are oldest, and pages that became write-cold are
+//!   merged. A limit on the delta pages, beyond which writes bypass delta encoding, exists but has no effect by
+//!   default. The paper has no limit.
 //!
-//! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page; a page of
-//! deltas is valid exactly while one of them is current; a base is valid like any mapped page.
+//! Invariants: a logical page has at most one delta, staged or stored, and only while it is mapped to a page. A page of
+//! deltas is valid exactly while one of its deltas is current. A base is valid like any mapped page.
 
 mod collect;
 pub mod heat;
@@ -46,24 +48,25 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Parameters of delta encoding; the default follows the paper where it says something.
+/// Options of delta encoding; the defaults follow the paper where it gives values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeltaDesign {
-    /// Entries of the table that counts accesses; `None`: those of the mapping cache, on whose entries the paper keeps the
-    /// counts (section 3.5.2), and with a map in RAM one for 16 logical pages, at least 64 (the paper does not give its cache's size).
+    /// Entries of the table of access counts. `None`: as many as the mapping cache has, because the paper keeps the
+    /// counts in its entries (section 3.5.2); with a map in RAM one for 16 logical pages, at least 64 (the paper does
+    /// not give its cache's size).
     pub heat_entries: Option<u32>,
-    /// Accesses that make a page hot, for reads and writes alike.
+    /// Number of accesses from which a page counts as hot, for reads and for writes.
     pub hot_accesses: u8,
-    /// Pages of the temp buffer that are filled at the same time.
+    /// Number of pages of the temp buffer that are filled with deltas at the same time.
     pub open_pages: u32,
-    /// The mean share of a page per delta, packing included, up to which deltas are worth it: `1 - max(tR, transfer,
-    /// encode) / tPROG` (section 3.3). 1 = always.
+    /// Largest mean share of a flash page per delta, packing loss included, at which deltas are still used: `1 -
+    /// max(tR, transfer, encode) / tPROG` (section 3.3). 1 means always.
     pub max_ratio: f64,
-    /// Host writes between two looks for pages that went write-cold; 0 = never.
+    /// Host writes between two scans for pages that became write-cold; 0 means no scans.
     pub scan_interval_writes: u32,
-    /// Deltas that such a look visits, about.
+    /// Number of deltas that a scan for write-cold pages visits, approximately.
     pub scan_entries: u32,
-    /// Share of the spare space that delta pages may use.
+    /// Share of the spare space that delta pages may use, 0 to 1.
     pub area_share: f64,
 }
 
@@ -81,41 +84,43 @@ impl Default for DeltaDesign {
     }
 }
 
-/// What delta encoding did.
+/// Counters of delta encoding: pages and deltas written, merges, and writes stored as full pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeltaStatistics {
-    /// Pages of deltas written for the host.
+    /// Flash pages of deltas written for the host.
     pub committed_pages: u64,
-    /// Deltas in them.
+    /// Deltas in the pages of deltas that were written for the host.
     pub committed_deltas: u64,
-    /// Pages of deltas written by garbage collection.
+    /// Flash pages of deltas written by garbage collection.
     pub compacted_pages: u64,
-    /// Pages brought back into one piece because they became read-hot.
+    /// Logical pages merged (base and delta rewritten as one page) because they became read-hot.
     pub read_hot_merges: u64,
-    /// The same because they went write-cold.
+    /// Logical pages merged (base and delta rewritten as one page) because they became write-cold.
     pub write_cold_merges: u64,
-    /// The same while garbage collection moved the base.
+    /// Logical pages merged (base and delta rewritten as one page) while GC moved the base.
     pub gc_merges: u64,
-    /// Eligible writes stored as pages because deltas were not worth it or had no space left.
+    /// Eligible writes stored as full pages because deltas saved too little or had no space left.
     pub bypassed: u64,
-    /// Eligible writes whose delta was too large, whose size is unknown, or whose base cannot be read.
+    /// Eligible writes stored as full pages because the delta was too large, its size is unknown, or the base cannot be
+    /// read.
     pub incompressible: u64,
-    /// Host reads that needed base and delta from flash.
+    /// Host reads that had to read both base and delta from flash.
     pub double_reads: u64,
 }
 
-/// Where a delta is.
+/// Location, size and content of the current delta of a logical page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DeltaPlace {
-    /// `None`: in the temp buffer.
+    /// Flash page that holds the delta; `None` while it is in the temp buffer.
     page: Option<Ppn>,
     bytes: u16,
     fingerprint: Fingerprint,
-    /// Not if only its size is known: a capture may keep the bytes of some pages and describe the others.
+    /// Whether the bytes of the delta exist; false if only its size is known, because a capture may keep the bytes of
+    /// some pages and only describe others.
     has_bytes: bool,
 }
 
-/// A flash page of deltas, as its header would tell.
+/// A flash page of deltas: the logical pages in its header, and how much of it is still current.
 #[derive(Clone, Debug, Default)]
 struct DeltaPage {
     lpns: Vec<Lpn>,
@@ -123,54 +128,58 @@ struct DeltaPage {
     dead_bytes: u32,
 }
 
-/// State of delta encoding.
+/// State of delta encoding: table of deltas, temp buffer, log of delta pages, and access counts.
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaStage {
     design: DeltaDesign,
     heat_entries: u32,
     heat: HeatTable,
     buffer: TempBuffer,
-    /// Deltas made on trial while the scheme is off, without their bytes: pages of them are counted and forgotten.
+    /// Temp buffer of deltas that are only computed while the scheme is off, without their bytes. Pages that they would
+    /// fill are counted and discarded.
     trial: TempBuffer,
     /// Whether host writes may become deltas now.
     pub(crate) is_on: bool,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
-    /// Where binds have to know.
+    /// Logical pages with deltas on flash; `Some` only if these pages must not be bound (mapped to stored content).
     written: Option<WrittenDeltas>,
-    /// Pages of deltas, oldest first; some of them died.
+    /// Pages of deltas, oldest first, including pages that have no current delta any more.
     log: VecDeque<Ppn>,
-    /// Moving average of the deltas in a committed page; its inverse is the share of a page that a delta takes.
+    /// Moving average of the number of deltas in a committed page; its inverse is the share of a page per delta.
     mean_deltas: f64,
     averaged_pages: u64,
-    /// Delta pages at most.
+    /// Most flash pages of deltas that are allowed before writes bypass delta encoding.
     page_limit: u64,
-    /// Deltas in a page at most.
+    /// Most deltas in a flash page.
     most_deltas: usize,
     page_bytes: u32,
     writes_to_scan: u32,
-    /// Eligible writes since deltas were found not to be worth it.
+    /// Eligible writes that bypassed delta encoding since deltas were found to save too little.
     bypassed_since_verdict: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
-/// The low half of the base's generation.
+/// Bytes of the tag at the end of a delta: the low half of its base's generation.
 const TAG_BYTES: usize = 4;
-/// Eligible writes that are bypassed before deltas are tried anew, for as long as a verdict takes. Single probes between
-/// bypassed writes would not tell: the next whole write of a hot page ends its delta before the page of deltas is full.
+/// Number of eligible writes that bypass delta encoding before deltas are tried again for a while. Single probes
+/// between bypassed writes would not show the ratio: the next full write of a hot page ends its delta before the page
+/// of deltas is full.
 const RETRY_WRITES: u64 = 4096;
-/// Pages over which the packed ratio is averaged: a page holds one, two or three deltas, and the mean of few pages would
-/// cross the bound by chance.
+/// Number of committed pages over which the mean of deltas per page is taken. A page holds one, two or three deltas, so
+/// the mean of few pages would cross the limit by chance.
 const AVERAGED_PAGES: u64 = 512;
-/// Pages before which no verdict is given, for the same reason.
+/// Number of committed pages before deltas may be judged to save too little, since the mean of few pages varies by
+/// chance.
 const FIRST_VERDICT_PAGES: u64 = 64;
 
 /// Logical pages per entry of the table of access counts, with a map in RAM.
 const PAGES_PER_HEAT_ENTRY: u32 = 16;
-/// Entries of that table at least.
+/// Fewest entries of the table of access counts, with a map in RAM.
 const LEAST_HEAT_ENTRIES: u32 = 64;
 
-/// Entries of the table of access counts: those that the design names, or by [`DeltaDesign::heat_entries`].
+/// Returns the number of entries of the table of access counts: the number in the design, or the default of
+/// [`DeltaDesign::heat_entries`].
 pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
     design.heat_entries.unwrap_or(match mapping {
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.entries,
@@ -179,7 +188,7 @@ pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_p
 }
 
 impl DeltaStage {
-    /// The stage of a device whose access counts have `heat_entries` entries ([`heat_entries`]).
+    /// Creates the delta-encoding stage of a device, with a table of `heat_entries` access counts ([`heat_entries`]).
     pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign, heat_entries: u32) -> Self {
         Self {
             heat_entries,
@@ -203,37 +212,40 @@ impl DeltaStage {
         }
     }
 
-    /// Delta pages may use their share of `spare_pages`.
+    /// Sets the limit of flash pages of deltas to [`DeltaDesign::area_share`] of `spare_pages`.
     pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
         self.page_limit = (spare_pages as f64 * self.design.area_share) as u64;
     }
 
-    /// The delta table is rebuilt from flash: every page says in its spare area whose deltas it holds, and takes no more.
-    /// Without room for one there, nothing says so.
+    /// Limits a page of deltas to as many deltas as its spare area can list by logical page, so that the delta table
+    /// can be rebuilt from flash even if a page is unreadable. If the spare area cannot list one, there is no list and
+    /// no limit.
     pub(crate) fn list_members(&mut self, spare_bytes: u32) {
         if most_members(spare_bytes) > 0 {
             self.set_most_deltas(most_members(spare_bytes));
         }
     }
 
-    /// Logical pages may be bound, and a recovery knows nothing but the map: a page of which flash holds a delta is not.
+    /// Starts to record which logical pages have deltas on flash: these pages must not be bound, because recovery has
+    /// nothing but the map to tell current deltas from old ones.
     pub(crate) fn keep_from_binds(&mut self) {
         self.written = Some(WrittenDeltas::default());
     }
 
-    /// Whether `lpn` must not be bound, because a recovery might take a delta on flash for current.
+    /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an old delta on flash as
+    /// current.
     pub(crate) fn keeps_from_bind(&self, lpn: Lpn) -> bool {
         self.written.as_ref().is_some_and(|written| written.has(lpn))
     }
 
-    /// A page of `block` holds deltas of these logical pages.
+    /// Records that a page of `block` holds deltas of these logical pages.
     fn note_written(&mut self, block: BlockId, lpns: &[Lpn]) {
         if let Some(written) = &mut self.written {
             written.note(block, lpns);
         }
     }
 
-    /// A block, perhaps one of deltas, was erased.
+    /// Removes the records of deltas in `block`, which was erased and may have held pages of deltas.
     pub(crate) fn erased(&mut self, block: BlockId) {
         if let Some(written) = &mut self.written {
             written.erased(block);
@@ -250,7 +262,8 @@ impl DeltaStage {
         self.most_deltas < usize::MAX
     }
 
-    /// Reads what writes of `lpns` will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that host writes of `lpns` will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         self.heat.prefetch(lpns);
     }
@@ -263,7 +276,7 @@ impl DeltaStage {
         heat.reads >= self.design.hot_accesses
     }
 
-    /// Whether a page in delta form should become one piece again.
+    /// Whether a logical page in delta form should be merged (base and delta rewritten as one page).
     fn wants_merge(&self, lpn: Lpn) -> bool {
         if !self.places.contains_key(&lpn) {
             return false;
@@ -272,7 +285,8 @@ impl DeltaStage {
         self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
-    /// Whether deltas are worth their reads now, and have space.
+    /// Whether deltas save enough at present and have space. After [`RETRY_WRITES`] bypassed writes, the average is
+    /// reset and deltas are tried again.
     fn is_open(&mut self) -> bool {
         if !self.is_worth_it() {
             self.bypassed_since_verdict += 1;
@@ -288,7 +302,8 @@ impl DeltaStage {
         (self.pages.len() as u64) < self.page_limit
     }
 
-    /// Packs a delta that is not stored as if it were; the pages that are full because of it.
+    /// Packs a delta on trial, without storing it. Returns the number of pages (0 or 1) that would be written because
+    /// of it.
     fn pack_on_trial(&mut self, delta: &StagedDelta) -> u64 {
         self.trial.remove(delta.lpn);
         let free = self.trial.place_for(delta.bytes.into());
@@ -300,22 +315,22 @@ impl DeltaStage {
         u64::from(free.is_none())
     }
 
-    /// The write-overhead test, on what a delta takes of a page with header and lost end included. That is pages over
-    /// deltas: the mean over pages of `1 / deltas` is larger, since pages with one delta would weigh as much as those with
-    /// two.
+    /// The write-overhead test: whether a delta takes a small enough share of a page, header and unused end included.
+    /// The share is pages divided by deltas. The mean of `1 / deltas` over pages is larger, because a page with one
+    /// delta would weigh as much as a page with two.
     fn is_worth_it(&self) -> bool {
         self.averaged_pages < FIRST_VERDICT_PAGES || self.mean_deltas * self.design.max_ratio >= 1.0
     }
 
-    /// Whether a delta of this size fits a page, and is worth one of its own by the same test: a larger one would hold its
-    /// base down and save nothing.
+    /// Whether a delta of this size fits in a page and passes the write-overhead test by itself. A larger one would
+    /// keep its base valid and save nothing.
     fn is_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
             && self.buffer.is_small_enough(bytes)
             && bytes as f64 <= self.design.max_ratio * self.page_bytes as f64
     }
 
-    /// A page with so many deltas was written for the host.
+    /// Counts a page with `deltas` deltas that was written for the host, and updates the moving average.
     fn count_committed(&mut self, deltas: usize) {
         self.statistics.committed_pages += 1;
         self.statistics.committed_deltas += deltas as u64;
@@ -323,13 +338,13 @@ impl DeltaStage {
         self.mean_deltas += (deltas as f64 - self.mean_deltas) / self.averaged_pages as f64;
     }
 
-    /// Access counts begin anew.
+    /// Resets all access counts by which hot pages are found.
     pub(crate) fn forget_heat(&mut self) {
         self.heat = HeatTable::new(self.heat_entries);
     }
 
-    /// The logical pages of the next look for cold ones: those of the oldest pages in the log, since every write moves a
-    /// delta to its end. Pages that are looked at go to the end, too.
+    /// Returns the logical pages that the next scan for write-cold pages examines: those of the oldest pages in the
+    /// log, because every write moves a delta to the end of the log. Examined pages move to the end, too.
     fn oldest_deltas(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.log.len() {
@@ -345,13 +360,14 @@ impl DeltaStage {
         oldest
     }
 
-    /// Halves the access counts of a page; whether it is in delta form and should not be any more.
+    /// Halves the access counts of a logical page. Returns whether it is in delta form and should be merged now.
     fn decay_heat(&mut self, lpn: Lpn) -> bool {
         self.heat.cool(lpn);
         self.wants_merge(lpn)
     }
 
-    /// Appends a page of deltas to the log. Pages that died are dropped from it now and then.
+    /// Appends a flash page of deltas to the log of such pages, and prunes the log of pages without current deltas if
+    /// they are the larger part.
     fn log_page(&mut self, ppn: Ppn) {
         if self.log.len() > 2 * self.pages.len() + 64 {
             let (pages, mut seen) = (&self.pages, HashSet::<Ppn, FxBuildHasher>::default());
@@ -360,22 +376,22 @@ impl DeltaStage {
         self.log.push_back(ppn);
     }
 
-    /// The identity that the delta of a logical page leads to, if it has one.
+    /// Returns the fingerprint of the current content of a logical page in delta form; `None` if it has no delta.
     pub(crate) fn fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
         self.places.get(&lpn).map(|place| place.fingerprint)
     }
 
-    /// The flash page that holds the delta of a logical page, if it has one there.
+    /// Returns the flash page with the delta of `lpn`; `None` if it has no delta, or one in the temp buffer.
     pub(crate) fn page_of(&self, lpn: Lpn) -> Option<Ppn> {
         self.places.get(&lpn).and_then(|place| place.page)
     }
 
-    /// Whether the bytes of a logical page have to be put together from a base and a delta.
+    /// Whether the bytes of a logical page must be combined from a base and a delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
         self.places.get(&lpn).is_some_and(|place| place.has_bytes)
     }
 
-    /// Number of flash pages of deltas.
+    /// Number of flash pages that hold current deltas.
     pub(crate) fn delta_pages(&self) -> u64 {
         self.pages.len() as u64
     }
@@ -385,12 +401,12 @@ impl DeltaStage {
         self.pages.contains_key(&ppn)
     }
 
-    /// Share of a valid page of deltas that is dead.
+    /// Share of a page of deltas that obsolete deltas occupy, 0 to 1.
     pub(crate) fn dead_share(&self, ppn: Ppn) -> f64 {
         self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
     }
 
-    /// RAM is lost.
+    /// Resets the state of delta encoding after a power loss in which its RAM was lost; statistics and limits are kept.
     pub(crate) fn forget<N: Nand>(&mut self, store: &Store<N>) {
         let Self { page_limit, most_deltas, statistics, is_on, .. } = *self;
         let written = self.written.as_ref().map(|_| WrittenDeltas::default());
@@ -400,7 +416,7 @@ impl DeltaStage {
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        // An entry of the delta table: logical page and delta page.
+        // An entry of the delta table has a logical page and a delta page, 4 bytes each.
         let mut parts = vec![
             ("delta table", 8 * self.places.len() as u64),
             ("access counts", self.heat.ram_bytes()),
@@ -410,7 +426,7 @@ impl DeltaStage {
         parts
     }
 
-    /// The delta of `lpn` was written to `ppn`.
+    /// Records that the delta of `lpn` was written to flash page `ppn`.
     fn record_stored_delta(&mut self, lpn: Lpn, ppn: Ppn) {
         let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
         place.page = Some(ppn);
@@ -427,7 +443,8 @@ impl DeltaStage {
         (live_bytes + dead_bytes) as usize > self.page_bytes as usize
     }
 
-    /// Every delta has one place, every live page counts its deltas, and they fit it.
+    /// Checks that every delta is in one location, and that every page of deltas counts its current ones and has room
+    /// for them.
     pub(crate) fn check(&self, is_mapped: impl Fn(Lpn) -> bool) -> std::result::Result<(), String> {
         let mut live: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
@@ -466,8 +483,8 @@ impl DeltaStage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Stores a write of `lpn` as a delta if the page is write-hot and read-cold, has a base, and the delta is worth it;
-    /// `false` if it has to become a page, as always while the scheme is off.
+    /// Stores a write of `lpn` as a delta if the page is write-hot and read-cold, has a base, and the delta saves
+    /// enough. Returns `false` if the write must be stored as a page, as always while the scheme is off.
     pub(crate) fn store_delta(
         &mut self,
         lpn: Lpn,
@@ -503,7 +520,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// The scheme is off and passes a write on: of one in some it is found out what its delta would take.
+    /// Samples a write while the scheme is off: computes for some of the writes what a delta would take.
     fn try_delta(
         &mut self,
         lpn: Lpn,
@@ -531,15 +548,15 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// What a delta of `lpn` would be made for. Where the map is in NVRAM, a delta names its base by the generation of the page,
-    /// which a member of a chunk has not.
+    /// Returns the base for a delta of `lpn`: the unit it is mapped to. If the map is in NVRAM, chunk members are no
+    /// bases, because a delta names its base by the generation of a page, which a chunk member does not have.
     fn base_of_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
         Ok(base.filter(|&base| self.tag_bytes() == 0 || is_page(base, pages)))
     }
 
-    /// Whether deltas are worth their reads now, and have space; else an eligible write goes past them.
+    /// Whether deltas save enough at present and have space; if not, counts an eligible write as bypassed.
     fn is_open_for_deltas(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.is_open();
@@ -547,8 +564,8 @@ impl<N: Nand> Ftl<N> {
         is_open
     }
 
-    /// The difference between a write and the stored base; reading the base is charged. `None` if it is too large, or if
-    /// the base cannot be read.
+    /// Computes the delta between a write and the stored base; the read of the base is charged. Returns `None` if the
+    /// delta is too large, its size is unknown, or the base cannot be read.
     fn encode(
         &mut self,
         lpn: Lpn,
@@ -584,7 +601,8 @@ impl<N: Nand> Ftl<N> {
         }))
     }
 
-    /// Reads what a delta is to be made for: the generation of the page, 0 for a member of a chunk; `None` if it is lost.
+    /// Reads the base of a delta. Returns the generation of the page (the sequence number of its first write), 0 for a
+    /// chunk member; `None` if the base cannot be read.
     fn read_base(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
         let read = if is_page(base, self.store.geometry().pages()) {
             self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.generation)
@@ -597,13 +615,13 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Bytes behind a delta that name its base. Where the map may lag behind the flash, a delta alone does not tell
-    /// whether the mapped page is the base it was made for.
+    /// Returns the number of bytes after a delta that name its base. If the map may be older than the flash, a delta
+    /// without them would not show whether the mapped page is its base.
     fn tag_bytes(&self) -> usize {
         if self.persistence == Persistence::NvramMap { TAG_BYTES } else { 0 }
     }
 
-    /// An open page with room for a delta; the fullest one is committed if there is none.
+    /// Returns an open page of the temp buffer with room for a delta; commits the fullest one if there is none.
     fn open_page_for(&mut self, bytes: usize) -> Result<usize> {
         let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
         if let Some(at) = buffer.place_for(bytes) {
@@ -614,10 +632,10 @@ impl<N: Nand> Ftl<N> {
         Ok(at)
     }
 
-    /// Writes an open page of the temp buffer to flash.
+    /// Makes room for a page of deltas and writes an open page of the temp buffer to flash.
     fn commit_deltas(&mut self, at: usize) -> Result<()> {
         let pool = self.make_room_for_pages(Stream::Delta, 1)?;
-        // Making room may have merged what was staged here.
+        // Making room may have merged the logical pages whose deltas were staged here.
         let stage = self.delta.as_ref().expect("only the delta stage commits");
         if stage.buffer.page(at).deltas().is_empty() {
             return Ok(());
@@ -625,7 +643,7 @@ impl<N: Nand> Ftl<N> {
         self.commit_deltas_in(at, pool, Cause::Content)
     }
 
-    /// Writes an open page of the temp buffer to a pool that has room for it.
+    /// Writes an open page of the temp buffer to `pool`, which must have room for it.
     fn commit_deltas_in(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
         let stage = self.delta.as_ref().expect("only the delta stage commits");
         let page = stage.buffer.page(at).encode(self.store.geometry().page_bytes as usize);
@@ -642,7 +660,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn append_deltas(&mut self, pool: u32, lpns: &[Lpn], mut page: Vec<u8>, cause: Cause) -> Result<Ppn> {
-        // A map in NVRAM must name the bases that these deltas were made for: a member that left its chunk is another one.
+        // A map in NVRAM must name the bases of these deltas before they are written: a member moved out of its chunk
+        // is another base.
         self.mapping.store_moves(&mut self.store)?;
         page.extend(self.members_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
@@ -656,13 +675,14 @@ impl<N: Nand> Ftl<N> {
         self.delta.as_mut().expect("only the delta stage has deltas").note_written(block, lpns);
     }
 
-    /// What the spare area of a page with deltas of `lpns` says.
+    /// Returns the list of logical pages for the spare area of a page with deltas of `lpns`; empty if this design
+    /// writes none.
     fn members_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
         let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_members());
         if lists { encode_members(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
     }
 
-    /// The delta of `lpn`, if it has one, is not current any more.
+    /// Drops the delta of `lpn`, if it has one; its flash page is invalidated with its last current delta.
     pub(crate) fn drop_delta(&mut self, lpn: Lpn) {
         let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };
@@ -680,7 +700,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Completes `page`, which holds the base of `lpn`, with the delta, if there is one.
+    /// Applies the delta of `lpn`, if it has one, to `page`, which must contain the base.
     pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
         let tag_bytes = self.tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
@@ -704,8 +724,8 @@ impl<N: Nand> Ftl<N> {
         apply(page, &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)], lpn)
     }
 
-    /// The host read `lpn`, as `page` (empty if nobody wanted the bytes): a page in delta form that became read-hot is
-    /// merged. The read returns before that: what the merge adds to it is deferred.
+    /// Counts a host read of `lpn`, and merges a logical page in delta form that became read-hot. `page` is the content
+    /// that was read, or empty. The merge is deferred, so that the read returns before it.
     pub(crate) fn note_read(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let heat = stage.heat.touch(lpn, Access::Read);
@@ -715,7 +735,7 @@ impl<N: Nand> Ftl<N> {
         self.in_background(|ftl| ftl.merge(lpn, Some(page)))
     }
 
-    /// Does work that no host request waits for: its flash operations, translation pages and collections among them, are
+    /// Runs work that no host request waits for: its flash operations, including those of map and GC, are marked as
     /// deferred.
     fn in_background(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let deferred = self.store.ops.defer(true);
@@ -724,7 +744,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Scans for pages in delta form that went write-cold, every so many writes, and merges them in the background.
+    /// Every [`DeltaDesign::scan_interval_writes`] writes, scans for logical pages in delta form that became
+    /// write-cold, and merges them in the background.
     pub(crate) fn scan_for_cold(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         if stage.design.scan_interval_writes == 0 {
@@ -748,7 +769,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// A remap gives away the content of `source`, so that must be in one piece. `false` if there is no room to make it so.
+    /// Merges `source` before a remap, which can only map to a full page. Returns `false` if there is no room for the
+    /// merge.
     pub(crate) fn merge_source(&mut self, source: Lpn) -> Result<bool> {
         let has_delta =
             |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&source));
@@ -758,14 +780,14 @@ impl<N: Nand> Ftl<N> {
         Ok(!has_delta(self))
     }
 
-    /// Writes `lpn` as a page of its own; `was_read` is its content if the host has just read both halves. On a full
-    /// device it stays as it is: the request that led here was served.
+    /// Merges `lpn`: writes it as a full page. `was_read` is its content if the host has just read base and delta. On a
+    /// full device nothing changes, because the host request that caused the merge is already served.
     fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
         let pool = match self.make_room_for_write() {
             Err(Error::Full { .. }) => return Ok(()),
             pool => pool?,
         };
-        // Making room may have merged it.
+        // Making room may have merged `lpn`.
         if !self.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&lpn)) {
             return Ok(());
         }
@@ -780,15 +802,15 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Deltas made while the scheme is on cost a page.
+    /// Charges delta encoding with one programmed page, if the scheme is on.
     fn charge_for_stored_deltas(&mut self) {
         if self.delta.as_ref().is_some_and(|stage| stage.is_on) {
             self.charge_delta(1);
         }
     }
 
-    /// Appends `lpn` as one page. Base and delta are read first, unless the host has just done so. The map learns the
-    /// place as it learns that of a copy: no flash operation, so garbage collection may do this too.
+    /// Appends `lpn` as one full page. Base and delta are read first, unless the host has just read them. The map is
+    /// updated as for a GC copy, without a flash operation, so GC may call this too.
     fn rewrite_merged(
         &mut self,
         lpn: Lpn,
@@ -811,7 +833,7 @@ impl<N: Nand> Ftl<N> {
         };
         let is_lost = matches!(&read, Err(error) if error.is_media_error());
         let ppn = match read {
-            // Without one half of it the logical page is lost.
+            // If base or delta cannot be read, the logical page is lost.
             Err(_) if is_lost => self.store.append_lost(stream, pool, lpn.0, &[], fingerprint, cause)?,
             read => {
                 read?;
@@ -820,7 +842,7 @@ impl<N: Nand> Ftl<N> {
             }
         };
         self.mapping.relocate(lpn, ppn.into());
-        // A delta of the new base must not meet the old one.
+        // A delta of the new base must not be combined with the old base after a power loss.
         self.mapping.store_moves(&mut self.store)?;
         self.validity.set(ppn);
         self.release(lpn, Some(base));
@@ -830,13 +852,13 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the base of `lpn` and completes it with the delta.
+    /// Reads the base of `lpn` and applies the delta to it.
     fn read_both(&mut self, lpn: Lpn, base: Unit, page: &mut [u8], cause: Cause) -> Result<()> {
         self.read_unit(base, page, cause)?;
         self.read_delta(lpn, page, cause)
     }
 
-    /// Writes everything staged: the capacitor's work at a power loss, or a shutdown.
+    /// Writes all staged deltas to flash: the capacitor's work at a power loss, or at a shutdown.
     pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
         while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled()) {
             self.commit_deltas(at)?;
@@ -844,8 +866,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Recovery: the delta table from the pages that the scan found, given each mapped page's place. A delta counts if
-    /// its page is newer than what the logical page wrote last as a whole; of several the newest.
+    /// Rebuilds the delta table in recovery from the pages of deltas that the scan found; `places` gives the page of
+    /// each mapped logical page. A delta is current if its page is newer than the last full write of the logical page;
+    /// of several, the newest.
     pub(crate) fn rebuild_deltas(
         &mut self,
         mut found: Vec<(u64, Ppn)>,
@@ -877,7 +900,7 @@ impl<N: Nand> Ftl<N> {
                 self.store.adopt_valid(ppn);
             }
         }
-        // Found from the newest to the oldest.
+        // Pages were found from the newest to the oldest.
         if let Some(stage) = &mut self.delta {
             stage.log.make_contiguous().reverse();
         }
@@ -886,8 +909,9 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Whose deltas a page holds, and where in `page`, which receives it; and whether they are lost. The tags of lost
-    /// deltas are lost as well: one counts for its base even where the map lags behind the flash.
+    /// Reads the page of deltas at `ppn` into `page`. Returns the logical pages of its deltas with their byte ranges,
+    /// and whether the page is unreadable. For an unreadable page the list is taken from its spare area; the tags are
+    /// lost too, so each delta counts as one of its mapped base, even if the map is older than the flash.
     fn read_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(Lines, bool)> {
         let error = match self.store.read(ppn, page, Cause::Recovery) {
             Err(error) if error.is_media_error() => error,
@@ -903,7 +927,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Lines of a directory of deltas.
+/// Lines of the directory of a page of deltas: logical page and byte range of each delta.
 type Lines = Vec<(Lpn, std::ops::Range<usize>)>;
 
 fn tag_of(generation: u64) -> [u8; TAG_BYTES] {

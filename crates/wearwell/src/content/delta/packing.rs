@@ -1,39 +1,39 @@
-//! Deltas of several logical pages in one flash page.
+//! Packing: deltas of several logical pages in one flash page.
 //!
-//! Format (Delta-FTL, section 3.2): the page begins with the number of deltas (2 bytes) and, for each, the logical
-//! page (4 bytes) and where its delta ends (2 bytes, from the start of the page); the deltas follow. A reader streams
-//! the page and knows after the header where to stop. Deltas are never split, so the end of a page is lost: with one
-//! open buffer a delta costs more than its size suggests. Several open buffers lose less, because a small delta finds
-//! a gap; the price is that many pages of RAM.
+//! Format (Delta-FTL, section 3.2): the page begins with the number of deltas (2 bytes) and, for each, the logical page
+//! (4 bytes) and the end of its delta (2 bytes, from the start of the page). The deltas follow. A reader transfers the
+//! page in order and can stop after the header and the delta it needs. Deltas are never split, so the end of a page is
+//! unused: with one open page in the buffer, a delta costs more than its size. With several open pages less is unused,
+//! because a small delta fits in a gap; the price is the RAM of these pages.
 //!
-//! Where the delta table has to be rebuilt from flash, the spare area of the page repeats whose deltas it holds
-//! ([`encode_members`]): if the page cannot be read, these logical pages are lost, and no others. A page takes no more
+//! If the delta table must be rebuilt from flash, the spare area of the page repeats the list of its logical pages
+//! ([`encode_members`]). If the page cannot be read, exactly these logical pages are lost. Such a page holds no more
 //! deltas than the spare area can list.
 //!
-//! Invariant: a logical page is staged at most once.
+//! Invariant: a logical page has at most one staged delta.
 
 use std::ops::Range;
 
 use crate::address::Lpn;
 use crate::data::Fingerprint;
 
-/// Bytes of the count at the beginning of a page.
+/// Bytes of the number of deltas at the beginning of a page of deltas.
 pub const COUNT_BYTES: usize = 2;
-/// Bytes of a delta's line in the header.
+/// Bytes per delta in the header of a page of deltas: logical page and end of the delta.
 pub const LINE_BYTES: usize = 6;
 
-/// Bytes before the first logical page in the spare area.
+/// Bytes before the first logical page in the spare area of a page of deltas.
 const MEMBERS_HEAD_BYTES: usize = 4;
-/// Bytes of a logical page in the spare area.
+/// Bytes of a logical page number in the spare area of a page of deltas.
 const MEMBER_BYTES: usize = 4;
 
-/// Logical pages that a spare area can list.
+/// Returns the number of logical pages that the spare area of a page of deltas can list.
 pub fn most_members(spare_bytes: u32) -> usize {
     (spare_bytes as usize).saturating_sub(MEMBERS_HEAD_BYTES) / MEMBER_BYTES
 }
 
-/// What the spare area of a page of deltas says: their number (2 bytes), zeros (2), the logical pages (4 each). Empty if
-/// there are more than fit.
+/// Encodes the list of logical pages in the spare area of a page of deltas: their number (2 bytes), zeros (2), the
+/// logical pages (4 each). Returns an empty list if there are more than fit.
 pub fn encode_members(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     if lpns.len() > most_members(spare_bytes) {
         return Vec::new();
@@ -44,7 +44,7 @@ pub fn encode_members(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     spare
 }
 
-/// Reads the logical pages from a spare area; `None` if it lists none.
+/// Decodes the list of logical pages in the spare area of a page of deltas; `None` if there is no list.
 pub fn decode_members(spare: &[u8]) -> Option<Vec<Lpn>> {
     let head = spare.get(..MEMBERS_HEAD_BYTES)?;
     let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
@@ -54,16 +54,16 @@ pub fn decode_members(spare: &[u8]) -> Option<Vec<Lpn>> {
     is_list.then(|| lpns.collect())
 }
 
-/// A delta that waits for its page.
+/// A delta in the temp buffer that is not yet written to flash.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StagedDelta {
-    /// Whose content it is.
+    /// Logical page whose new content the delta encodes.
     pub lpn: Lpn,
-    /// Size.
+    /// Size of the delta, bytes.
     pub bytes: u16,
-    /// Identity of the content it leads to.
+    /// Fingerprint of the content that results from applying the delta to its base.
     pub fingerprint: Fingerprint,
-    /// The delta itself; empty where only sizes are known.
+    /// The bytes of the delta; empty if only its size is known.
     pub payload: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ impl StagedDelta {
     }
 }
 
-/// One page being filled.
+/// A page of the temp buffer that is being filled with deltas.
 #[derive(Clone, Debug, Default)]
 pub struct OpenPage {
     deltas: Vec<StagedDelta>,
@@ -81,7 +81,7 @@ pub struct OpenPage {
 }
 
 impl OpenPage {
-    /// Deltas in it, in order.
+    /// Returns the deltas staged in this page, in the order of insertion.
     pub fn deltas(&self) -> &[StagedDelta] {
         &self.deltas
     }
@@ -101,7 +101,7 @@ impl OpenPage {
         true
     }
 
-    /// The page as it goes to flash. A delta without payload leaves its place empty.
+    /// Encodes the page as it is written to flash. A delta without payload leaves zeros in its place.
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
@@ -122,7 +122,8 @@ impl OpenPage {
     }
 }
 
-/// The directory of a page of deltas: who, and which bytes. `None` if the page is not well formed.
+/// Decodes the header of a page of deltas: each logical page with the byte range of its delta. `None` if the header is
+/// malformed.
 pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
     let count = u16::from_le_bytes(page.get(..COUNT_BYTES)?.try_into().ok()?) as usize;
     let lines = page.get(COUNT_BYTES..COUNT_BYTES + LINE_BYTES * count)?;
@@ -140,7 +141,7 @@ pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
     Some(found)
 }
 
-/// The temp buffer: pages being filled.
+/// The temp buffer: pages that are being filled with deltas in RAM.
 #[derive(Clone, Debug)]
 pub struct TempBuffer {
     page_bytes: usize,
@@ -149,25 +150,25 @@ pub struct TempBuffer {
 }
 
 impl TempBuffer {
-    /// `pages` open pages of `page_bytes`; the paper has one.
+    /// Creates a buffer of `pages` open pages of `page_bytes` bytes; the paper has one.
     pub fn new(pages: u32, page_bytes: u32) -> Self {
         let open = vec![OpenPage::default(); pages.max(1) as usize];
         Self { page_bytes: page_bytes as usize, most_deltas: usize::MAX, open }
     }
 
-    /// The same with at most `most_deltas` in a page.
+    /// Limits each page of the buffer to at most `most_deltas` deltas.
     #[must_use]
     pub fn of_most_deltas(self, most_deltas: usize) -> Self {
         Self { most_deltas, ..self }
     }
 
-    /// Whether a delta of this size can be packed at all.
+    /// Whether a delta of this size fits in an empty flash page with header.
     pub fn is_small_enough(&self, bytes: usize) -> bool {
         COUNT_BYTES + LINE_BYTES + bytes <= self.page_bytes
     }
 
-    /// The open page that a delta of this size goes to: the fullest that has room. `None`: a page has to be committed
-    /// first, and [`TempBuffer::fullest`] is the one.
+    /// Returns the index of the open page into which a delta of this size is packed: the fullest one that has room.
+    /// `None` if a page must be written to flash first; [`TempBuffer::fullest`] returns which.
     pub fn place_for(&self, bytes: usize) -> Option<usize> {
         let needed = bytes + LINE_BYTES;
         let fits =
@@ -176,48 +177,48 @@ impl TempBuffer {
         fitting.max_by_key(|&at| (self.open[at].used, usize::MAX - at))
     }
 
-    /// The open page with the most bytes.
+    /// Returns the index of the open page with the most bytes of deltas.
     pub fn fullest(&self) -> usize {
         (0..self.open.len()).max_by_key(|&at| (self.open[at].used, usize::MAX - at)).expect("there is a page")
     }
 
-    /// Open pages that hold something.
+    /// Returns the index of the first open page that holds a delta; `None` if all are empty.
     pub fn first_filled(&self) -> Option<usize> {
         self.open.iter().position(|page| !page.deltas.is_empty())
     }
 
-    /// Stages a delta; it replaces an older one of the same logical page.
+    /// Adds a delta to open page `at`; it replaces an older staged delta of its logical page.
     pub fn push(&mut self, at: usize, delta: StagedDelta) {
         self.remove(delta.lpn);
         self.open[at].push(delta);
     }
 
-    /// Forgets the staged delta of a logical page, if there is one.
+    /// Removes the staged delta of a logical page; `false` if there is none.
     pub fn remove(&mut self, lpn: Lpn) -> bool {
         self.open.iter_mut().any(|page| page.remove(lpn))
     }
 
-    /// The staged delta of a logical page.
+    /// Returns the staged delta of a logical page.
     pub fn get(&self, lpn: Lpn) -> Option<&StagedDelta> {
         self.open.iter().flat_map(OpenPage::deltas).find(|delta| delta.lpn == lpn)
     }
 
-    /// An open page, to be written.
+    /// Returns open page `at`, so that it can be written to flash.
     pub fn page(&self, at: usize) -> &OpenPage {
         &self.open[at]
     }
 
-    /// The page was written: it is empty again. Returns what it held.
+    /// Empties an open page that was written to flash, and returns its deltas.
     pub fn take(&mut self, at: usize) -> Vec<StagedDelta> {
         std::mem::take(&mut self.open[at]).deltas
     }
 
-    /// All staged deltas.
+    /// Returns the deltas of all open pages.
     pub fn staged(&self) -> impl Iterator<Item = &StagedDelta> + '_ {
         self.open.iter().flat_map(OpenPage::deltas)
     }
 
-    /// Bytes a controller holds.
+    /// Bytes of RAM that a controller needs for the open pages of deltas.
     pub fn ram_bytes(&self) -> u64 {
         (self.open.len() * self.page_bytes) as u64
     }

@@ -1,20 +1,21 @@
-//! Which logical pages have deltas on flash, current ones or not, until their blocks are erased.
+//! Logical pages that have deltas on flash, current or not, until the blocks of these deltas are erased.
 //!
-//! A recovery that knows only the map takes the newest delta of a logical page for current if it was made for the page that
-//! the map names. Writes keep that true: a page is programmed once, and a delta names it. A bind does not: a logical page may
-//! leave its base, and be bound to it again while a delta of before is still on flash. So where binds and deltas meet and the
-//! map alone is durable, a logical page of which a delta is on flash is written and not bound. The price: some binds of
-//! pages that are written often, and 8 bytes of RAM per delta on flash.
+//! Recovery that has only the map takes the newest delta of a logical page as current if it was made for the page that
+//! the map names. After writes that is right, because a page is programmed once and a delta names it. After a bind it
+//! may be wrong: a logical page may be mapped elsewhere and then bound to its old base again, while an old delta of it
+//! is still on flash. So if a design has binds and deltas and only its map is durable, a logical page with a delta on
+//! flash is written and not bound. The price: some binds of pages that are written often become writes, and 8 bytes of
+//! RAM per delta on flash.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn};
 
-/// Bytes per delta: logical page and count in the one table, logical page in the other.
+/// Bytes of RAM per delta on flash: logical page and count in one table, logical page in the other.
 const DELTA_BYTES: u64 = 8;
 
-/// Deltas on flash, by logical page and by block.
+/// Table of the deltas on flash, by logical page and by block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WrittenDeltas {
     of_page: HashMap<Lpn, u32, FxBuildHasher>,
@@ -22,7 +23,7 @@ pub(super) struct WrittenDeltas {
 }
 
 impl WrittenDeltas {
-    /// A page of `block` holds deltas of these logical pages.
+    /// Records that a page of `block` holds deltas of these logical pages.
     pub(super) fn note(&mut self, block: BlockId, lpns: &[Lpn]) {
         for &lpn in lpns {
             *self.of_page.entry(lpn).or_default() += 1;
@@ -30,7 +31,7 @@ impl WrittenDeltas {
         self.in_block.entry(block).or_default().extend_from_slice(lpns);
     }
 
-    /// The block was erased.
+    /// Removes the deltas of `block`, which was erased.
     pub(super) fn erased(&mut self, block: BlockId) {
         for lpn in self.in_block.remove(&block).unwrap_or_default() {
             let count = self.of_page.get_mut(&lpn).expect("the delta was noted");
@@ -41,7 +42,7 @@ impl WrittenDeltas {
         }
     }
 
-    /// Whether flash holds a delta of `lpn`.
+    /// Whether flash holds a delta of `lpn`, current or not.
     pub(super) fn has(&self, lpn: Lpn) -> bool {
         self.of_page.contains_key(&lpn)
     }

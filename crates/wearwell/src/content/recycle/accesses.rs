@@ -1,40 +1,40 @@
 //! The accessing table (AT): how often each physical page was read while it was valid.
 //!
-//! Popularity needs no more than 4 bits, because counts of 15 and above are one class. The paper describes sorted
-//! (location, times) pairs; with every location present that is a dense array, so two counters share a byte:
-//! 0.5 B per page instead of 5 B. The price is a shift and a mask per access.
+//! Popularity needs no more than 4 bits, because counts of 15 and more are one class. The paper describes sorted
+//! (location, times) pairs. With every location present that is a dense array, so two counters share a byte: 0.5 B per
+//! page instead of 5 B. The price is a shift and a mask per access.
 //!
-//! One more bit for each cache line of counters says whether one of them may not be 0: where nothing is read, or little, the
-//! counters are not looked at.
+//! One more bit for each cache line of counters tells whether one of them may not be 0. If little or nothing is read,
+//! the counters are not accessed.
 //!
-//! Invariants: a counter saturates at 15; only pages that are valid count; erase resets to 0.
-//! Source: LX-SSD (Zhou et al.), section IV-B.2.
+//! Invariants: a counter saturates at 15; only valid pages are counted; an erase resets to 0. Source: LX-SSD (Zhou et
+//! al.), section IV-B.2.
 
 use crate::address::Ppn;
 use crate::tables::PageSet;
 
-/// Largest access count: 15 means "15 or more", the paper's over-accessed pages.
+/// Largest access count of a page; 15 means "15 or more", the paper's over-accessed pages.
 pub const MAX_ACCESSES: u8 = 15;
 
-/// Pages whose counters share a cache line.
+/// Number of pages whose access counters share a cache line.
 const LINE_PAGES: u32 = 128;
 
-/// Dense 4-bit saturating counters, one per physical page.
+/// Access counts: dense 4-bit saturating counters, one per physical page.
 #[derive(Clone, Debug)]
 pub(super) struct Accesses {
     pairs: Vec<u8>,
-    /// Lines of counters, by number, of which one may not be 0.
+    /// Cache lines of counters, by number, in which a counter may not be 0.
     counted: PageSet,
 }
 
 impl Accesses {
-    /// All counters 0. Memory: `physical_pages / 2` bytes.
+    /// Creates access counters that are all 0. Memory: `physical_pages / 2` bytes.
     pub(super) fn new(physical_pages: usize) -> Self {
         let lines = physical_pages.div_ceil(LINE_PAGES as usize);
         Self { pairs: vec![0; physical_pages.div_ceil(2)], counted: PageSet::new(lines as u64) }
     }
 
-    /// Reads counted for `ppn`, 0 to [`MAX_ACCESSES`].
+    /// Returns the number of reads counted for `ppn`, 0 to [`MAX_ACCESSES`].
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> u8 {
         if !self.counted.contains(line(ppn)) {
@@ -43,7 +43,7 @@ impl Accesses {
         self.pairs[ppn.index() / 2] >> shift(ppn) & 0xf
     }
 
-    /// One more read.
+    /// Counts one more read of `ppn`, up to [`MAX_ACCESSES`].
     #[inline]
     pub(super) fn count(&mut self, ppn: Ppn) {
         if self.get(ppn) < MAX_ACCESSES {
@@ -52,13 +52,13 @@ impl Accesses {
         }
     }
 
-    /// Back to 0.
+    /// Resets the access count of `ppn` to 0.
     #[inline]
     pub(super) fn reset(&mut self, ppn: Ppn) {
         self.pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
     }
 
-    /// Back to 0 for `count` pages from `first` on. O(count / 2) if one of them was read.
+    /// Resets the access counts of `count` pages from `first` on to 0. O(count / 2) if one of them may have been read.
     pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
         if self.are_zero(first, count) {
             return;
@@ -73,14 +73,14 @@ impl Accesses {
         self.counted.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
-    /// Whether none of `count` pages from `first` on was read. Their neighbours in the same line count too, which
-    /// only makes the answer more careful. O(count / 8192).
+    /// Whether none of `count` pages from `first` on was read. May return `false` wrongly if another page on their
+    /// cache lines of counters was read. O(count / 8192).
     pub(super) fn are_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / LINE_PAGES..(first.0 + count).div_ceil(LINE_PAGES);
         self.counted.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
-    /// `to` takes over the count of `from`, which is reset.
+    /// Moves the access count of `from` to `to`, and resets that of `from`.
     pub(super) fn transfer(&mut self, from: Ppn, to: Ppn) {
         let count = self.get(from);
         self.reset(from);
@@ -91,13 +91,13 @@ impl Accesses {
         }
     }
 
-    /// Bytes of the table.
+    /// Size of the table of access counters, bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.pairs.len() as u64
     }
 }
 
-/// The number of the line that holds the counter of `ppn`.
+/// Returns the number of the cache line that holds the counter of `ppn`.
 #[inline]
 fn line(ppn: Ppn) -> Ppn {
     Ppn(ppn.0 / LINE_PAGES)

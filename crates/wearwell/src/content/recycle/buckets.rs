@@ -1,29 +1,29 @@
-//! The heads of the lists by which the fingerprint store finds contents.
+//! Hash buckets of the fingerprint store: the head of each bucket's list of entries.
 //!
-//! Twice as many buckets as entries at least: half of the contents that are not there are known not to be from an empty head,
-//! and an entry is mostly the first of its list. Memory: 8 to 16 bytes per entry.
+//! There are at least twice as many buckets as entries. So half of the look-ups for a missing content end at an empty
+//! head, and an entry is mostly the first of its list. Memory: 8 to 16 bytes per entry.
 
 use crate::data::Fingerprint;
 use crate::tables::{Table, spread};
 
-/// No entry.
+/// Slot number that means "no entry" in the hash lists of the fingerprint store.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The first entry of each list, by the upper bits of a hash.
+/// Heads of the bucket lists: the slot of the first entry of each, indexed by the upper bits of a hash.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     heads: Table<u32>,
-    /// The bits of a hash that do not count.
+    /// Number of low-order hash bits that are not used for the bucket index.
     shift: u32,
 }
 
 impl Buckets {
-    /// A few empty lists.
+    /// Creates sixteen buckets, all empty.
     pub(super) fn new() -> Self {
         Self::with_bits(4)
     }
 
-    /// Twice as many lists, all empty.
+    /// Returns twice as many buckets, all empty.
     pub(super) fn doubled(&self) -> Self {
         Self::with_bits(u64::BITS - self.shift + 1)
     }
@@ -32,7 +32,7 @@ impl Buckets {
         Self { heads: Table::filled(1 << bits, NONE), shift: u64::BITS - bits }
     }
 
-    /// Whether lists of so many entries would grow long.
+    /// Whether there are too few buckets for `entries` entries (fewer than two each).
     #[inline]
     pub(super) fn are_few_for(&self, entries: u32) -> bool {
         entries as usize > self.heads.len() / 2
@@ -43,13 +43,13 @@ impl Buckets {
         spread(fingerprint.0, self.shift)
     }
 
-    /// The first entry of the list that this content belongs to.
+    /// Returns the slot of the first entry in the bucket of this content.
     #[inline]
     pub(super) fn head(&self, fingerprint: Fingerprint) -> u32 {
         self.heads.get(self.of(fingerprint))
     }
 
-    /// `head` leads the list that this content belongs to; returns what did before.
+    /// Makes `head` the first entry in the bucket of this content, and returns the former first one.
     #[inline]
     pub(super) fn replace_head(&mut self, fingerprint: Fingerprint, head: u32) -> u32 {
         self.heads.replace(self.of(fingerprint), head)

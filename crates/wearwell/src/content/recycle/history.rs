@@ -1,28 +1,30 @@
 //! The log-like mapping table (LMT): which physical pages still hold older versions of each logical page.
 //!
-//! One list per logical page, newest first, threaded through the physical pages themselves: a page is in at most one
-//! list, so a 4-byte link per physical page holds every history without allocation. The paper's list begins with the valid
-//! page, and so does this one: its link names the newest dead page, and the link of a dead page names the next newer one, up
-//! to the valid page. Nobody keeps a head per logical page (3.5 bytes per page, and a cache miss of its own for every page
-//! that dies): who writes, moves or erases a page has the list in hand already. The price: a copied page that has dead ones is
-//! named anew by the newest of them, and who comes with a logical page only has to ask the map for its valid page. A logical
-//! page that was trimmed has none; the heads of such lists lie in a hash map. Where other mechanisms give logical pages their
-//! content, a valid page may have several or none of its own ([`Heads::InMap`]): then the heads of all lists lie there.
+//! There is one list per logical page, newest first, linked through the physical pages. A page is in at most one list,
+//! so a 4-byte link per physical page holds every history without allocation. The list begins with the valid page, as
+//! in the paper. The link of the valid page names the newest dead page; the link of a dead page names the next newer
+//! one, up to the valid page. There is no table of heads by logical page, which would cost 3.5 bytes per page and one
+//! more cache miss for every page that dies: the caller that writes, moves or erases a page knows its list already. The
+//! price: when a valid page with dead versions is copied, the link of the newest of them must be updated, and a caller
+//! that has only the logical page must look up its valid page in the map. A trimmed logical page has no valid page; the
+//! heads of such lists are in a hash map. If other mechanisms place content as well, a valid page may have several
+//! owners, or a logical page no page of its own ([`Heads::InMap`]): then the heads of all lists are in that map.
 //!
 //! Positions count dead pages only, as the paper's version formula does.
 //!
-//! Dead pages are as few as the spare space, and nearly all of them are the only dead one of their logical page. So links to
-//! the next older page, without which a page could not leave the middle of a long list at once, lie in a sparse table, and one
-//! bit per page says whether to look there.
+//! Dead pages are as few as the spare space, and nearly all of them are the only dead page of their logical page. So
+//! links to the next older page, which are needed to remove a page from the middle of a list at once, are in a sparse
+//! table, and one bit per page tells whether the page has one.
 //!
-//! A dead page may also have a *slot* in the fingerprint store, and the way from page to slot is asked at every
-//! change. A hash index for it cost two cache misses per question; four more bytes per page would break the memory
-//! goal. So the slot's number displaces the page's link, which moves to an array indexed by slot, and one bit
-//! per page says so: no memory per page beyond that bit, and the slot lies on the cache line that is needed anyway.
+//! A dead page may also have a *slot* in the fingerprint store, and each change of a page looks up its slot. A hash
+//! index for that cost two cache misses per look-up; four more bytes per page would break the memory goal. So the slot
+//! number replaces the page's link, which is moved to an array indexed by slot, and one bit per page marks this. That
+//! costs no memory per page beyond the bit, and the slot is on a cache line that is needed anyway.
 //!
-//! Invariants: a page is listed exactly while it is dead and not erased; links of neighbours mirror each other, the valid
-//! page's and the newest dead one's included; a list without a valid page has a head in the map, no other has; only listed
-//! pages have slots. The links of other pages mean nothing.
+//! Invariants: a page is in a list exactly while it is dead and not erased. Links of neighbours mirror each other,
+//! including those of the valid page and the newest dead one. A list has a head in the map exactly if it has no valid
+//! page. Only pages in lists have slots. The links of other pages have no meaning.
+//!
 //! Source: LX-SSD (Zhou et al.), section IV-B.1.
 
 use arrayvec::ArrayVec;
@@ -37,40 +39,42 @@ use crate::tables::{PageSet, Table};
 
 const END: u32 = u32::MAX;
 
-/// Physical pages that the links can name: one value of 32 bits is kept back.
+/// Most physical pages that the 4-byte links can name: one value of 32 bits is reserved.
 pub(super) const MAX_PAGES: u64 = END as u64;
 
-/// Where the list of a logical page begins.
+/// Location of the head (the newest dead page) of each logical page's list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heads {
-    /// At its valid page, which is nobody else's.
+    /// In the link of its valid page, which belongs to no other logical page.
     AtValidPages,
-    /// In a hash map. The price: 10 to 20 bytes per list, and a probe for every page that dies.
+    /// In a hash map by logical page. The price: 10 to 20 bytes per list, and a probe for every page that dies.
     InMap,
 }
 
-/// Dead pages of every logical page, newest first.
+/// Lists of the dead pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     heads: Heads,
-    /// A valid page: the newest dead one of its logical page. A dead page: the next newer one, or its slot if it has one.
+    /// Link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page: the
+    /// next newer page, or its slot number if it has a slot.
     links: Table<u32>,
-    /// The next older page, of dead pages that have one.
+    /// The next older version in the list of the logical page, for dead pages that have one.
     older: SparseTable<Ppn>,
-    /// The newest dead page of logical pages whose list does not begin at a valid one.
+    /// Head (newest dead page) of the list of each logical page whose list does not begin at a valid page.
     orphaned: HashMap<Lpn, Ppn, FxBuildHasher>,
-    /// Pages that are in a list.
+    /// Dead (invalid, not erased) pages, which are exactly those in a list.
     dead: PageSet,
     slotted: PageSet,
-    /// The newer neighbour of the page that has this slot.
+    /// For each slot of the fingerprint store, the link to the next newer page that the slot number replaced in
+    /// `links`.
     displaced: Vec<u32>,
     dead_pages: u64,
     logical_pages: u32,
 }
 
 impl History {
-    /// Empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot, 10 to 20 per listed page beyond the
-    /// first of its list, and per logical page whose list has no valid page.
+    /// Creates empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot, and 10 to 20 bytes per dead
+    /// page after the first of its list and per logical page whose list has no valid page.
     pub(super) fn new(heads: Heads, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
             heads,
@@ -85,39 +89,40 @@ impl History {
         }
     }
 
-    /// Logical pages that can have a list.
+    /// Number of logical pages, each of which can have a list.
     pub(super) fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
 
-    /// Physical pages that can be listed.
+    /// Number of physical pages.
     pub(super) fn physical_pages(&self) -> u32 {
         self.links.len() as u32
     }
 
-    /// Pages in all lists.
+    /// Number of dead (invalid, not erased) pages in all lists.
     pub(super) fn dead_pages(&self) -> u64 {
         self.dead_pages
     }
 
-    /// Whether `ppn` is in a list.
+    /// Whether `ppn` is dead, that is, in a list.
     #[inline]
     pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
         self.dead.contains(ppn)
     }
 
-    /// Where lists begin.
+    /// Where the heads of the lists of dead pages are stored.
     pub(super) fn heads(&self) -> Heads {
         self.heads
     }
 
-    /// The newest dead page of the logical page that has this valid one, if lists begin there.
+    /// Returns the newest dead page of the logical page whose valid page is `valid`; `None` if it has none, or if heads
+    /// of lists are in the map.
     #[inline]
     pub(super) fn newest(&self, valid: Ppn) -> Option<Ppn> {
         if self.heads == Heads::AtValidPages { page(self.links.get(valid.index())) } else { None }
     }
 
-    /// The newest dead page of `lpn`, whose valid page is `valid`.
+    /// Returns the newest dead page of `lpn`, whose valid page is `valid`.
     pub(super) fn newest_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
         match valid.filter(|_| self.heads == Heads::AtValidPages) {
             Some(valid) => self.newest(valid),
@@ -125,43 +130,44 @@ impl History {
         }
     }
 
-    /// The page that died just before `ppn` in the same list.
+    /// Returns the next older page in the list of `ppn`: the one that died just before it.
     #[inline]
     pub(super) fn older(&self, ppn: Ppn) -> Option<Ppn> {
         self.older.get(ppn)
     }
 
-    /// The page that died just after dead page `ppn` in the same list, or the valid page.
+    /// Returns the next newer page in the list of dead page `ppn`: the one that died just after it, or the valid page.
     #[inline]
     pub(super) fn newer(&self, ppn: Ppn) -> Option<Ppn> {
         let link = self.links.get(ppn.index());
         page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
     }
 
-    /// Reads the links of these pages, and the bits that say what they mean; see [`crate::tables::prefetch`].
+    /// Reads the links of these pages, and the bits that tell how to interpret them, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
         touch_all(ppns.clone().map(bits));
         touch_all(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
-    /// Reads the links that these slots displaced.
+    /// Reads the list links that these store slots displaced, so that their cache misses overlap.
     pub(super) fn prefetch_displaced(&self, slots: &[u32]) {
         touch_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
     }
 
-    /// Dead pages of `lpn`, whose valid page is `valid`, newest first.
+    /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
     pub(super) fn versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
         std::iter::successors(self.newest_of(lpn, valid), |&ppn| self.older(ppn))
     }
 
-    /// The slot of `ppn` in the store.
+    /// Returns the slot of `ppn` in the fingerprint store, if it has one.
     #[inline]
     pub(super) fn slot(&self, ppn: Ppn) -> Option<u32> {
         self.slotted.contains(ppn).then(|| self.links.get(ppn.index()))
     }
 
-    /// Gives dead page `ppn` a slot.
+    /// Assigns a slot of the fingerprint store to dead page `ppn`.
     #[inline]
     pub(super) fn attach(&mut self, ppn: Ppn, slot: u32) {
         debug_assert!(self.is_dead(ppn) && !self.slotted.contains(ppn), "page {ppn} cannot take slot {slot}");
@@ -177,7 +183,7 @@ impl History {
         self.displaced.resize(slot as usize + 1, END);
     }
 
-    /// Takes the slot of `ppn` away.
+    /// Removes the fingerprint-store slot of `ppn` and restores its list link.
     #[inline]
     pub(super) fn detach(&mut self, ppn: Ppn) {
         let slot = self.links.get(ppn.index());
@@ -185,12 +191,13 @@ impl History {
         self.slotted.remove(ppn);
     }
 
-    /// Pages that have a slot. Counts all bits.
+    /// Returns the number of dead pages with a slot in the fingerprint store; counts all bits.
     pub(super) fn slotted_pages(&self) -> u64 {
         self.slotted.len()
     }
 
-    /// Newer dead pages before `ppn`, counted up to [`OLDEST_POSITION`]: at most 15 steps.
+    /// Returns the position of dead page `ppn`: the number of newer dead pages in its list, at most
+    /// [`OLDEST_POSITION`]. Takes at most 15 steps.
     #[inline]
     pub(super) fn position(&self, ppn: Ppn) -> u8 {
         let newer = std::iter::successors(self.newer_dead(ppn), |&ppn| self.newer_dead(ppn));
@@ -211,7 +218,7 @@ impl History {
         }
     }
 
-    /// `ppn`, which is in no list, becomes the valid page of `lpn`. If another one is that still, it will die next.
+    /// Makes `ppn`, which is in no list, the valid page of `lpn`. An earlier valid page must be invalidated next.
     #[inline]
     pub(super) fn begin(&mut self, lpn: Lpn, ppn: Ppn) {
         if self.heads == Heads::InMap {
@@ -225,15 +232,15 @@ impl History {
         }
     }
 
-    /// `valid` stands before `newest`, the newest of its dead pages.
+    /// Links `valid` with `newest`, the newest dead page of its logical page.
     #[inline]
     fn lead(&mut self, valid: Ppn, newest: Ppn) {
         self.links.set(valid.index(), newest.0);
         self.set_newer(newest, valid.0);
     }
 
-    /// Valid page `ppn` of `lpn` has just died: position 0. `successor` is the valid page now, if there is one. Returns the
-    /// version before it.
+    /// Adds `ppn`, the valid page of `lpn` until now, to the list as its newest dead page. `successor` is the valid
+    /// page now, if there is one. Returns the next older page.
     #[inline]
     pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
@@ -253,7 +260,8 @@ impl History {
         older
     }
 
-    /// The same where no valid page stands before a list.
+    /// Adds `ppn` to the list of `lpn` as its newest dead page, for lists whose head is in the map. Returns the next
+    /// older page.
     #[inline(never)]
     fn push_at_head(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
         let older = self.orphaned.get(&lpn).copied();
@@ -265,14 +273,15 @@ impl History {
         older
     }
 
-    /// `newest` is the newest dead page of `lpn`, whose list begins at no valid page.
+    /// Stores `newest` as the head of the list of dead pages of `lpn`, which has no valid page to begin at.
     #[cold]
     fn orphan(&mut self, lpn: Lpn, newest: Ppn) {
         self.set_newer(newest, END);
         self.orphaned.insert(lpn, newest);
     }
 
-    /// Takes `ppn`, which has no slot any more, out of the list of `lpn`; older pages move up by one position.
+    /// Removes dead page `ppn`, which has no store slot any more, from the list of `lpn`. The position of older pages
+    /// decreases by one.
     #[inline]
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
@@ -290,7 +299,7 @@ impl History {
         self.dead_pages -= 1;
     }
 
-    /// What stood between dead page `newer` and `older` has gone.
+    /// Links dead page `newer` with `older` after the page between them was removed.
     fn join(&mut self, newer: Ppn, older: Option<Ppn>) {
         if let Some(older) = older {
             self.older.insert(newer, older);
@@ -309,7 +318,7 @@ impl History {
         }
     }
 
-    /// The valid pages `from` were copied to `to`: their lists begin there.
+    /// Moves the heads of the lists of dead pages from the valid pages `from` to their GC copies `to`.
     #[inline]
     pub(super) fn relocate(&mut self, from: &[Ppn], to: &[Ppn]) {
         if self.heads == Heads::InMap {
@@ -327,18 +336,18 @@ impl History {
         }
     }
 
-    /// Appends the dead ones of `count` pages from `first` on.
+    /// Appends the dead pages among the `count` pages from `first` on to `out`.
     pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.dead.collect(first, count, out);
     }
 
-    /// Every dead page, in page order. Scans all links.
+    /// Returns every dead (invalid, not erased) page in page order. Scans all pages.
     pub(super) fn all_dead(&self) -> impl Iterator<Item = Ppn> + '_ {
         (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))
     }
 
-    /// Walks every list, with the valid page of each logical page given by `map`; the owner of each dead page, or what is
-    /// wrong.
+    /// Walks every list of dead pages, with the valid page of each logical page given by `map`. Returns the owner of
+    /// each dead page, or the first violation.
     pub(super) fn check(&self, map: impl Fn(Lpn) -> Option<Ppn>) -> Result<Vec<Option<Lpn>>, String> {
         let mut owners = vec![None; self.links.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
@@ -389,12 +398,13 @@ fn page(link: u32) -> Option<Ppn> {
 mod tests {
     use super::*;
 
-    /// The dead pages before `valid`.
+    /// Returns the dead pages of `lpn`, whose valid page is `valid`.
     fn versions(history: &History, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
         history.versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
     }
 
-    /// Logical page `lpn` was written to pages 0, 1, 2 ... in turn: all but the last are dead.
+    /// A history in which logical page `lpn` was written to pages 0, 1, 2 ... in turn, so that all but the last are
+    /// dead.
     fn written(pages: u32, lpn: u32) -> History {
         let mut history = History::new(Heads::AtValidPages, pages as usize, 2);
         history.begin(Lpn(lpn), Ppn(0));
@@ -461,7 +471,7 @@ mod tests {
         history.check(|_| Some(Ppn(2))).unwrap();
     }
 
-    /// Pages 0 and 2 were logical page 0's, page 1 was logical page 1's; who has which page now does not matter.
+    /// Pages 0 and 2 belonged to logical page 0, page 1 to logical page 1; which pages are valid now does not matter.
     #[test]
     fn lists_in_the_map_need_no_valid_page() {
         let mut history = History::new(Heads::InMap, 4, 2);

@@ -1,38 +1,41 @@
-//! Recyclable SSD: dead pages whose content is written again become valid again, without a program.
+//! Recyclable SSD: a dead (invalid) page whose content is written again becomes valid again, without a program.
 //!
 //! Source: "LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages", Zhou, Hu, Huang,
 //! Zhao. Modelled here: the log-like mapping table (`history`), the accessing table (`accesses`), the recycle
-//! probability (`probability`), the fingerprint store with its policies and its order (`store`, `order`), fast
-//! loading, and the weights of the recycling-aware garbage collection. Not here: hashing, flash operations, victim
-//! choice and timing, which belong to the engine.
+//! probability (`probability`), the fingerprint store with its policies and its order (`store`, `order`), fast loading,
+//! and the weights of the recycling-aware garbage collection. Not here: hashing, flash operations, victim choice and
+//! timing, which belong to the engine.
 //!
-//! # What the engine promises
+//! # What the engine must do
 //!
-//! [`Recycle`] owns no flash and does no I/O. It is told what happens to pages, in this order:
+//! [`Recycle`] owns no flash and does no I/O. The engine reports what happens to pages, in this order:
 //!
 //! 1. Host write of `lpn`: [`Recycle::find`] *before* the current version is invalidated, so that content equal to a
-//!    valid page is not a hit. On a hit: [`Recycle::revive`]; else program a page and [`Recycle::programmed`]. Then
-//!    [`Recycle::invalidated`] for the previous page, if there was one, with the new one as its successor.
+//!    valid page is not a hit. On a hit: [`Recycle::revive`]; otherwise program a page and call
+//!    [`Recycle::programmed`]. Then [`Recycle::invalidated`] for the previous page, if there was one, with the new one
+//!    as its successor.
 //! 2. After a hit, fast loading: [`Recycle::neighbours`] of the page's former owner, one spare-area read and one
 //!    [`Recycle::load_fast`] for each page returned. No page may die, be revived or be erased in between.
 //! 3. Trim: [`Recycle::invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycle::read`] for the valid page that was read.
 //! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased_block`] (or [`Recycle::erased`] for *every*
-//!    page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may be revived between two
-//!    copies and is then valid: validity must be asked per page, not once per block.
+//!    page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may be revived
+//!    between two copies and is then valid: validity must be queried per page, not once per block.
 //! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each.
 //!
-//! The valid page of a logical page is the engine's to know: it is asked where only the logical page is at hand.
-//! The owner of a dead or valid page is [`Recycle::owner`]: the spare area alone is wrong for recycled pages.
+//! Only the engine knows the valid page of a logical page, so it passes that page (or a look-up) where only the logical
+//! page is given. The owner of a dead or valid page is [`Recycle::owner`]: the spare area alone is wrong for recycled
+//! pages.
 //!
 //! # Decisions
 //!
-//! - *Recency* of an entry is the time it was inserted or last changed its level. Strict age would need a search in
-//!   the level; this needs none.
-//! - Equal content of two dead pages: the more probable page is the entry, the newer one among equals, under every
-//!   policy. That makes unbounded stores behave alike under all policies. LRU also counts the second death as a use.
-//! - A fast-loaded page counts as read 15 times while it is in the store; eviction forgets that.
-//! - Positions are not stored: they are walked, at most 15 links, when a list changes.
+//! - *Recency* of an entry is the time when it was inserted or last changed its level. Strict age would need a search
+//!   in the level; this needs none.
+//! - If two dead pages have equal content, the more probable page is the entry of the store, the newer one among
+//!   equals, under every policy. So unbounded stores behave alike under all policies. LRU also counts the second death
+//!   as a use.
+//! - A fast-loaded page counts as read 15 times while it is in the store; eviction ends that.
+//! - Positions in lists are not stored: they are found by walking at most 15 links when a list changes.
 
 mod accesses;
 mod buckets;
@@ -58,43 +61,46 @@ use crate::data::Fingerprint;
 use crate::tables::PageSet;
 use crate::tables::prefetch::{TOGETHER, touch_all};
 
-/// Entries of the paper's standard store: 3 MiB of 24-byte entries.
+/// Entries of the paper's standard fingerprint store: 3 MiB of 24-byte entries.
 pub const STANDARD_ENTRIES: u32 = 128 * 1024;
 
-/// Bytes of a store entry in a drive: 16 of digest, 4 of page number, 4 of probability.
+/// Bytes of a fingerprint-store entry in a drive: 16 of digest, 4 of page number, 4 of probability.
 const ENTRY_BYTES: u64 = 24;
 
-/// How the store decides which entries to keep.
+/// Policy by which the fingerprint store orders its entries and chooses the one to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StorePolicy {
-    /// A queue by recency of death: the paper's baseline, unaware of probability.
+    /// Queue by recency of invalidation: the paper's baseline, which ignores probability.
     Lru,
-    /// By recycle probability, then version, then recency.
+    /// Order by recycle probability, then version, then recency.
     #[default]
     Probability,
-    /// As `Probability`; a hit also loads the newest dead pages of logical neighbours at the head of the store.
+    /// Order as in [`StorePolicy::Probability`]; a hit also loads the newest dead pages of logical neighbours, as the
+    /// best entries of the store.
     ProbabilityFastLoading {
-        /// Logical pages on each side of the hit page's former owner.
+        /// Number of logical pages on each side of the hit page's former owner whose dead pages are loaded.
         window: u32,
     },
 }
 
-/// Parameters of [`Recycle`]. The default is the paper's standard configuration without fast loading.
+/// Options of recycling ([`Recycle`]). The default is the paper's standard configuration, without fast loading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleOptions {
-    /// Entries of the store; `Some(0)` = never a hit, `None` = every dead page (the paper's infinite store).
+    /// Most entries of the fingerprint store; `Some(0)` means never a hit, `None` one for every dead page (the paper's
+    /// infinite store).
     pub capacity_entries: Option<u32>,
-    /// What the store keeps.
+    /// Policy that decides which entries the fingerprint store keeps.
     pub policy: StorePolicy,
-    /// Growth of popularity per read; the paper's range is 0.10 to 0.15.
+    /// Relative growth of a page's popularity per read (alpha); the paper's range is 0.10 to 0.15.
     pub alpha: f64,
-    /// Decay per lost version; the paper's range is 0.15 to 0.20.
+    /// Relative decay of recycle probability per newer version of the logical page (beta); the paper's range is 0.15 to
+    /// 0.20.
     pub beta: f64,
-    /// Whether to compute the rank of every hit: some hundred additions each.
+    /// Whether to count the fingerprint comparisons of every hit (the entry's rank): some hundred additions each.
     pub count_comparisons: bool,
-    /// A page whose block was opened more than this many flash programs ago is not revived: cells lose charge, and a
-    /// revived page keeps the charge of its old program. The write that asked for it is programmed, which refreshes the
-    /// content. `None` = pages do not age (the paper says nothing of retention).
+    /// Age limit for reviving a page, in flash programs since its block was opened. Cells lose charge, and a revived
+    /// page keeps the charge of its old program. The write that would have revived an older page is programmed instead,
+    /// which refreshes the content. `None` means that pages do not age (the paper does not treat retention).
     pub refresh_age_programs: Option<u64>,
 }
 
@@ -111,23 +117,23 @@ impl Default for RecycleOptions {
     }
 }
 
-/// Why options are refused.
+/// Reason why recycling options are rejected.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecycleError {
-    /// `alpha` out of range.
+    /// Option `alpha` is out of range.
     #[error("recycle: alpha is {0}; it must be from 0.10 to 0.15")]
     Alpha(f64),
-    /// `beta` out of range.
+    /// Option `beta` is out of range.
     #[error("recycle: beta is {0}; it must be from 0.15 to 0.20")]
     Beta(f64),
 }
 
 impl RecycleOptions {
-    /// Returns `self` if the factors are in the paper's ranges.
+    /// Returns the options unchanged if `alpha` and `beta` are in the paper's ranges.
     ///
     /// # Errors
-    /// [`RecycleError`] names the factor and its range.
+    /// [`RecycleError`] with the option that is out of range.
     pub fn checked(self) -> Result<Self, RecycleError> {
         if !(0.10..=0.15).contains(&self.alpha) {
             return Err(RecycleError::Alpha(self.alpha));
@@ -139,54 +145,56 @@ impl RecycleOptions {
     }
 }
 
-/// What happened so far.
+/// Counters of recycling: look-ups, comparisons, and changes of the fingerprint store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecycleStatistics {
-    /// Look-ups that found a dead page.
+    /// Look-ups of a written content that found a dead page.
     pub hits: u64,
-    /// Look-ups that found none.
+    /// Look-ups of a written content that found no dead page.
     pub misses: u64,
-    /// Sum over hits of the entry's rank, 1 = best: the comparisons of a scan in store order.
+    /// Sum over all hits of the entry's rank in the fingerprint store, 1 being the best: the comparisons of a scan in
+    /// store order.
     pub comparisons_on_hits: u64,
-    /// Sum over misses of the store's size: the comparisons of a scan in vain.
+    /// Sum over all misses of the fingerprint store's size: the comparisons of a scan that finds nothing.
     pub comparisons_on_misses: u64,
-    /// Pages that became an entry.
+    /// Pages that became entries of the fingerprint store.
     pub inserted: u64,
-    /// Entries that made room for a better one.
+    /// Fingerprint-store entries that were evicted for a better one.
     pub evicted: u64,
-    /// Dead pages that were worse than every entry of a full store.
+    /// Dead pages that were not inserted, because every entry of a full store was better.
     pub refused: u64,
-    /// Dead pages whose content already was an entry.
+    /// Dead pages whose content already had an entry.
     pub duplicates: u64,
-    /// Entries that fast loading put at the head, without a flash read.
+    /// Fingerprint-store entries that fast loading moved to the best rank, without a flash read.
     pub raised: u64,
-    /// Pages that fast loading offered after a spare-area read.
+    /// Pages that fast loading offered to the fingerprint store, at one spare-area read each.
     pub fast_loaded: u64,
     /// Look-ups that found a page too old to be revived; they count neither as hits nor as misses.
     pub aged_hits: u64,
-    /// Entries that were dropped because of the age of their page, those of `aged_hits` among them.
+    /// Fingerprint-store entries that were removed because of the age of their page, including those of `aged_hits`.
     pub expired: u64,
 }
 
 impl RecycleStatistics {
-    /// Mean comparisons of a hit; `None` before the first hit or when ranks are not computed.
+    /// Mean number of comparisons per hit; `None` before the first hit, or if ranks are not computed.
     pub fn mean_comparisons_on_hit(&self) -> Option<f64> {
         (self.comparisons_on_hits > 0).then(|| self.comparisons_on_hits as f64 / self.hits as f64)
     }
 }
 
-/// An entry of the store, for inspection.
+/// An entry of the fingerprint store, for inspection by tests and tools.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StoreEntry {
-    /// The dead page.
+    /// The dead page that holds the content.
     pub ppn: Ppn,
-    /// Its content.
+    /// Fingerprint of the page's content.
     pub fingerprint: Fingerprint,
-    /// Probability that it is recycled.
+    /// Probability that the page is recycled, 0 to 1.
     pub probability: f64,
 }
 
-/// History, accesses and store of one device. See the module's documentation for the order of calls.
+/// State of recycling on one device: history of dead pages, access counts and fingerprint store. See the module's
+/// documentation for the order of calls.
 #[derive(Clone, Debug)]
 pub struct Recycle {
     history: History,
@@ -194,20 +202,21 @@ pub struct Recycle {
     probability: Probability,
     store: Store,
     owners: Owners,
-    /// Pages whose spare area has no identity of their content, because nothing was hashed when they were written.
+    /// Pages whose spare area has no fingerprint, because no scheme hashed the content when it was written.
     unhashed: PageSet,
     policy: StorePolicy,
     count_comparisons: bool,
     statistics: RecycleStatistics,
-    /// Dead pages of the block in hand; kept for its allocation.
+    /// Dead pages of the block that is being erased; kept for its allocation.
     dead_of_block: Vec<Ppn>,
 }
 
 impl Recycle {
-    /// A device without dead pages. Memory: 5 bytes per physical page, about 50 bytes per store entry, 10 to 20 per
-    /// recycled page, per dead page that has an older one of its logical page, and per trimmed logical page that has one.
+    /// Creates the state of a device without dead pages. Memory: 5 bytes per physical page, about 50 bytes per store
+    /// entry, and 10 to 20 bytes per recycled page, per dead page that has an older one of its logical page, and per
+    /// trimmed logical page that has a dead page.
     ///
-    /// `physical_pages` is at most `u32::MAX`: one page number is kept back.
+    /// `physical_pages` is at most `u32::MAX`: one page number is reserved.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
         assert!(physical_pages <= MAX_PAGES, "{physical_pages} pages; recycling names at most {MAX_PAGES}");
         let pages = physical_pages as usize;
@@ -225,15 +234,16 @@ impl Recycle {
         }
     }
 
-    /// For a device where other mechanisms place content as well: pages are valid for several logical pages or for parts of
-    /// one, so histories are kept by logical page alone, for up to 20 bytes more per logical page that has one.
+    /// Changes the history for a device on which other mechanisms place content as well. There a page is valid for
+    /// several logical pages or for a part of one, so lists of dead pages begin in a map by logical page, for up to 20
+    /// bytes more per logical page that has one.
     pub(crate) fn beside_others(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
         self.history = History::new(Heads::InMap, pages, self.history.logical_pages());
         self
     }
 
-    /// A dead page with this content, if the store knows one. Changes nothing but the statistics.
+    /// Returns a dead page with this content, if the fingerprint store has one. Changes nothing but the statistics.
     #[inline]
     pub fn find(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
         let Some(slot) = self.store.find(fingerprint) else {
@@ -248,18 +258,18 @@ impl Recycle {
         Some(self.store.candidate(slot).ppn)
     }
 
-    /// Whether the store has a dead page with this content; as [`Recycle::find`], but not counted.
+    /// Returns a dead page with this content, as [`Recycle::find`], but changes no statistics.
     pub fn knows(&self, fingerprint: Fingerprint) -> Option<Ppn> {
         self.store.find(fingerprint).map(|slot| self.store.candidate(slot).ppn)
     }
 
-    /// The content of a page just programmed was not hashed. Such a page is never offered to the store, whatever becomes
-    /// of it until it is erased.
+    /// Marks a page just programmed as not hashed. Until it is erased, it is never offered to the fingerprint store.
     pub fn set_unhashed(&mut self, ppn: Ppn) {
         self.unhashed.insert(ppn);
     }
 
-    /// Reads what overwriting `ppns` with these contents will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that overwriting `ppns`, whose contents are `contents`, will need, so that their cache
+    /// misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.prefetch_listed(ppns.iter().copied());
         touch_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
@@ -277,13 +287,14 @@ impl Recycle {
         dead.iter().filter_map(|&ppn| self.history.slot(ppn)).collect()
     }
 
-    /// Reads what looking for these contents will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that looking up these contents will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, contents: &[Fingerprint]) {
         self.store.prefetch_find(contents);
     }
 
-    /// Dead page `ppn` becomes the valid page of `lpn`: out of the store and of its former owner's list. Its access
-    /// count goes on from where it was.
+    /// Makes dead page `ppn` the valid page of `lpn`: removes it from the fingerprint store and from its former owner's
+    /// list. Its access count is kept.
     pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
         self.take_out(former_owner, ppn);
         self.history.begin(lpn, ppn);
@@ -292,13 +303,14 @@ impl Recycle {
         }
     }
 
-    /// As [`Recycle::revive`] where a reverse map knows who refers to valid pages: nothing is kept of it here.
+    /// Revives dead page `ppn`, as [`Recycle::revive`], on a device whose reverse map has the referrers of valid pages:
+    /// no owner is stored here.
     pub(crate) fn revive_bound(&mut self, ppn: Ppn, former_owner: Lpn) {
         self.take_out(former_owner, ppn);
         self.owners.forget(ppn);
     }
 
-    /// Page `ppn` dies as that of `lpn`, which its spare area may not name.
+    /// Stores the last owner of a page that dies as that of `lpn`, if its spare area names another logical page.
     pub(crate) fn last_owned(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
         if lpn == spare_owner {
             self.owners.forget(ppn);
@@ -307,7 +319,7 @@ impl Recycle {
         }
     }
 
-    /// A newly programmed page becomes the valid page of `lpn`.
+    /// Makes a newly programmed page the valid page of `lpn`.
     #[inline]
     pub fn programmed(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
@@ -315,13 +327,14 @@ impl Recycle {
         self.history.begin(lpn, ppn);
     }
 
-    /// Whether nothing is known of `ppn` but what its spare area says, as of every page after its erase.
+    /// Whether `ppn` has no access count, owner or mark here, as every page after its erase.
     fn is_blank(&self, ppn: Ppn) -> bool {
         self.accesses.get(ppn) == 0 && self.owners.are_spare(ppn, 1) && !self.unhashed.contains(ppn)
     }
 
-    /// The valid page of `lpn` is overwritten or trimmed: it becomes the newest dead page of `lpn` and is offered to
-    /// the store. `successor` is the valid page of `lpn` now, which was told before. Up to 15 older pages lose a version.
+    /// Makes `ppn`, overwritten or trimmed, the newest dead page of `lpn` and offers it to the fingerprint store.
+    /// `successor` is the valid page of `lpn` now, if any; it must have been reported before. The version of up to 15
+    /// older pages decreases by one.
     #[inline]
     pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
         if let Some(older) = self.history.push(lpn, ppn, successor) {
@@ -330,22 +343,24 @@ impl Recycle {
         self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
     }
 
-    /// As [`Recycle::invalidated`] for a page that is too old to be revived: it is not offered to the store.
+    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycle::invalidated`], but does not offer it to the store: it
+    /// is too old to be revived.
     pub fn invalidated_aged(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if let Some(older) = self.history.push(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
     }
 
-    /// The page that the last look-up found is too old to be revived: its entry is dropped, the page stays dead.
+    /// Removes the store entry of `ppn`, which the last look-up found and which is too old to be revived. The page
+    /// stays dead.
     pub fn refuse_aged(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
         self.statistics.aged_hits += 1;
         self.drop_entry(ppn);
     }
 
-    /// Looks at the next entry, round and round, and drops it if its page is too old to be revived. One call per page
-    /// offered visits every entry of a full store once while as many pages die as the store has entries.
+    /// Checks the next store entry in turn and removes it if its page is too old to be revived. With one call per page
+    /// offered, every entry of a full store is checked once while as many pages die as the store has entries.
     pub fn expire_next(&mut self, is_aged: impl Fn(Ppn) -> bool) {
         if let Some(ppn) = self.store.next_in_turn()
             && is_aged(ppn)
@@ -354,7 +369,7 @@ impl Recycle {
         }
     }
 
-    /// Dead page `ppn` leaves the store and stays in its list.
+    /// Removes the store entry of dead page `ppn`, which stays in the list of its logical page.
     fn drop_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.slot(ppn) else { return };
         self.statistics.expired += 1;
@@ -362,14 +377,15 @@ impl Recycle {
         self.enter_heir(heir);
     }
 
-    /// The host read valid page `ppn`.
+    /// Counts a host read of valid page `ppn`.
     #[inline]
     pub fn read(&mut self, ppn: Ppn) {
         debug_assert!(!self.history.is_dead(ppn), "dead page {ppn} is read");
         self.accesses.count(ppn);
     }
 
-    /// GC copied the valid page of `lpn`. The access count moves along; the source copy is no version of anything.
+    /// Records that GC copied the valid page of `lpn`. The access count moves to the copy; the source page becomes no
+    /// dead version.
     pub fn moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
         assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
         assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
@@ -380,15 +396,15 @@ impl Recycle {
         self.copy_unhashed(from, to);
     }
 
-    /// A copy of a page that was not hashed was not hashed either.
+    /// Marks page `to` as not hashed if it is the copy of a page that was not hashed.
     fn copy_unhashed(&mut self, from: Ppn, to: Ppn) {
         if self.unhashed.contains(from) {
             self.unhashed.insert(to);
         }
     }
 
-    /// GC copied the valid pages of a block in order, as [`Recycle::moved`] for each, up to the last of `to`: but without
-    /// asking who read or recycled a page where nobody did.
+    /// Records that GC copied the valid pages `from` of a block in order, up to the last of `to`. As [`Recycle::moved`]
+    /// for each page, but skips tables in which the block has no entry (access counts, marks, owners).
     pub fn moved_block(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
@@ -406,7 +422,8 @@ impl Recycle {
         self.owners.forget_moved(first, pages, from);
     }
 
-    /// Page `ppn` is erased. For every page of the block, dead or not; `owner` matters for dead pages only.
+    /// Forgets page `ppn`, which is erased. Called for every page of the block, dead or not; `owner` matters for dead
+    /// pages only.
     #[inline]
     pub fn erased(&mut self, owner: Lpn, ppn: Ppn) {
         if self.history.is_dead(ppn) {
@@ -417,8 +434,8 @@ impl Recycle {
         self.unhashed.remove(ppn);
     }
 
-    /// Every page of a block is erased: as [`Recycle::erased`] for each, but faster, because the cache misses of the
-    /// pages overlap. `spare_owner` is the owner that the spare area of a page names.
+    /// Forgets every page of a block that is erased. As [`Recycle::erased`] for each, but faster, because the cache
+    /// misses of the pages overlap. `spare_owner` returns the owner in the spare area of a page.
     pub fn erased_block(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let mut dead = std::mem::take(&mut self.dead_of_block);
         dead.clear();
@@ -435,7 +452,8 @@ impl Recycle {
         self.unhashed.remove_range(first, pages);
     }
 
-    /// Reads what taking these pages out will need; see [`crate::tables::prefetch`].
+    /// Reads the table entries that removing these dead pages will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     fn prefetch_removals(&self, dead: &[Ppn]) {
         self.history.prefetch_listed(dead.iter().copied());
         let slots = self.slots_of(dead);
@@ -446,16 +464,16 @@ impl Recycle {
         self.store.prefetch_contents(&slots);
     }
 
-    /// The owner of `ppn`, dead or valid, given the owner that its spare area names.
+    /// Returns the logical page that owns `ppn`, dead or valid, given the owner in its spare area.
     #[inline]
     pub fn owner(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         self.owners.of(ppn, spare_owner)
     }
 
-    /// Fast loading after a hit on a page of `owner`: the newest dead page of each neighbour within the window goes
-    /// to the head of the store. Pages whose content the store does not know are appended to `out`: the engine reads
-    /// their spare area and calls [`Recycle::load_fast`]. At most `2 * window` pages; nothing under other policies.
-    /// `map` tells the valid page of a logical page.
+    /// Runs fast loading after a hit on a page of `owner`: the newest dead page of each neighbour within the window
+    /// becomes the best entry of the store. Pages whose content the store does not know are appended to `out`: the
+    /// engine reads their spare area and calls [`Recycle::load_fast`]. At most `2 * window` pages; none under other
+    /// policies. `map` returns the valid page of a logical page.
     pub fn neighbours(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
@@ -470,7 +488,8 @@ impl Recycle {
         }
     }
 
-    /// A page returned by [`Recycle::neighbours`], with the fingerprint from its spare area.
+    /// Offers a page returned by [`Recycle::neighbours`] to the store, with the fingerprint from its spare area, as if
+    /// it had been read 15 times.
     pub fn load_fast(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is fast-loaded and not dead");
         if !self.raise(ppn) {
@@ -479,8 +498,8 @@ impl Recycle {
         }
     }
 
-    /// Probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. Known from the level of an
-    /// entry; else up to 15 steps along the list of dead pages.
+    /// Returns the probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. For a store
+    /// entry it follows from the level; otherwise it takes up to 15 steps along the list of dead pages.
     pub fn probability(&self, ppn: Ppn) -> f64 {
         if let Some(level) = self.standing_level(ppn) {
             return self.probability.of_level(level);
@@ -492,26 +511,29 @@ impl Recycle {
         self.probability.of(accesses, self.history.position(ppn))
     }
 
-    /// The level of an entry's page. Under LRU levels say nothing of probability.
+    /// Returns the probability level of a page that is a store entry; `None` for others, and under LRU, whose levels do
+    /// not depend on probability.
     fn standing_level(&self, ppn: Ppn) -> Option<u8> {
         let slot = self.history.slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
         self.store.level(slot)
     }
 
-    /// Weight of a victim block for recycling-aware GC: the sum over its dead pages of `1 - probability`.
+    /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over its dead pages.
     ///
-    /// Never more than the number of pages given, so an engine that visits blocks in descending order of dead pages
-    /// may stop at the first block whose count is not above the best weight so far, and has the true maximum.
+    /// The weight is never greater than the number of pages given. So an engine that visits blocks in descending order
+    /// of dead pages may stop at the first block whose number does not exceed the best weight so far, and has the true
+    /// maximum.
     pub fn weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
         dead.map(|ppn| 1.0 - self.probability(ppn)).sum()
     }
 
-    /// Power failed: the store is lost, history, accesses and owners are in battery-backed RAM.
+    /// Clears the fingerprint store after a power failure. History, access counts and owners are in battery-backed RAM
+    /// and survive.
     pub fn power_failed(&mut self) {
         self.store.clear(&mut self.history);
     }
 
-    /// Power failed and nothing was on battery: no page is known to be dead, none was read.
+    /// Clears everything after a power failure without a battery: no page is known to be dead or was read.
     pub fn forget(&mut self) {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
@@ -520,13 +542,13 @@ impl Recycle {
         self.owners = Owners::new(pages);
     }
 
-    /// Recovery found valid page `ppn` in the hands of `lpn`, which did not write it.
+    /// Stores `lpn` as the owner of valid page `ppn`, which another logical page wrote; called by recovery.
     pub fn adopt_owner(&mut self, ppn: Ppn, lpn: Lpn) {
         self.owners.set(ppn, lpn);
     }
 
-    /// The dead pages that start-up should load, worst first: the `capacity` most probable ones. The engine reads
-    /// one spare area for each and calls [`Recycle::load`]. Walks the history of every dead page.
+    /// Returns the dead pages that start-up should load into the store, worst first: the `capacity` most probable ones.
+    /// The engine reads one spare area for each and calls [`Recycle::load`]. Walks the history of every dead page.
     pub fn reload_candidates(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
             .history
@@ -538,7 +560,7 @@ impl Recycle {
         dead.into_iter().skip(surplus).map(|(_, ppn)| ppn).collect()
     }
 
-    /// Offers dead page `ppn` to the store, with the fingerprint from its spare area.
+    /// Offers dead page `ppn` to the fingerprint store after a restart, with the fingerprint from its spare area.
     pub fn load(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
         if self.history.slot(ppn).is_none() {
@@ -547,8 +569,8 @@ impl Recycle {
         }
     }
 
-    /// Switches policy and capacity. The store is put into the new order at once and cut to size, worst entries
-    /// first. Costs one sort of the store.
+    /// Changes policy and capacity. The fingerprint store is sorted by the new policy at once, and its worst entries
+    /// are evicted down to the capacity. Costs one sort of the store.
     pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
@@ -557,48 +579,48 @@ impl Recycle {
         });
     }
 
-    /// The current policy.
+    /// The current policy of the fingerprint store.
     pub fn policy(&self) -> StorePolicy {
         self.policy
     }
 
-    /// Counters since the start or the last [`Recycle::reset_statistics`].
+    /// Returns the counters since the start or the last [`Recycle::reset_statistics`].
     pub fn statistics(&self) -> RecycleStatistics {
         self.statistics
     }
 
-    /// Counters back to 0, for example after preconditioning.
+    /// Resets all counters to 0, for example after preconditioning.
     pub fn reset_statistics(&mut self) {
         self.statistics = RecycleStatistics::default();
     }
 
-    /// Entries in the store.
+    /// Number of entries in the fingerprint store.
     pub fn store_len(&self) -> u32 {
         self.store.len()
     }
 
-    /// Dead pages that are not erased.
+    /// Number of dead pages that are not erased yet.
     pub fn dead_pages(&self) -> u64 {
         self.history.dead_pages()
     }
 
-    /// Whether `ppn` is dead and not erased.
+    /// Whether `ppn` is dead (invalid) and not erased yet.
     #[inline]
     pub fn is_dead(&self, ppn: Ppn) -> bool {
         self.history.is_dead(ppn)
     }
 
-    /// Reads counted for `ppn`, 0 to 15.
+    /// Number of host reads counted for `ppn`, 0 to 15; 15 means 15 or more.
     pub fn accesses(&self, ppn: Ppn) -> u8 {
         self.accesses.get(ppn)
     }
 
-    /// Dead pages of `lpn`, whose valid page is `valid`, newest first.
+    /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
     pub fn versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
         self.history.versions(lpn, valid)
     }
 
-    /// The store in its order, best first.
+    /// Returns the entries of the fingerprint store in its order, best first.
     pub fn entries(&self) -> impl Iterator<Item = StoreEntry> + '_ {
         self.store.entries().map(|Candidate { ppn, fingerprint, accesses }| StoreEntry {
             ppn,
@@ -607,7 +629,8 @@ impl Recycle {
         })
     }
 
-    /// What a controller would hold in RAM, in bytes. History, accesses and owners need a battery; the store does not.
+    /// Bytes of RAM that a controller needs, one pair of name and bytes per structure. History, access counts and
+    /// owners need a battery; the fingerprint store does not.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let pages = self.history.physical_pages() as u64;
         let entries = self.store.capacity().unwrap_or(self.store.len() + self.store.twins());
@@ -621,9 +644,9 @@ impl Recycle {
         ]
     }
 
-    /// Recomputes every invariant from scratch: lists are contiguous and disjoint, valid pages (given by `mapping`)
-    /// are in no list and belong to one logical page, entries are dead pages on the level that accesses and position
-    /// give, one per fingerprint. Costs a walk over everything.
+    /// Recomputes every invariant from scratch. Lists are contiguous and disjoint. Valid pages (given by `mapping`) are
+    /// in no list and belong to one logical page. Store entries are dead pages on the level that access count and
+    /// position give, one per fingerprint. Costs a walk over everything.
     ///
     /// # Errors
     /// The first violation found, as a sentence.
@@ -643,7 +666,8 @@ impl Recycle {
         })
     }
 
-    /// Out of store and list. Pages behind `ppn` gain a version.
+    /// Removes a dead page from the store and from the list of `owner`. The version of the older pages in that list
+    /// increases by one.
     #[inline]
     fn take_out(&mut self, owner: Lpn, ppn: Ppn) {
         let slot = self.history.slot(ppn);
@@ -658,7 +682,7 @@ impl Recycle {
         self.enter_heir(heir);
     }
 
-    /// The twin of an entry that left is an entry from now on.
+    /// Makes the twin of a removed entry (a dead page with equal content) an entry of the fingerprint store.
     #[inline]
     fn enter_heir(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
@@ -668,7 +692,8 @@ impl Recycle {
         }
     }
 
-    /// `page` and the pages behind it stand at `first` and the positions behind it now.
+    /// Updates the probability levels of `page` and of the older pages after it in its list, whose positions now begin
+    /// at `first`.
     fn relevel_from(&mut self, page: Ppn, first: u8) {
         if self.policy == StorePolicy::Lru {
             return;
@@ -684,13 +709,14 @@ impl Recycle {
         }
     }
 
-    /// The level of a page at `position` of its list under the current policy.
+    /// Returns the level (rank class in the fingerprint store) of a page at `position` of its list under the current
+    /// policy.
     #[inline]
     fn level(&self, candidate: Candidate, position: u8) -> u8 {
         level(self.policy, &self.probability, candidate.accesses, position)
     }
 
-    /// Offers a dead page at `position` of its list to the store, if it is known what it holds.
+    /// Offers a dead page at `position` of its list to the store, unless its content was not hashed.
     #[inline]
     fn offer(&mut self, candidate: Candidate, position: u8) {
         if self.unhashed.contains(candidate.ppn) {
@@ -711,7 +737,8 @@ impl Recycle {
         }
     }
 
-    /// Two dead pages with equal content: one stays the entry.
+    /// Decides which of two dead pages with equal content is the store entry: the more probable one, or the newer one
+    /// if both are equal.
     fn resolve_duplicate(&mut self, rival: u32, candidate: Candidate, level: u8) {
         self.statistics.duplicates += 1;
         let entry = self.store.candidate(rival);
@@ -727,7 +754,8 @@ impl Recycle {
         }
     }
 
-    /// The newest dead page of `lpn` goes to the head of the store, or to `out` if its content is not known.
+    /// Moves the newest dead page of `lpn` to the best rank of the store; appends it to `out` if the store does not
+    /// have it.
     fn load_newest(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.history.newest_of(lpn, valid)
             && !self.raise(ppn)
@@ -736,7 +764,8 @@ impl Recycle {
         }
     }
 
-    /// Whether `ppn` was in the store, and is at its head now. A twin stays where its entry is.
+    /// Moves the entry of `ppn` to the best rank of the store; `false` if `ppn` is not in the store. A twin does not
+    /// move: its entry has equal content.
     fn raise(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.slot(ppn) else { return false };
         let raised = self.store.raise(slot, MAX_ACCESSES, self.natural_level(ppn, MAX_ACCESSES));
@@ -744,12 +773,13 @@ impl Recycle {
         true
     }
 
-    /// The level by probability, whatever the policy.
+    /// Returns the level (rank class) that `ppn` has by recycle probability, whatever the policy.
     fn natural_level(&self, ppn: Ppn, accesses: u8) -> u8 {
         self.probability.level(accesses, self.history.position(ppn))
     }
 
-    /// Fast loading replaces the access count of a page while it is in the store.
+    /// Returns the access count that the probability of `ppn` is computed from; fast loading replaces it while the page
+    /// is in the store.
     fn effective_accesses(&self, ppn: Ppn) -> u8 {
         match self.history.slot(ppn) {
             Some(slot) => self.store.accesses(slot),
@@ -758,7 +788,8 @@ impl Recycle {
     }
 }
 
-/// The level of a dead page under a policy. LRU has one level: recency alone decides.
+/// Returns the level (rank class in the fingerprint store) of a dead page under `policy`. LRU has a single level, in
+/// which recency alone decides.
 #[inline]
 fn level(policy: StorePolicy, probability: &Probability, accesses: u8, position: u8) -> u8 {
     match policy {

@@ -1,33 +1,34 @@
-//! The order of the fingerprint store: which entry goes first, and which is looked at first.
+//! The order of the fingerprint store: which entry is evicted first, and which is compared first.
 //!
-//! There are only 256 levels of probability, so a sorted list would be the wrong tool: each level is a queue in which
-//! entries stand by recency, and a bitmap finds the lowest non-empty level. An entry always enters at the recent end,
-//! so a queue is an append-only log: the entry keeps a *ticket* (its place in the log), leaving blanks the place, and
-//! nothing else moves. Insert, remove and "worst entry" cost O(1) amortised and touch one place of the log.
+//! There are only 256 levels of probability, so a sorted list is not needed. Each level is a queue ordered by recency,
+//! and a bitmap finds the lowest non-empty level. An entry always enters at the recent end, so a queue is an
+//! append-only log. The entry stores a *ticket* (its position in the log). When it leaves, its position becomes blank
+//! and no other entry moves. Insert, remove and "worst entry" cost O(1) amortised and touch one position of the log.
 //!
-//! The log also makes the exact rank cheap, which is what the paper's "number of fingerprint comparisons" is when a
-//! store sorted by probability is scanned from the best entry: blanks are counted in chunks of 256 places, so a rank is
-//! the sum of 256 level sizes, of the chunk counts behind the entry, and of one chunk: a few hundred additions over
-//! contiguous memory, on hits only. The price is that a log with many blanks must be rewritten, which is done when fewer than
-//! a quarter of the places from the oldest entry on are taken; blanks before it are dropped when they are half of the log.
+//! The log also makes the exact rank cheap. The rank is the paper's "number of fingerprint comparisons" if a store
+//! sorted by probability is scanned from the best entry. Blanks are counted in chunks of 256 positions, so a rank is
+//! the sum of 256 level sizes, of the chunk counts after the entry, and of one chunk: a few hundred additions over
+//! contiguous memory, on hits only. The price: a log with many blanks must be rewritten, which is done when fewer than
+//! a quarter of the positions from the oldest entry on are in use. Blanks before the oldest entry are dropped when they
+//! are half of the log.
 //!
-//! Invariants: within a queue, larger ticket = more recent; the count of a chunk is its number of blanks; bit `l` of the
-//! bitmap is set exactly if level `l` has an entry.
+//! Invariants: within a queue, a larger ticket is more recent; the count of a chunk is its number of blanks; bit `l` of
+//! the bitmap is set exactly if level `l` has an entry.
 
-/// Levels of the order, 0 = worst.
+/// Number of probability levels of the fingerprint store; level 0 is the worst.
 pub(super) const LEVELS: usize = 256;
 
 const CHUNK: usize = 256;
 const BLANK: u32 = u32::MAX;
 
-/// Entries of one level, oldest first.
+/// The entries of one probability level as an append-only log of slots, oldest first.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     places: Vec<u32>,
     chunk_blanks: Vec<u16>,
-    /// Place of the oldest entry; the end if there is none.
+    /// Index in `places` of the oldest entry; `places.len()` if there is none.
     oldest: usize,
-    /// Ticket of `places[0]`, a multiple of `CHUNK`; wraps.
+    /// Ticket (log position of an entry since the start) of `places[0]`, a multiple of `CHUNK`; wraps around.
     first_ticket: u32,
 }
 
@@ -67,7 +68,7 @@ impl Queue {
         }
     }
 
-    /// Drops the chunks before the oldest entry.
+    /// Drops the chunks of the log before the oldest entry, which contain only blanks (removed entries).
     #[cold]
     fn drop_first_chunks(&mut self) {
         let chunks = self.oldest / CHUNK;
@@ -77,12 +78,12 @@ impl Queue {
         self.first_ticket = self.first_ticket.wrapping_add((chunks * CHUNK) as u32);
     }
 
-    /// Entries and the blanks between them.
+    /// Returns the log from the oldest entry on, with the blanks (removed entries) between.
     fn since_oldest(&self) -> &[u32] {
         &self.places[self.oldest..]
     }
 
-    /// Entries with a larger ticket.
+    /// Returns the number of entries of this level that are more recent than the one with this ticket (log position).
     fn newer_than(&self, ticket: u32) -> u32 {
         let place = self.place(ticket);
         let chunk_end = ((place / CHUNK + 1) * CHUNK).min(self.places.len());
@@ -115,7 +116,7 @@ impl Queue {
     }
 }
 
-/// Entries by level, then by recency.
+/// The order of the fingerprint store: slots by probability level, then by recency.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     queues: Box<[Queue; LEVELS]>,
@@ -129,7 +130,7 @@ impl Order {
         Self { queues, live: [0; LEVELS], occupied: [0; LEVELS / 64] }
     }
 
-    /// `slot` becomes the most recent entry of `level`; its ticket.
+    /// Makes `slot` the most recent entry of `level` and returns its ticket (position in the level's log).
     #[inline]
     pub(super) fn push(&mut self, level: u8, slot: u32) -> u32 {
         self.live[level as usize] += 1;
@@ -137,7 +138,8 @@ impl Order {
         self.queues[level as usize].push(slot)
     }
 
-    /// The entry with `ticket` leaves `level`; `true` if that is mostly blanks now and wants to be rewritten. Amortised O(1).
+    /// Removes the entry with `ticket` from `level`. Returns `true` if the level's log is mostly blanks (removed
+    /// entries) now and should be rewritten. Amortised O(1).
     #[inline]
     pub(super) fn remove(&mut self, level: u8, ticket: u32) -> bool {
         let live = &mut self.live[level as usize];
@@ -150,7 +152,8 @@ impl Order {
         queue.is_sparse(*live)
     }
 
-    /// Rewrites `level` without blanks; `renumber(slot, ticket)` is told each new ticket.
+    /// Rewrites the log of `level` without blanks (removed entries), and calls `renumber(slot, ticket)` with each new
+    /// ticket.
     pub(super) fn tidy(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
         let old = std::mem::take(&mut self.queues[level as usize]);
         for slot in old.entries() {
@@ -158,7 +161,7 @@ impl Order {
         }
     }
 
-    /// The lowest level from `first` on that has an entry.
+    /// Returns the lowest level that is at least `first` and has an entry.
     #[inline]
     fn occupied_from(&self, first: usize) -> Option<usize> {
         let of_first = self.occupied.get(first / 64)? >> (first % 64);
@@ -169,33 +172,34 @@ impl Order {
         others.next().map(|word| 64 * word + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// The least recent entry of the lowest level that has one, with its level.
+    /// Returns the worst entry and its level: the least recent entry of the lowest non-empty level.
     #[inline]
     pub(super) fn worst(&self) -> Option<(u8, u32)> {
         let level = self.occupied_from(0)?;
         Some((level as u8, self.queues[level].since_oldest()[0]))
     }
 
-    /// The entry with `ticket` on `level`; any number if it left.
+    /// Returns the slot of the entry with `ticket` (log position) on `level`; any number if that entry was removed.
     #[inline]
     pub(super) fn slot(&self, level: u8, ticket: u32) -> u32 {
         let queue = &self.queues[level as usize];
         queue.places.get(queue.place(ticket)).copied().unwrap_or(BLANK)
     }
 
-    /// All entries, worst first.
+    /// Returns the slots of all fingerprint-store entries, worst first.
     pub(super) fn worst_first(&self) -> impl Iterator<Item = u32> + '_ {
         let levels = std::iter::successors(self.occupied_from(0), |&level| self.occupied_from(level + 1));
         levels.flat_map(|level| self.queues[level].entries())
     }
 
-    /// Entries that stand before this one, plus one. A few hundred additions.
+    /// Returns the rank of an entry in the fingerprint store: the number of better entries, plus one. Costs a few
+    /// hundred additions.
     pub(super) fn rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.live[level as usize + 1..].iter().sum();
         1 + better + self.queues[level as usize].newer_than(ticket)
     }
 
-    /// All entries, best first.
+    /// Returns the slots of all fingerprint-store entries, best first.
     pub(super) fn entries(&self) -> impl Iterator<Item = u32> + '_ {
         self.queues.iter().rev().flat_map(|queue| queue.entries().rev())
     }
@@ -219,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Entries as (level, time of entry, slot): best first is descending.
+    /// Entries as (level, time of insertion, slot): the best is the largest.
     struct Naive(Vec<(u8, u64, u32)>);
 
     impl Naive {
@@ -230,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Random pushes and removals over few levels, so that queues grow over many chunks and become sparse.
+    /// Random insertions and removals on few levels, so that queues span many chunks and become sparse.
     #[test]
     fn ranks_equal_a_sorted_list() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -1,16 +1,16 @@
-//! Who owns a page whose spare area is out of date.
+//! Owners of pages whose spare area is out of date.
 //!
-//! The spare area is written once, with the page, so after a recycle it names the logical page that wrote the
-//! content, not the one that owns it now. Only recycled pages can be wrong, and they are few, so their owners live in
-//! a sparse map; for all others the spare area is right. The price is a probe for recycled pages and one bit for the
-//! rest. In a drive this map is part of the battery-backed RAM (paper, section IV-A).
+//! The spare area is written once, with the page. So after a page is recycled, its spare area names the logical page
+//! that wrote the content, not the one that owns it now. Only recycled pages can be wrong, and they are few, so their
+//! owners are in a sparse map; for all others the spare area is right. The price is a probe for recycled pages and one
+//! bit for the rest. In a drive this map is part of the battery-backed RAM (paper, section IV-A).
 //!
-//! Invariant: a page has an entry from its first recycle under a new owner until it is erased or copied.
+//! Invariant: a page has an entry from its first recycling by another logical page until it is erased or copied.
 
 use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
 
-/// Owners of recycled pages.
+/// Table of the logical pages that own recycled physical pages, whose spare areas name an earlier owner.
 #[derive(Clone, Debug)]
 pub(super) struct Owners(SparseTable<Lpn>);
 
@@ -19,34 +19,34 @@ impl Owners {
         Self(SparseTable::new(physical_pages))
     }
 
-    /// The owner of `ppn`, given what its spare area says.
+    /// Returns the logical page that owns `ppn`, given the owner in its spare area.
     #[inline]
     pub(super) fn of(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         self.0.get(ppn).unwrap_or(spare_owner)
     }
 
-    /// `lpn` owns `ppn` from now on, whatever its spare area says.
+    /// Stores `lpn` as the owner of `ppn`; it overrides the spare area.
     pub(super) fn set(&mut self, ppn: Ppn, lpn: Lpn) {
         self.0.insert(ppn, lpn);
     }
 
-    /// The next spare area of `ppn` will be right.
+    /// Removes the stored owner of `ppn`: its spare area is right, or will be when it is next programmed.
     #[inline]
     pub(super) fn forget(&mut self, ppn: Ppn) {
         self.0.remove(ppn);
     }
 
-    /// Whether the spare areas of `count` pages from `first` on are all right.
+    /// Whether the spare areas of all `count` pages from `first` on name the right owner.
     pub(super) fn are_spare(&self, first: Ppn, count: u32) -> bool {
         self.0.has_none_of(first, count)
     }
 
-    /// The next spare areas of `count` pages from `first` on will be right.
+    /// Removes the stored owners of `count` pages from `first` on, which are erased.
     pub(super) fn forget_range(&mut self, first: Ppn, count: u32) {
         self.0.remove_if(first, count, |_| true);
     }
 
-    /// The same for those of them that are in `moved`, which is in order.
+    /// Removes the stored owners of those pages, of `count` from `first` on, that are in `moved`, which must be sorted.
     pub(super) fn forget_moved(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
         self.0.remove_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
     }

@@ -1,8 +1,8 @@
-//! How likely a dead page is to be wanted again.
+//! The recycle probability: how likely the content of a dead (invalid) page is to be written again.
 //!
-//! Two 4-bit observations decide: reads while the page was valid (popularity) and its place among the dead pages of
-//! its logical page (version). That makes 256 cases, so the formulas are evaluated once into tables, and every case
-//! also gets a *level*: its rank among the 256 by probability, ties broken by version. The store sorts by level, an
+//! Two 4-bit observations decide: reads while the page was valid (popularity), and its position among the dead pages of
+//! its logical page (version). That makes 256 cases, so the formulas are evaluated once into tables. Every case also
+//! gets a *level*: its rank among the 256 by probability, with ties broken by version. The store sorts by level, an
 //! integer, and never compares floats.
 //!
 //! - popularity: `(1 + alpha)^accesses`, accesses 0..=15
@@ -10,33 +10,34 @@
 //! - version: `15 - position`, at least 0; position 0 is the newest dead page
 //! - final: `initial * (1 - beta)^(15 - version)`
 //!
-//! The paper prints the final probability on both sides of its equation 4; read as a recursion it would decay at
-//! every evaluation. We take the closed form, which equals one factor `1 - beta` per version lost, as the paper's
-//! example (P1 declines twice behind P3 and P6) wants it. A page that was never read has probability 0 whatever its
-//! version, so in write-dominated workloads the tie-break decides; that is why it is part of the level.
+//! The paper has the final probability on both sides of its equation 4; read as a recursion it would decay at every
+//! evaluation. We use the closed form, which is one factor `1 - beta` per version lost, as the paper's example requires
+//! (P1 declines twice, after P3 and P6 died). A page that was never read has probability 0 whatever its version, so in
+//! write-dominated workloads the tie-break decides. That is why the version is part of the level.
 //!
 //! Source: LX-SSD (Zhou et al.), section IV-C.1, equations 1 to 4.
 
 use super::accesses::MAX_ACCESSES;
 
-/// The position from which the version is 0 and no longer changes.
+/// Position in the list of dead pages from which the version is 0 and no longer changes.
 pub const OLDEST_POSITION: u8 = 15;
 
 const CASES: usize = 16;
 
-/// Probability and level for each pair of access count and position.
+/// Tables of recycle probability and level for each pair of access count and position.
 #[derive(Clone, Debug)]
 pub struct Probability {
     finals: [[f64; CASES]; CASES],
     levels: [[u8; CASES]; CASES],
-    /// The inverse of `levels`.
+    /// Recycle probability of each level (rank class), the inverse of `levels`.
     of_level: [f64; CASES * CASES],
 }
 
 impl Probability {
-    /// Tables for growth factor `alpha` (paper: 0.10 to 0.15) and decay factor `beta` (paper: 0.15 to 0.20).
+    /// Computes the tables for growth factor `alpha` (paper: 0.10 to 0.15) and decay factor `beta` (paper: 0.15 to
+    /// 0.20).
     ///
-    /// Needs `alpha > 0` and `0 <= beta < 1`, else two cases could tie without an order.
+    /// Requires `alpha > 0` and `0 <= beta < 1`; otherwise two cases could tie without an order.
     pub fn new(alpha: f64, beta: f64) -> Self {
         assert!(
             alpha > 0.0 && (0.0..1.0).contains(&beta),
@@ -58,26 +59,26 @@ impl Probability {
         Self { finals, levels, of_level }
     }
 
-    /// Final probability of a dead page, 0 to 1. Counts and positions above 15 are taken as 15.
+    /// Returns the recycle probability of a dead page, 0 to 1. Access counts and positions greater than 15 count as 15.
     #[inline]
     pub fn of(&self, accesses: u8, position: u8) -> f64 {
         self.finals[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
     }
 
-    /// Final probability of a dead page on this level.
+    /// Returns the recycle probability of a dead page on this level (rank among the 256 cases).
     #[inline]
     pub fn of_level(&self, level: u8) -> f64 {
         self.of_level[level as usize]
     }
 
-    /// Place of a page among the 256 cases, 255 = best: by probability, then by version.
+    /// Returns the level of a dead page: its rank among the 256 cases by probability, then by version; 255 is the best.
     #[inline]
     pub fn level(&self, accesses: u8, position: u8) -> u8 {
         self.levels[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
     }
 }
 
-/// Probability of a page that has just died (equations 1 and 2).
+/// Returns the recycle probability of a page that has just died (equations 1 and 2).
 fn initial(alpha: f64, accesses: u8) -> f64 {
     let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
     (popularity(accesses) - 1.0) / (popularity(MAX_ACCESSES) - 1.0)

@@ -1,8 +1,8 @@
-//! Values of the few pages that have one.
+//! A table of values for the few pages that have one.
 //!
-//! A hash map holds them, and one bit per page saves the look-up for all others, which are nearly all.
+//! A hash map holds the values. One bit per page saves the look-up for all other pages, which are nearly all.
 //!
-//! Invariant: a page has a bit exactly while it has a value.
+//! Invariant: the bit of a page is set exactly while it has a value.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -10,7 +10,7 @@ use rustc_hash::FxBuildHasher;
 use crate::address::Ppn;
 use crate::tables::PageSet;
 
-/// Values by page.
+/// A table of values for few physical pages: a hash map, with one bit per page.
 #[derive(Clone, Debug)]
 pub(super) struct SparseTable<V> {
     marked: PageSet,
@@ -18,46 +18,46 @@ pub(super) struct SparseTable<V> {
 }
 
 impl<V: Copy> SparseTable<V> {
-    /// No value. Memory: a bit per page, 10 to 20 bytes per value.
+    /// Creates a table without values. Memory: one bit per page, 10 to 20 bytes per value.
     pub(super) fn new(physical_pages: usize) -> Self {
         Self { marked: PageSet::new(physical_pages as u64), values: HashMap::default() }
     }
 
-    /// The value of a page.
+    /// Returns the value of a physical page, if it has one.
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> Option<V> {
         if self.marked.contains(ppn) { Some(self.values[&ppn]) } else { None }
     }
 
-    /// Gives a page a value, in place of the one it has.
+    /// Sets the value of a physical page, replacing an earlier one.
     pub(super) fn insert(&mut self, ppn: Ppn, value: V) {
         self.marked.insert(ppn);
         self.values.insert(ppn, value);
     }
 
-    /// Takes the value of a page away and returns it.
+    /// Removes the value of a physical page and returns it.
     #[inline]
     pub(super) fn remove(&mut self, ppn: Ppn) -> Option<V> {
         if self.marked.remove(ppn) { self.values.remove(&ppn) } else { None }
     }
 
-    /// Takes the values of those of `count` pages from `first` on away that `is_taken`.
+    /// Removes the values of those pages, of `count` from `first` on, for which `is_taken` holds.
     pub(super) fn remove_if(&mut self, first: Ppn, count: u32, is_taken: impl Fn(Ppn) -> bool) {
         let Self { marked, values } = self;
         marked.remove_if(first, count, |ppn| is_taken(ppn) && values.remove(&ppn).is_some());
     }
 
-    /// Whether none of `count` pages from `first` on has a value.
+    /// Whether none of the `count` physical pages from `first` on has a value in the table.
     pub(super) fn has_none_of(&self, first: Ppn, count: u32) -> bool {
         self.marked.is_disjoint(first, count)
     }
 
-    /// All values with their pages.
+    /// Returns all values with their pages, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ppn, V)> + '_ {
         self.values.iter().map(|(&ppn, &value)| (ppn, value))
     }
 
-    /// How many pages have a bit, and how many a value: as many, unless something is broken.
+    /// Returns the number of marked pages and the number of values, which are equal unless the table is broken.
     pub(super) fn counts(&self) -> [u64; 2] {
         [self.marked.len(), self.values.len() as u64]
     }

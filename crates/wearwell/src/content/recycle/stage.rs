@@ -1,4 +1,5 @@
-//! Recycling as the engine runs it: look-up before a write, revival, and what the part is told.
+//! Recycling in the engine: looks up dead (invalid) pages before a write, revives them, and reports page events to
+//! [`Recycle`].
 
 #![expect(
     clippy::inline_always,
@@ -18,7 +19,7 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Store;
 
-/// The recycling stage, with what it needs of the engine.
+/// The recycling stage of the engine: the recycler, its options, and whether it is on.
 #[derive(Clone, Debug)]
 pub(crate) struct RecycleStage {
     pub(crate) part: Recycle,
@@ -29,7 +30,7 @@ pub(crate) struct RecycleStage {
 }
 
 impl RecycleStage {
-    /// The stage of a device; `is_alone` if no other mechanism looks at content there.
+    /// Creates the recycling stage of a device. `is_alone` if the device has no other content mechanism.
     pub(crate) fn new<N: Nand>(
         store: &Store<N>,
         logical_pages: u32,
@@ -43,15 +44,15 @@ impl RecycleStage {
     }
 }
 
-/// The page that holds the content of `lpn`, as far as RAM knows. Only devices without chunks ask for more than whether there
-/// is one.
+/// Returns the page that holds the content of `lpn`, as far as map entries in RAM show. On a device with compressed
+/// chunks the number may be a chunk member's; there only its presence is used.
 #[inline]
 fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
-/// Whether a page was programmed too long ago to be revived. Its age is that of its block, which is at most a block's
-/// pages more: a controller keeps ages by block.
+/// Whether a page was programmed too long ago to be revived. Its age is taken from its block, as a controller would
+/// store it, and so is too large by at most the pages of a block.
 fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.refresh_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at(store.block_of(ppn));
@@ -60,7 +61,7 @@ fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool 
 }
 
 impl RecycleStage {
-    /// Probability that dead page `ppn` is recycled: none while nothing is.
+    /// Returns the probability that dead page `ppn` is recycled; 0 while recycling is off.
     pub(crate) fn probability(&self, ppn: Ppn) -> f64 {
         if self.is_on { self.part.probability(ppn) } else { 0.0 }
     }
@@ -72,7 +73,8 @@ impl RecycleStage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Offers a page that just died to the fingerprint store.
+    /// Offers page `dead`, just invalidated for `lpn`, to the fingerprint store, and removes one aged entry if pages
+    /// age.
     pub(crate) fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
         let Self { recycle, sharing, store, mapping, .. } = self;
         let Some(stage) = recycle else { return };
@@ -91,7 +93,8 @@ impl<N: Nand> Ftl<N> {
         stage.part.invalidated(lpn, dead, successor, fingerprint);
     }
 
-    /// A dead page with this content. With `verify_on_hit` its bytes are read and compared, and the read is charged.
+    /// Finds a dead page with this content in the fingerprint store. With `verify_on_hit`, its bytes are read and
+    /// compared, and the read is charged.
     #[inline(always)]
     pub(crate) fn find_dead(
         &mut self,
@@ -126,8 +129,9 @@ impl<N: Nand> Ftl<N> {
         Ok(Some(dead))
     }
 
-    /// Serves a write of `lpn` with a dead page of equal content: one map update, no program. `false` if it has to be
-    /// programmed: where logical pages share stored ones, the reverse map must have room for the entry.
+    /// Serves a write of `lpn` with a dead page of equal content: one map update, no program. Returns `false` if the
+    /// page must be programmed instead: the design shares pages and the bind cannot be recorded, or a delta on flash
+    /// keeps `lpn` from being bound.
     pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
         let stage = self.recycle.as_ref().expect("only the recycling stage finds dead pages");
         let former = stage.part.owner(dead, self.store.owner(dead));
@@ -138,7 +142,7 @@ impl<N: Nand> Ftl<N> {
         } else if self.delta.as_ref().is_some_and(|stage| stage.keeps_from_bind(lpn)) {
             return Ok(false);
         } else {
-            // The map may have to read and write translation pages; nothing has changed yet if that fails.
+            // The map may have to read and write translation pages; if that fails, nothing has changed yet.
             let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
             let stage = self.recycle.as_mut().expect("asked above");
             stage.part.revive(dead, former, lpn);
@@ -152,7 +156,8 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// A dead page that is to be bound leaves the dead ones. `false` if it is not dead.
+    /// Revives a dead page that is about to be bound: removes it from history and fingerprint store and makes it valid.
+    /// Returns `false` if the unit is not a dead page.
     pub(crate) fn revive_for_bind(&mut self, unit: Unit) -> bool {
         let Some(stage) = &mut self.recycle else { return false };
         let ppn = Ppn(unit.0);
@@ -171,8 +176,8 @@ impl<N: Nand> Ftl<N> {
         self.store.revive(dead);
     }
 
-    /// Fast loading: dead pages of neighbouring addresses enter the store for a spare-area read each. Of a map on flash only
-    /// those are found whose entries are cached.
+    /// Runs fast loading: dead pages of logical pages near `owner` enter the fingerprint store, for a spare-area read
+    /// each. With a map on flash, only logical pages whose map entries are cached are considered.
     fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbours);
@@ -186,7 +191,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Dead pages leave history and fingerprint store before their block can be reused.
+    /// Removes the dead pages of `block` from history and fingerprint store before the block is reused.
     pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
         let Some(stage) = &mut self.recycle else { return };
         let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());

@@ -1,19 +1,19 @@
-//! The fingerprint store (FS): which dead pages a new write is compared with.
+//! The fingerprint store (FS): the dead (invalid) pages with which the content of a new write is compared.
 //!
-//! An entry says "this dead page holds this content". The paper scans entries in order of probability; a scan of
-//! 128 Ki entries for every write is not affordable here and its result does not depend on the order, so look-ups go
-//! through a hash index, while [`Order`] keeps the order that eviction and the reported number of
-//! comparisons need. The way from a page to its slot is kept by [`History`], which therefore takes part in every
-//! change of an entry. The price of the index and the order is about 18 bytes per entry beside the 32 of the slot.
+//! An entry maps a content to a dead page that holds it. The paper scans entries in order of probability. A scan of 128
+//! Ki entries for every write is too slow here, and its result does not depend on the order. So look-ups use a hash
+//! index, and [`Order`] keeps the order that eviction and the reported number of comparisons need. [`History`] stores
+//! the slot of a page, and therefore takes part in every change of an entry. The price of index and order is about 18
+//! bytes per entry in addition to the 32 of the slot.
 //!
-//! The index is the heads of short lists ([`Buckets`]) that are threaded through the slots: what is written when an entry
-//! comes or goes lies on the cache line of its slot, and a content that is not there costs one or two reads.
+//! The index is an array of list heads ([`Buckets`]); the lists are linked through the slots. So inserting or removing
+//! an entry writes to the cache line of its slot, and a look-up of a missing content costs one or two reads.
 //!
-//! The store knows levels, not probabilities: its caller computes them from history and accesses.
+//! The store has levels, not probabilities: its caller computes them from history and access counts.
 //!
-//! Equal content dies more than once. Only one page per fingerprint is an entry; the other is forgotten by a bounded
-//! store (it can come back when the store is rebuilt), while an unbounded store keeps it as a *twin* below the entry
-//! and promotes it when the entry leaves. Without twins an unbounded store would miss content that is still on the
+//! Several dead pages may have equal content. Only one page per fingerprint is an entry. A bounded store drops the
+//! other (it can return when the store is rebuilt). An unbounded store keeps it as a *twin* chained to the entry, and
+//! makes it the entry when the entry is removed. Without twins an unbounded store would miss content that is still on
 //! flash, and its hits would depend on the policy.
 //!
 //! Invariants: an entry's page is dead; at most one entry per fingerprint; entries <= capacity; twins only if
@@ -28,23 +28,24 @@ use crate::address::{Address, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::prefetch::{TOGETHER, touch_all};
 
-/// A dead page that could become an entry.
+/// A dead page that is offered to the fingerprint store, with what its level is computed from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) ppn: Ppn,
     pub(super) fingerprint: Fingerprint,
-    /// Access count that its probability is computed from: its own, or the largest if it was fast-loaded.
+    /// Access count from which the recycle probability is computed: the page's own, or the largest if it was
+    /// fast-loaded.
     pub(super) accesses: u8,
 }
 
-/// What became of a candidate.
+/// Outcome of offering a dead page to the fingerprint store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Admission {
-    /// There was room.
+    /// The page was inserted; the store had room.
     Inserted,
-    /// The worst entry made room.
+    /// The page was inserted in place of the worst entry, which was evicted.
     Replaced,
-    /// Every entry is better.
+    /// The page was not inserted: the store is full and every entry is better.
     Refused,
 }
 
@@ -55,18 +56,20 @@ enum Standing {
     Twin,
 }
 
-/// 32 bytes, so that no slot lies on two cache lines.
+/// A slot of the fingerprint store, for an entry or a twin. 32 bytes, so that no slot is on two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct Slot {
     fingerprint: Fingerprint,
     ppn: Ppn,
     ticket: u32,
-    /// Time of the last change of place in the order; wraps.
+    /// Value of the store's clock when the entry was inserted or last changed its level; wraps around.
     stamp: u32,
-    /// An entry: the next one of its bucket. A twin: the page above it in the chain.
+    /// For an entry: slot of the next entry in its hash bucket. For a twin (page with the content of an entry): the
+    /// slot that precedes it in its chain.
     link: u32,
-    /// Chain of pages with equal content: the entry at the top, twins below it.
+    /// The next slot in the chain of dead pages with equal content: the chain begins with the entry, and its twins
+    /// (duplicates) follow.
     below: u32,
     level: u8,
     accesses: u8,
@@ -89,7 +92,7 @@ impl Slot {
     };
 }
 
-/// Entries by content and in order.
+/// The fingerprint store: dead pages found by content, and ordered for eviction.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     slots: Vec<Slot>,
@@ -99,12 +102,12 @@ pub(super) struct Store {
     order: Order,
     capacity: Option<u32>,
     clock: u32,
-    /// The slot that [`Store::next_in_turn`] visited last.
+    /// Slot that [`Store::next_in_turn`], a cyclic scan, visited last.
     hand: u32,
 }
 
 impl Store {
-    /// An empty store of at most `capacity` entries; `None` = unbounded. Memory grows with the entries.
+    /// Creates an empty store of at most `capacity` entries; `None` means unbounded. Memory grows with the entries.
     pub(super) fn new(capacity: Option<u32>) -> Self {
         Self {
             slots: Vec::new(),
@@ -118,13 +121,13 @@ impl Store {
         }
     }
 
-    /// Entries, twins not counted.
+    /// Number of entries; twins (pages with the content of an entry) are not counted.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.entries
     }
 
-    /// Twins kept below entries.
+    /// Number of twins: dead pages kept in addition to an entry with equal content.
     pub(super) fn twins(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32 - self.entries
     }
@@ -133,7 +136,7 @@ impl Store {
         self.capacity
     }
 
-    /// The entry for this content.
+    /// Returns the slot of the entry with this content; `None` if no dead page in the store has it.
     #[inline]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<u32> {
         let mut at = self.buckets.head(fingerprint);
@@ -149,38 +152,40 @@ impl Store {
         Candidate { ppn, fingerprint, accesses }
     }
 
-    /// Access count that the entry's probability is computed from.
+    /// Returns the access count from which the recycle probability of the page in `slot` is computed.
     #[inline]
     pub(super) fn accesses(&self, slot: u32) -> u8 {
         self.slots[slot as usize].accesses
     }
 
-    /// The level that an entry stands on; `None` for a twin, which stands on none.
+    /// Returns the probability level of an entry; `None` for a twin (page with the content of an entry), which has no
+    /// level.
     #[inline]
     pub(super) fn level(&self, slot: u32) -> Option<u8> {
         let Slot { standing, level, .. } = self.slots[slot as usize];
         (standing == Standing::Entry).then_some(level)
     }
 
-    /// Place of an entry in the order, 1 = best.
+    /// Returns the rank of an entry in the order of the store, 1 being the best.
     pub(super) fn rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
         self.order.rank(slot.level, slot.ticket)
     }
 
-    /// The page of the next slot, round and round; `None` if that slot is free.
+    /// Advances to the next slot, cyclically, and returns its page; `None` if that slot is free.
     pub(super) fn next_in_turn(&mut self) -> Option<Ppn> {
         self.hand = if self.hand + 1 < self.slots.len() as u32 { self.hand + 1 } else { 0 };
         let slot = self.slots.get(self.hand as usize)?;
         (slot.standing != Standing::Free).then_some(slot.ppn)
     }
 
-    /// All entries, best first.
+    /// Returns all entries, best first.
     pub(super) fn entries(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.order.entries().map(|slot| self.candidate(slot))
     }
 
-    /// Offers content that no entry has. Amortised O(1).
+    /// Offers a dead page whose content has no entry yet. Inserts it if there is room, or if the worst entry's level is
+    /// not greater. Amortised O(1).
     pub(super) fn admit(&mut self, history: &mut History, candidate: Candidate, level: u8) -> Admission {
         let full = self.capacity.is_some_and(|capacity| self.len() >= capacity);
         let slot = if full {
@@ -198,7 +203,8 @@ impl Store {
         if full { Admission::Replaced } else { Admission::Inserted }
     }
 
-    /// `candidate` takes the place of `rival`, an entry with equal content.
+    /// Replaces `rival`, the entry with equal content, by `candidate`. An unbounded store keeps `rival` as a twin,
+    /// chained to the new entry.
     pub(super) fn supersede(&mut self, history: &mut History, rival: u32, candidate: Candidate, level: u8) {
         self.leave_order(rival);
         let slot = self.free_slot();
@@ -213,7 +219,8 @@ impl Store {
         self.enter_order(slot, level);
     }
 
-    /// `candidate` loses against `rival`, an entry with equal content.
+    /// Keeps `rival`, the entry with equal content. An unbounded store adds `candidate` as a twin of it, a bounded one
+    /// drops it.
     pub(super) fn yield_to(&mut self, history: &mut History, rival: u32, candidate: Candidate) {
         if self.capacity.is_none() {
             let slot = self.free_slot();
@@ -223,7 +230,8 @@ impl Store {
         }
     }
 
-    /// Moves an entry to `level` if it is on another one. A twin has no place to change.
+    /// Moves an entry to probability level `level` if it is on another one. A twin (page with the content of an entry)
+    /// has no level and does not change.
     #[inline]
     pub(super) fn relevel(&mut self, slot: u32, level: u8) {
         let Slot { standing, level: current, .. } = self.slots[slot as usize];
@@ -233,14 +241,14 @@ impl Store {
         }
     }
 
-    /// Makes an entry the most recent one of its level.
+    /// Makes an entry the most recent one of its probability level, so that it is evicted later.
     pub(super) fn refresh(&mut self, slot: u32) {
         self.leave_order(slot);
         self.enter_order(slot, self.slots[slot as usize].level);
     }
 
-    /// From now on an entry counts as read `accesses` times, and is the most recent one of `level`. `false` for a
-    /// twin, which does not change.
+    /// Sets the access count of an entry to `accesses` and makes it the most recent one of `level`. Returns `false` for
+    /// a twin (page with the content of an entry), which does not change.
     pub(super) fn raise(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].standing == Standing::Entry;
         if is_entry {
@@ -251,8 +259,9 @@ impl Store {
         is_entry
     }
 
-    /// The page of `slot` leaves the store. If it was an entry with a twin, the twin is found by content from now on and is
-    /// returned: the caller must [`Store::enter_order`] it, and until then it has no place to change.
+    /// Removes the page in `slot` from the store. If it was an entry with a twin, the twin is found by content from now
+    /// on and its slot is returned. The caller must call [`Store::enter_order`] for that slot; until then it has no
+    /// level.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut History, slot: u32) -> Option<u32> {
         let Slot { standing, link, below, .. } = self.slots[slot as usize];
@@ -271,7 +280,7 @@ impl Store {
         heir
     }
 
-    /// Makes a slot an entry with a place in the order, as the most recent one of `level`.
+    /// Makes the page in `slot` an entry of the store, as the most recent one of probability level `level`.
     #[inline]
     pub(super) fn enter_order(&mut self, slot: u32, level: u8) {
         let ticket = self.order.push(level, slot);
@@ -281,7 +290,8 @@ impl Store {
         self.clock = self.clock.wrapping_add(1);
     }
 
-    /// Reads what changing the places of these slots will need; see [`crate::tables::prefetch`].
+    /// Reads the data that changing the levels of these slots will need, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_places(&self, slots: &[u32]) {
         touch_all(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
         touch_all(slots.iter().map(|&slot| {
@@ -290,20 +300,22 @@ impl Store {
         }));
     }
 
-    /// Reads what forgetting the contents of these slots will need.
+    /// Reads the data that removing the contents of these slots from the hash index will need, so that their cache
+    /// misses overlap.
     pub(super) fn prefetch_contents(&self, slots: &[u32]) {
         self.prefetch_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
 
-    /// Reads the heads of the lists that these contents belong to, and the entries that lead them.
+    /// Reads the hash-bucket heads of these contents, and the first entry of each bucket, so that their cache misses
+    /// overlap.
     fn prefetch_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
         let heads = contents.map(|content| self.buckets.head(content));
         touch_all(heads.clone().map(u64::from));
         touch_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
     }
 
-    /// The same for admitting `count` candidates, of which those beyond the room evict. The places of the worst are side by
-    /// side.
+    /// Reads the data that admitting `count` candidates will need, of which those beyond the free capacity each evict
+    /// an entry. The worst entries are contiguous in memory.
     pub(super) fn prefetch_evictions(&self, history: &History, count: usize) {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
@@ -313,12 +325,13 @@ impl Store {
         history.prefetch_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
-    /// The same for finding these contents.
+    /// Reads the data that finding these contents will need, so that their cache misses overlap.
     pub(super) fn prefetch_find(&self, contents: &[Fingerprint]) {
         self.prefetch_buckets(contents.iter().copied());
     }
 
-    /// Changes the capacity and every level; among equals the recency stays. Evicts what no longer fits.
+    /// Changes the capacity and the level of every entry; entries of equal level keep their order of recency. Evicts
+    /// the worst entries beyond the capacity.
     pub(super) fn reorder(
         &mut self,
         history: &mut History,
@@ -346,7 +359,7 @@ impl Store {
         }
     }
 
-    /// Forgets every entry, as a power failure does.
+    /// Removes every entry, as a power failure does.
     pub(super) fn clear(&mut self, history: &mut History) {
         for slot in self.slots.iter().filter(|slot| slot.standing != Standing::Free) {
             history.detach(slot.ppn);
@@ -357,7 +370,7 @@ impl Store {
         self.order = Order::new();
     }
 
-    /// Takes an entry without twins out; its slot is the caller's.
+    /// Evicts an entry without twins from the order and the hash index; the caller reuses its slot.
     #[inline]
     fn evict(&mut self, history: &mut History, slot: u32) {
         self.leave_order(slot);
@@ -386,7 +399,7 @@ impl Store {
         })
     }
 
-    /// `slot` holds `candidate`: a twin until it enters the order.
+    /// Stores `candidate` in `slot`, as a twin (without a level) until [`Store::enter_order`] makes it an entry.
     #[inline]
     fn occupy(&mut self, history: &mut History, slot: u32, candidate: Candidate) {
         let Candidate { ppn, fingerprint, accesses } = candidate;
@@ -407,7 +420,7 @@ impl Store {
         self.free.push(slot);
     }
 
-    /// The content of `slot`, which no entry has, is found from now on.
+    /// Adds the content of `slot`, which no other entry has, to the hash index.
     #[inline]
     fn index_content(&mut self, slot: u32) {
         self.entries += 1;
@@ -418,7 +431,7 @@ impl Store {
         entry.link = self.buckets.replace_head(entry.fingerprint, slot);
     }
 
-    /// Twice the buckets.
+    /// Doubles the number of hash buckets and distributes the entries anew.
     #[cold]
     fn spread(&mut self) {
         self.buckets = self.buckets.doubled();
@@ -437,7 +450,7 @@ impl Store {
         self.redirect(from, to);
     }
 
-    /// What leads to entry `slot` in its bucket leads to `to`.
+    /// Changes the link in the hash bucket that leads to entry `slot`, so that it leads to `to`.
     #[inline]
     fn redirect(&mut self, slot: u32, to: u32) {
         let fingerprint = self.slots[slot as usize].fingerprint;
@@ -468,7 +481,8 @@ impl Store {
         }
     }
 
-    /// Verifies the invariants; `level_of` is `None` for a page that is not dead.
+    /// Checks the invariants of the store. `level_of` returns the level that a page should have; `None` if it is not
+    /// dead.
     pub(super) fn check(
         &self,
         history: &History,
@@ -507,7 +521,8 @@ impl Store {
         Ok(())
     }
 
-    /// Pages in the chain below and including `entry`: all dead, with equal content and the right slot.
+    /// Returns the number of pages in the chain of `entry`, including it, after checking that all are dead, have equal
+    /// content and the right slot.
     fn check_chain(
         &self,
         history: &History,

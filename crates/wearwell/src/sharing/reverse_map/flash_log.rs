@@ -1,32 +1,33 @@
-//! One log of entries on flash: what Remap-SSD is compared with (its section 3.3 and 5, Remap-SSD-FLog).
+//! A reverse map in one log on flash, with which Remap-SSD is compared (its sections 3.3 and 5, Remap-SSD-FLog).
 //!
-//! No NVRAM beyond a page: entries collect in a buffer there (an assumption: else each bind would program a page), and
-//! a full buffer becomes a page of the log. The price is that GC has to read the whole log to find the referrers of its
-//! victim, and that the log itself is programmed, cleaned and collected.
+//! Its NVRAM is one page and a word: entries collect in a buffer there (an assumption: otherwise each bind would
+//! program a page), and a full buffer is programmed as a page of the log. The price: GC must read the whole log to find
+//! the referrers of its victim, and the log itself is programmed, cleaned and collected.
 //!
 //! # Pages
 //!
-//! Log pages are numbered in the order of writing, the number is the owner in the OOB. The log is cleaned page by page
-//! from the oldest on, so the live pages are those from `oldest` to the last one found, and `oldest` is one word of
-//! NVRAM behind the buffer. The paper cleans the whole log at once when it is full; here one admission cleans one page
-//! at the most, and programs one at the most, because more room is not promised: the same work, but spread.
+//! Log pages are numbered in the order of writing; the number is the owner in the OOB. The log is cleaned page by page
+//! from the oldest on, so the live pages are those from `oldest` to the last one found. `oldest` is one word of NVRAM
+//! after the buffer. The paper cleans the whole log at once when it is full. Here one admission cleans at most one page
+//! and programs at most one, because the caller reserves no more room: the work is the same, but spread.
 //!
 //! # Safe at every store and program
 //!
-//! - *Recording*: an entry with one torn bit is stored over by the next.
+//! - *Recording*: an entry with one torn bit is overwritten by the next one.
 //! - *Flushing*: the buffer is zeroed after its page is programmed, first slot first. A buffer that equals the youngest
 //!   page, or whose first slot is not intact, was being flushed: recovery zeroes the rest.
-//! - *Cleaning*: what is needed of the oldest page is recorded again; then the word `oldest` is stored, which kills the
-//!   page; then it is discarded. Of entries that a cut leaves twice, recovery takes the younger.
-//!
-//! - *A command* of several entries is recorded within one buffer, which is flushed before if it has too little room. So
-//!   a page on flash holds whole commands only, and recovery zeroes a torn one in the buffer, youngest entry first. A
-//!   command of more entries than a page has room for is refused.
+//! - *Cleaning*: needed entries of the oldest page are recorded again. Then the word `oldest` is stored, which makes
+//!   the page obsolete, and the page is discarded. If a power loss leaves an entry twice, recovery takes the younger
+//!   one.
+//! - *A command* of several entries is recorded within one buffer, which is flushed first if it has too little room. So
+//!   a page on flash holds complete commands only, and recovery zeroes a torn one in the buffer, youngest entry first.
+//!   A command with more entries than fit in a page is rejected.
 //!
 //! # Room for GC
 //!
-//! As in the NVRAM log. GC's records may program one page per [`FlashLog::page_entries`] of them, for which there must be
-//! room beside the block that is kept for its copies.
+//! As in the NVRAM log, the entries of the largest block must fit once more. Entries recorded by GC may program one
+//! page per [`FlashLog::page_entries`] of them. There must be room for these pages without the block that GC keeps for
+//! its copies.
 
 use std::collections::VecDeque;
 
@@ -44,47 +45,48 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// One page being written while the page it replaces is still there, and one that is not.
+/// Fewest pages of a flash log: one that is written while the page it replaces still exists, and one other.
 const MIN_PAGES: u64 = 2;
-/// For the host the log is cleaned if that may free one part in so many.
+/// Before a host entry, the oldest log page is cleaned only if cleaning may free more than one entry in this many.
 const CLEANING_SHARE: u64 = 20;
 
-/// Entries of a block and the log page of each, in the order of the log. Only the simulation knows: a controller reads
-/// the log, and is charged for it.
+/// The reverse-map entries of one block, each with the number of its log page, in the order of the log. Only the
+/// simulation has this index: a controller reads the log, and the reads are charged.
 #[derive(Clone, Debug, Default)]
 struct Group {
     entries: VecDeque<(u32, Entry)>,
     superseded: u32,
 }
 
-/// Entries in one log on flash. See the module's head.
+/// A reverse map whose entries are in one log on flash, with a buffer page in NVRAM. See the module's head.
 #[derive(Clone, Debug)]
 pub struct FlashLog {
     form: EntryForm,
     page_entries: u32,
     log_pages: u32,
-    /// Number of the oldest live page.
+    /// Number of the oldest live log page.
     oldest: u32,
-    /// Places of the live pages, oldest first.
+    /// Flash pages that hold the live log pages, oldest first.
     directory: VecDeque<Ppn>,
-    /// Entries in the buffer.
+    /// Number of reverse-map entries in the NVRAM buffer, which are not yet on flash.
     buffered: u32,
-    /// By block; the last one holds the tombstones.
+    /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
     groups: Vec<Group>,
     sizes: Sizes,
     live: u32,
-    /// Superseded binds that are still in the log: of several entries for one bind the oldest are meant.
+    /// Number of superseded entries that are still in the log, for each bind (logical page and physical page); if a
+    /// bind has several entries, its oldest ones are superseded.
     superseded: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
     superseded_entries: u32,
-    /// Tombstones that may have expired since they were last looked at.
+    /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
     doubtful: u32,
-    /// Pages that the engine found, for recovery.
+    /// Log pages, as `(number, flash page)`, that the engine found on flash; kept until recovery.
     found: Vec<(u32, Ppn)>,
     page: Vec<u8>,
 }
 
 impl FlashLog {
-    /// An empty log of at most `log_bytes` on flash, with its buffer in the NVRAM of `io`.
+    /// Creates an empty log of at most `log_bytes` bytes on flash, with its buffer in the NVRAM of `io`.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or more
@@ -93,10 +95,10 @@ impl FlashLog {
         Self::with_entries(io, log_bytes, EntryForm::Single)
     }
 
-    /// The same with entries of this form.
+    /// Creates an empty log, as [`FlashLog::new`], with entries of layout `form`.
     ///
     /// # Errors
-    /// As [`FlashLog::new`].
+    /// Those of [`FlashLog::new`].
     pub fn with_entries<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryForm) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
@@ -138,17 +140,17 @@ impl FlashLog {
         (self.buffered, self.live, self.superseded_entries, self.doubtful) = (0, 0, 0, 0);
     }
 
-    /// Entries of a page.
+    /// Number of reverse-map entries that fit in a page of the flash log.
     pub fn page_entries(&self) -> u32 {
         self.page_entries
     }
 
-    /// Entries that log and buffer hold at the most; one page of the log is kept for cleaning.
+    /// Most reverse-map entries that the flash log and its buffer can hold; one page is kept free for cleaning.
     pub fn capacity_entries(&self) -> u64 {
         self.log_pages as u64 * self.page_entries as u64
     }
 
-    /// Live pages of the log.
+    /// Number of live pages of the flash log, from the oldest to the youngest.
     pub fn live_pages(&self) -> u32 {
         self.directory.len() as u32
     }
@@ -157,7 +159,7 @@ impl FlashLog {
         self.live_pages() as u64 * self.page_entries as u64 + self.buffered as u64
     }
 
-    /// An interrupted cleaning may leave the log overfull.
+    /// Entries that still fit in the log; 0 if an interrupted cleaning left it overfull.
     fn free(&self) -> u64 {
         self.capacity_entries().saturating_sub(self.used())
     }
@@ -170,23 +172,24 @@ impl FlashLog {
         entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
     }
 
-    /// Number that the buffer's page will get.
+    /// Returns the number of the next log page, which will be programmed from the buffer.
     fn next_page(&self) -> u32 {
         self.oldest.wrapping_add(self.live_pages())
     }
 
-    /// Word of NVRAM that holds the number of the oldest live page.
+    /// Returns the index of the NVRAM word that holds the number of the oldest live log page.
     fn oldest_word(&self) -> usize {
         self.page.len() / 8
     }
 
-    /// The entry of a slot of the buffer, if it is intact.
+    /// Returns the reverse-map entry in a slot of the NVRAM buffer, and its atomic command if any; `None` if the slot
+    /// is empty or torn.
     fn buffered_entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
         let (words, command) = self.form.decode(&io.nvram()[self.word(slot)..])?;
         Some((Entry::decode_in_log(words)?, command))
     }
 
-    /// First word of a slot of the buffer.
+    /// Returns the index of the first NVRAM word of a slot of the entry buffer.
     fn word(&self, slot: u32) -> usize {
         slot as usize * self.form.words()
     }
@@ -201,7 +204,7 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Makes an entry in log page `id` one of its block.
+    /// Adds a reverse-map entry in log page `id` to the group of the block that it names.
     fn adopt<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: Entry) {
         let index = self.group_of(io, &entry);
         let group = &mut self.groups[index].entries;
@@ -210,7 +213,7 @@ impl FlashLog {
         self.live += 1;
     }
 
-    /// Pages that the log can append without touching what garbage collection keeps for its copies.
+    /// Number of pages that the log can append without using the block that GC keeps for its copies.
     fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
         io.room_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
@@ -221,7 +224,7 @@ impl FlashLog {
         }
     }
 
-    /// Makes the buffer a page of the log.
+    /// Programs the NVRAM buffer of entries as the next page of the flash log, then zeroes the buffer.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.fill_page(io);
         let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
@@ -242,7 +245,7 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Entries of the page that was read last.
+    /// Returns the reverse-map entries of the log page that was read last.
     fn page_content(&self) -> impl Iterator<Item = Entry> + '_ {
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let slots = self.page.chunks_exact(self.form.bytes() as usize);
@@ -252,7 +255,8 @@ impl FlashLog {
         })
     }
 
-    /// Records again what is needed of the oldest page and gives the page up: one read, at most one program.
+    /// Cleans the oldest log page: records its needed entries again and discards the page. Costs one read and at most
+    /// one program.
     fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
         let Some(&place) = self.directory.front() else { return Ok(()) };
         io.read(place, &mut self.page, Cause::RemapLog)?;
@@ -285,7 +289,7 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Those of `entries` whose bind is superseded, which are not counted any more.
+    /// Returns those of `entries` whose bind is superseded, and removes them from the counts of superseded entries.
     fn take_superseded<N: Nand>(
         &mut self,
         io: &Store<N>,
@@ -307,7 +311,7 @@ impl FlashLog {
         taken
     }
 
-    /// Forgets the entries that a block has in the oldest page.
+    /// Removes the entries in log page `id`, the oldest, from the group `index` (the entries of one block).
     fn drop_page_of(&mut self, index: usize, id: u32) {
         let group = &mut self.groups[index].entries;
         let before = group.len() as u32;
@@ -322,7 +326,7 @@ impl FlashLog {
         }
     }
 
-    /// Entries that cleaning would free, and may free.
+    /// Returns the number of log entries that cleaning frees, plus the tombstones that it may free.
     fn reclaimable(&self) -> u64 {
         self.used() - self.valid_entries() + self.doubtful as u64
     }
@@ -331,7 +335,8 @@ impl FlashLog {
         self.capacity_entries() * WATERMARK_PERCENT / 100
     }
 
-    /// Free entries without which the host is not admitted: its own, and the largest block's with it.
+    /// Free entries of the log that a host bind needs: its own, and those with which GC can record the entries of the
+    /// largest block again, the new one included.
     fn reserve(&self) -> u64 {
         1 + (self.sizes.largest() as u64 + 1)
     }
@@ -340,7 +345,8 @@ impl FlashLog {
         self.valid_entries() < self.watermark() && self.free() >= self.reserve()
     }
 
-    /// Finishes a flush, or takes over the buffer; the youngest page was read last.
+    /// Recovers the NVRAM buffer of entries after a power loss: zeroes it if its page was programmed, otherwise
+    /// continues with its entries. The youngest log page must be the one that was read last.
     fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         io.charge_nvram_scan(self.page.len() as u64);
         let buffered: Vec<_> =
@@ -354,8 +360,8 @@ impl FlashLog {
         if self.form == EntryForm::OfCommands { self.discard_torn_command(io, &buffered) } else { Ok(()) }
     }
 
-    /// Zeroes the entries of a command that was not recorded as a whole, and a torn entry after them, the youngest first:
-    /// what is left of one would be mixed with the next.
+    /// Zeroes the entries of an atomic command that was not recorded completely, and a torn entry after them, the
+    /// youngest first: words left of them would mix with the next entry.
     fn discard_torn_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -376,7 +382,8 @@ impl FlashLog {
     }
 }
 
-/// Of entries that are in the log twice, also as what is left of a relocation, only the youngest.
+/// Removes the older copy of each entry that is in the log twice. A tombstone also counts as a copy of the relocation
+/// entry from which cleaning derived it.
 fn without_copies(entries: &mut Vec<(u32, Entry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
@@ -410,7 +417,8 @@ impl ReverseMap for FlashLog {
         Ok(self.free() >= entries && Self::room_pages(io) >= filled_pages)
     }
 
-    /// O(1) but for a full buffer, which is programmed first; 16 bytes stored.
+    /// Records a reverse-map entry in O(1), unless the buffer is full and is programmed first; two or three words are
+    /// stored.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         assert!(self.free() > 0, "the flash log is full: admit the host, make room for GC's victim");
         self.push(io, entry, None)
@@ -439,7 +447,7 @@ impl ReverseMap for FlashLog {
         if u64::from(self.buffered) + count > u64::from(self.page_entries) {
             self.flush(io)?;
         }
-        // The page that was flushed early takes a whole page of the log.
+        // The page that was flushed early counts as a full page of the log.
         Ok(admits(self))
     }
 
@@ -520,7 +528,7 @@ impl ReverseMap for FlashLog {
         (self.live - self.superseded_entries) as u64
     }
 
-    /// One for an admission, one for the record after it.
+    /// Returns 2 pages: one for the cleaning in an admission, and one for the record after it.
     fn pages_per_record(&self) -> u32 {
         2
     }
@@ -537,7 +545,8 @@ impl ReverseMap for FlashLog {
         self.directory[id.wrapping_sub(self.oldest) as usize] = new;
     }
 
-    /// The index by block is not counted: only the simulation has it.
+    /// Bytes of controller memory: log directory and NVRAM buffer. The index by block is not counted: only the
+    /// simulation has it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("reverse map log directory", self.log_pages as u64 * 4),

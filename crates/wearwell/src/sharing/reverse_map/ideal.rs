@@ -1,9 +1,11 @@
-//! The reverse map one would wish for: every referrer at once, without limit.
+//! An ideal reverse map: knows every referrer of a page at once, without a limit of entries.
 //!
-//! It stands for designs whose OOB can be rewritten, or which know all referrers in advance, and bounds what any real
-//! part can reach (the paper's Opt). Entries live in RAM that survives loss of power; the price is not modelled.
+//! It models designs whose OOB can be rewritten, or which know all referrers in advance, and is the upper bound for any
+//! real reverse map (the paper's Opt). Its entries are in RAM that survives a power loss; the price of that is not
+//! modelled.
 //!
-//! Invariant: an entry exists exactly while its bind is current; tombstones are not kept, as nothing is rebuilt.
+//! Invariant: an entry exists exactly while its bind is current. Tombstones (records of trims) are not kept, because
+//! recovery rebuilds nothing from entries.
 
 use std::slice;
 
@@ -17,8 +19,8 @@ use crate::nand::Nand;
 use crate::store::Store;
 use crate::tables::PageSet;
 
-/// A logical page that a bind gave its place, and the sequence number of the entry, in two halves: an entry of the map is
-/// sixteen bytes then.
+/// A binder: a logical page that a bind mapped to a page, with the sequence number of its entry. The number is stored
+/// in two halves, so that an element of the hash map takes sixteen bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Binder {
     lpn: Lpn,
@@ -30,12 +32,13 @@ impl Binder {
         Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
-    /// Stands for binders in the list with this number.
+    /// Creates a placeholder that stands for several binders (bound logical pages): those in the list with this number.
     fn several(list: usize) -> Self {
         Self { lpn: Lpn::NONE, sequence: [list as u32, 0] }
     }
 
-    /// The list that it stands for.
+    /// Returns the number of the list that this placeholder stands for; `None` if it is itself a binder (a bound
+    /// logical page).
     fn list(self) -> Option<usize> {
         (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
     }
@@ -46,22 +49,25 @@ impl Binder {
     }
 }
 
-/// Binders of each page.
+/// The reverse map with the binders (bound logical pages) of each physical page.
 #[derive(Clone, Debug)]
 pub struct Ideal {
-    /// The binder of a place, which nearly always is one, or what stands for several.
+    /// The binder (bound logical page) of each page or chunk member; if there are several, a placeholder for their list
+    /// in `lists`.
     binders: HashMap<Ppn, Binder, FxBuildHasher>,
-    /// Two binders of a place at least, oldest first; empty where the list stands for none.
+    /// Lists of two or more binders (bound logical pages) of one physical page, oldest first. Lists that are not in use
+    /// are empty.
     lists: Vec<Vec<Binder>>,
     free_lists: Vec<usize>,
-    /// Pages that have binders: what is asked of a whole block looks at a few words. Members of chunks lie above.
+    /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words. Chunk
+    /// members are not included.
     bound: PageSet,
     pages: u64,
     entries: u64,
 }
 
 impl Ideal {
-    /// No entries, for a device of `pages`.
+    /// Creates an empty reverse map for a device of `pages` physical pages.
     pub fn new(pages: u64) -> Self {
         Self {
             binders: HashMap::default(),
@@ -77,18 +83,18 @@ impl Ideal {
         u64::from(place.0) < self.pages
     }
 
-    /// The binders that `binder` stands for, oldest first.
+    /// Returns the binders (bound logical pages) that `binder` stands for, oldest first: itself, or those of its list.
     fn all<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
         binder.list().map_or(slice::from_ref(binder), |list| &self.lists[list])
     }
 
-    /// The entries that name a place.
+    /// Returns the entries of all logical pages bound to `place`.
     pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
         let binders = self.binders.get(&place).map_or(&[][..], |binder| self.all(binder));
         binders.iter().map(|binder| binder.entry(place)).collect()
     }
 
-    /// The last binder of a place is gone.
+    /// Removes the record of `place`, to which no logical page is bound any more.
     fn unbind(&mut self, place: Ppn) {
         self.binders.remove(&place);
         if self.is_page(place) {
@@ -96,7 +102,8 @@ impl Ideal {
         }
     }
 
-    /// Adds a binder behind the one or those that `first` stands for; what stands for all of them then.
+    /// Appends `binder` to the bound logical pages that `first` stands for, in a new list if `first` is a single one.
+    /// Returns the placeholder for the list.
     fn add(&mut self, first: Binder, binder: Binder) -> Binder {
         if let Some(list) = first.list() {
             self.lists[list].push(binder);
@@ -110,7 +117,8 @@ impl Ideal {
         Binder::several(list)
     }
 
-    /// Forgets `lpn` among those that `binder` stands for; what stands for the others.
+    /// Removes `lpn` from the bound logical pages that `binder` stands for. Returns the one that remains, or the
+    /// placeholder for several; `None` if there are none.
     fn without(&mut self, binder: Binder, lpn: Lpn) -> Option<Binder> {
         let at = self.all(&binder).iter().position(|binder| binder.lpn == lpn);
         let at = at.expect("the binder was recorded");

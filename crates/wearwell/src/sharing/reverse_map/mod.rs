@@ -1,11 +1,11 @@
-//! Who refers to a page, once pages can be mapped without being programmed?
+//! Reverse maps: which logical pages refer to a physical page, if logical pages can be mapped without a program.
 //!
 //! The OOB of a page names the logical page it was written for. A *bind* (deduplication, remap) maps another logical
-//! page to it, and the OOB cannot be changed. So each bind leaves an [`Entry`], and garbage collection, which has to
-//! tell every referrer of a page that it moved, asks here. Where the entry is non-volatile it is also the commit point
-//! of the bind: recovery finds it. The five answers of the Remap-SSD paper are five implementations:
+//! page to it, and the OOB cannot be changed. So each bind writes an [`Entry`]. GC, which must update the map entry of
+//! every referrer of a page that it moves, queries the reverse map. If the entry is non-volatile, it is also the commit
+//! point of the bind, and recovery replays it. The five variants of the Remap-SSD paper are five implementations:
 //!
-//! | part | entries live | a victim's referrers cost | entries are limited by |
+//! | reverse map | entries are stored | finding a victim's referrers reads | entries are limited by |
 //! |---|---|---|---|
 //! | [`Segments`] | in NVRAM, grouped by block | the block's own group | NVRAM |
 //! | [`NvramLog`] | in NVRAM, one log | the whole log | NVRAM |
@@ -15,30 +15,32 @@
 //!
 //! # Entries and evidence
 //!
-//! After a power loss the place of a logical page is what its newest *evidence* says: a page whose OOB names it, or an
+//! After a power loss the place of a logical page is given by its newest *evidence*: a page whose OOB names it, or an
 //! entry. Every program and every entry takes the next number of one sequence, so "newest" is one comparison.
 //!
-//! - An entry that binds counts only if the page it names was programmed before it and is still there (else the block
-//!   was erased and reused since; the entry was not needed any more).
-//! - A *tombstone* says that a logical page has no place: a trim, or the source of a relocation. It is needed as long
-//!   as older evidence may exist: while a block is in use that was opened before it. Copies made by GC name a current
-//!   referrer, so newer blocks hold no older evidence.
-//! - A relocation is one entry with two meanings (binds the target, buries the source), which makes it atomic. When the
-//!   target moves on, the second meaning stays: such an entry must not be dropped, or recovery revives the source.
+//! - An entry that binds counts only if the page it names was programmed before it and still exists. Otherwise the
+//!   block was erased and reused since, and the entry was not needed any more.
+//! - A *tombstone* records that a logical page has no place: a trim, or the source of a relocation. It is needed as
+//!   long as older evidence may exist: while a block is in use that was opened before it. Copies made by GC name a
+//!   current referrer, so newer blocks hold no older evidence.
+//! - A relocation is one entry with two meanings (bind of the target, tombstone of the source), which makes it atomic.
+//!   When the target is mapped elsewhere, the tombstone stays: such an entry must not be dropped, or recovery would map
+//!   the source again.
 //!
 //! # Atomic commands
 //!
-//! A remap command of several pages can be atomic (paper, section 4.3): its entries are recorded together and carry a
+//! A remap command of several pages can be atomic (paper, section 4.3). Its entries are recorded together and have a
 //! third word with the first target and the length of the command ([`Command`]), 24 bytes in all. Entry `k` takes the
 //! `k`th of consecutive sequence numbers, so the number of the first entry identifies the command. Recovery discards a
 //! command of which an entry is missing, and zeroes its entries before anything else is recorded.
 //!
-//! Compaction, collection and erases drop entries one by one, and would make a complete command look torn. So before a
-//! part drops its first entry after a command, it stores the current sequence number in a word of NVRAM: the *vouched*
-//! number, up to which every command is complete. What is recorded anew is recorded as a single entry.
+//! Compaction, GC and erases drop entries one by one, which would make a complete command look torn. So before a
+//! reverse map drops its first entry after a command, it stores the current sequence number in a word of NVRAM. This is
+//! the *vouched* number, up to which every command counts as complete. An entry that is recorded again is recorded as a
+//! single entry.
 //!
-//! The engine decides which entries are still *needed*, because only it sees the mapping; parts call back when they
-//! compact. The price of parts without exact removal: superseded entries occupy space until then.
+//! The engine decides which entries are still *needed*, because only it has the mapping; reverse maps call it when they
+//! compact. The price for a reverse map that cannot remove entries exactly: superseded entries occupy space until then.
 
 mod flash_log;
 mod ideal;
@@ -57,43 +59,44 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// One mapping made without a program.
+/// A reverse-map entry: records one bind (mapping without a program), or one trim as a tombstone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The logical page that got a new place.
+    /// The logical page that was mapped, or trimmed if `place` is `None`.
     pub lpn: Lpn,
-    /// The page it is bound to; `None` = a tombstone: the logical page has no place.
+    /// The page to which `lpn` is bound; `None` makes the entry a tombstone: `lpn` is unmapped.
     pub place: Option<Ppn>,
-    /// Of a bind: the logical page that lost its place to `lpn` in the same step (relocation). Of a tombstone: the last
-    /// logical page of the range that it buries, if it buries more than `lpn`.
+    /// In a bind: the logical page that was unmapped in the same step (relocation). In a tombstone of several pages:
+    /// the last logical page of the range that is unmapped.
     pub source: Option<Lpn>,
-    /// Position in the device's sequence of programs and entries.
+    /// Sequence number of the entry; programs and entries of the device share one sequence.
     pub sequence: u64,
 }
 
-/// Bytes of an entry in NVRAM or on flash (paper, table 2).
+/// Bytes of a reverse-map entry in NVRAM or on flash (paper, table 2).
 pub const ENTRY_BYTES: u64 = 16;
 
-/// Bytes of an entry that also names the remap command it belongs to (paper, section 4.3).
+/// Bytes of a reverse-map entry that also names its atomic remap command (paper, section 4.3).
 pub const COMMAND_ENTRY_BYTES: u64 = 24;
 
-/// Above this share of all entries, in percent, the host must write instead of bind (paper, section 4.4).
+/// Share of the reverse map's capacity, in percent, from which on the host must write instead of bind (paper, section
+/// 4.4).
 const WATERMARK_PERCENT: u64 = 95;
 
 const TORN_BIT: u64 = 1;
 const OFFSET_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 42;
 const LPN_BITS: u32 = 31;
-/// An offset of all ones marks a tombstone.
+/// Page offset with all bits one, which marks an entry as a tombstone: it names no page.
 const NO_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
-/// An LPN of all ones is none.
+/// Source LPN with all bits one: the entry has no source.
 const NO_LPN: u64 = (1 << LPN_BITS) - 1;
 
-/// The largest sequence number that an entry can hold: 2^42 - 1 operations, 51 days at a million per second.
+/// Largest sequence number that fits in an entry: 2^42 - 1 operations, 51 days at a million per second.
 pub const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl Entry {
-    /// The logical pages that have no place since this entry.
+    /// Returns the logical pages that this entry unmaps: the source of a relocation, or the range of a tombstone.
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
         let range = match (self.place, self.source) {
             (Some(_), None) => 0..0,
@@ -103,8 +106,9 @@ impl Entry {
         range.map(Lpn)
     }
 
-    /// The two 8-byte words of the paper's layout, relative to the block the entry belongs to: torn bit, page offset
-    /// (21), sequence (42); torn bit, target LPN (31), remap flag, source LPN (31). `first` is the block's first page.
+    /// Encodes the entry in two 8-byte words, in the paper's layout with a page offset relative to its block. First
+    /// word: torn bit, page offset (21 bits), sequence (42). Second word: torn bit, target LPN (31), remap flag, source
+    /// LPN (31). `first` is the first page of the block.
     pub fn encode(&self, first: Ppn) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
         let fits = |lpn: Lpn| (lpn.0 as u64) < NO_LPN;
@@ -121,7 +125,8 @@ impl Entry {
         ]
     }
 
-    /// The entry in two words, or `None` if a torn bit is missing: the slot is empty or its store was cut short.
+    /// Decodes an entry from two words. Returns `None` if a torn bit is missing: the slot is empty, or its store was
+    /// interrupted.
     pub fn decode(words: [u64; 2], first: Ppn) -> Option<Self> {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
@@ -137,50 +142,51 @@ impl Entry {
     }
 }
 
-/// A remap command whose entries count together or not at all, as the third word of each of them says (paper, section
-/// 4.3): torn bit, first target (31), pages (31), flag.
+/// An atomic remap command: its entries are valid together or not at all. Encoded in the third word of each entry
+/// (paper, section 4.3): torn bit, first target (31 bits), pages (31), flag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Command {
-    /// First logical page that gets a new place.
+    /// First logical page that the command remaps.
     pub start: Lpn,
-    /// Logical pages; the command has one entry for each.
+    /// Number of logical pages that the command remaps, with one reverse-map entry for each.
     pub pages: u32,
 }
 
 const COMMAND_FLAG: u64 = 1 << 63;
 
 impl Command {
-    /// The third word of an entry; `None` is an entry of its own.
+    /// Encodes a command as the third word of an entry; `None` marks an entry that belongs to no command.
     pub fn encode(command: Option<Self>) -> u64 {
         let Some(Self { start, pages }) = command else { return TORN_BIT };
         assert!((start.0 as u64) < NO_LPN && (pages as u64) < NO_LPN, "{command:?} does not fit 31 bits");
         TORN_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
     }
 
-    /// What the third word of an intact entry says.
+    /// Decodes the command from the third word of an intact entry; `None` if the entry belongs to no command.
     pub fn decode(word: u64) -> Option<Self> {
         let field = |shift: u32| (word >> shift & NO_LPN) as u32;
         (word & COMMAND_FLAG != 0).then(|| Self { start: Lpn(field(1)), pages: field(1 + LPN_BITS) })
     }
 
-    /// Sequence number of the first entry of the command that `entry` belongs to: it identifies the command.
+    /// Returns the sequence number of the first entry of this atomic command, computed from any `entry` of it. The
+    /// number identifies the command.
     fn number(self, entry: &Entry) -> u64 {
         entry.sequence - (entry.lpn.0 - self.start.0) as u64
     }
 }
 
-/// How entries lie in NVRAM and on flash.
+/// Layout of a reverse-map entry in NVRAM and on flash: two or three 8-byte words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EntryForm {
-    /// Two words of 8 bytes.
+    /// Two words of 8 bytes, for designs without atomic remap commands.
     #[default]
     Single,
-    /// A third word names the command.
+    /// Three words of 8 bytes; the third names the atomic remap command of the entry.
     OfCommands,
 }
 
 impl EntryForm {
-    /// Bytes of an entry.
+    /// Size of one reverse-map entry in this layout, bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Single => ENTRY_BYTES,
@@ -192,7 +198,7 @@ impl EntryForm {
         self.bytes() as usize / 8
     }
 
-    /// Bytes of NVRAM beside the entries: the word with the vouched number.
+    /// Bytes of NVRAM in addition to the entries: the word with the vouched number (commands up to it are complete).
     fn extra_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
@@ -200,7 +206,8 @@ impl EntryForm {
         }
     }
 
-    /// Stores an entry of which two words are `encoded`.
+    /// Stores a reverse-map entry in NVRAM at word `at`: the two words `encoded`, and in the three-word layout the
+    /// atomic command.
     fn store<N: Nand>(
         self,
         io: &mut Store<N>,
@@ -213,14 +220,16 @@ impl EntryForm {
         if self == Self::OfCommands { io.store_word(at + 2, Command::encode(command)) } else { Ok(()) }
     }
 
-    /// The two words of an entry and its command, or `None` if a torn bit is missing in one of `words`.
+    /// Decodes the words of a reverse-map entry: returns the first two and the atomic command in the third. `None` if a
+    /// word lacks its torn bit (an interrupted store).
     fn decode(self, words: &[u64]) -> Option<([u64; 2], Option<Command>)> {
         let words = &words[..self.words()];
         let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
         is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| Command::decode(word))))
     }
 
-    /// Zeroes an entry, its last word first: whatever is left of it is never taken for one.
+    /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
+    /// entry.
     fn zero<N: Nand>(self, io: &mut Store<N>, at: usize) -> Result<()> {
         for at in (at..at + self.words()).rev() {
             if io.nvram()[at] != 0 {
@@ -231,14 +240,14 @@ impl EntryForm {
     }
 }
 
-/// What a part knows of commands.
+/// State of atomic remap commands in a reverse map: which of the recorded commands count as complete.
 #[derive(Clone, Copy, Debug, Default)]
 struct Commands {
     form: EntryForm,
-    /// Word of NVRAM with the vouched number.
+    /// Index of the NVRAM word with the vouched number, up to which all commands are complete.
     word: usize,
     vouched: u64,
-    /// Number of the newest command that was recorded.
+    /// Sequence number that identifies the newest recorded command.
     newest: u64,
 }
 
@@ -247,7 +256,8 @@ impl Commands {
         Self { form, word, ..Self::default() }
     }
 
-    /// To be called before entries are dropped: from now on every command so far counts as complete.
+    /// Stores the current sequence number in NVRAM as the vouched number: all atomic commands up to it count as
+    /// complete from now on. Must be called before entries are dropped.
     fn vouch<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.newest <= self.vouched {
             return Ok(());
@@ -258,8 +268,8 @@ impl Commands {
         Ok(())
     }
 
-    /// Begins anew after a loss of power with `recorded` entries and their commands, and returns the numbers of the commands
-    /// that are not complete.
+    /// Restores the state of atomic commands after a power loss from `recorded`, the entries found with their commands.
+    /// Returns the numbers of the commands that are incomplete.
     fn recover<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -282,7 +292,7 @@ impl Commands {
     }
 }
 
-/// The numbers of the commands of which an entry is missing.
+/// Returns the numbers of the atomic commands of which an entry is missing in `recorded`.
 fn torn_commands(recorded: &[(Entry, Option<Command>)]) -> HashSet<u64, FxBuildHasher> {
     let mut found: HashMap<u64, (Command, HashSet<Lpn, FxBuildHasher>), FxBuildHasher> = HashMap::default();
     for &(entry, command) in recorded {
@@ -297,19 +307,19 @@ fn torn_commands(recorded: &[(Entry, Option<Command>)]) -> HashSet<u64, FxBuildH
 }
 
 const PAGE_BITS: u32 = 28;
-/// A page number of all ones is none.
+/// Page number with all bits one in a log entry: the entry names no page.
 const NO_PAGE: u64 = (1 << PAGE_BITS) - 1;
-/// Bits of a place in the first word of a log entry.
+/// Bits of the physical page number that are in the first word of a log entry.
 const LOW_PLACE_BITS: u32 = 21;
-/// Where the LPN begins in the second word: after the torn bit and the rest of the place.
+/// Bit at which the LPN begins in the second word of a log entry: after the torn bit and the rest of the page number.
 const LOG_LPN_AT: u32 = 1 + PAGE_BITS - LOW_PLACE_BITS;
 
-/// The most pages of a device whose entries lie in one log: 1 TiB of 4-KiB pages. An entry of a log names its page by a
-/// number for the whole device, where the paper's layout has an offset in a superblock; within 16 bytes that leaves 28 bits
-/// for each of three page numbers. The paper compares logs on 36 and 288 GiB.
+/// Most pages of a device whose reverse-map entries are in one log: 1 TiB of 4-KiB pages. A log entry names its page by
+/// a number for the whole device, where the paper's layout has an offset in a superblock. Within 16 bytes that leaves
+/// 28 bits for each of three page numbers. The paper compares logs on 36 and 288 GiB.
 pub const MAX_LOG_PAGES: u64 = NO_PAGE;
 
-/// Refuses a device that is too large for one log.
+/// Returns an error if the device has too many pages for one log.
 fn require_log_pages(pages: u64) -> Result<()> {
     if pages <= MAX_LOG_PAGES {
         return Ok(());
@@ -320,8 +330,9 @@ fn require_log_pages(pages: u64) -> Result<()> {
     )))
 }
 
-/// The layout of logs for the whole device, also 16 bytes. A place cannot be relative there, so page numbers share
-/// their bits evenly: torn bit, low place (21), sequence (42); torn bit, high place (7), LPN (28), source (28).
+/// Encoding of entries in a log for the whole device, also 16 bytes. The page number cannot be relative to a block
+/// there, so three page numbers get 28 bits each. First word: torn bit, low part of the page number (21 bits), sequence
+/// (42). Second word: torn bit, high part (7), LPN (28), source (28).
 impl Entry {
     fn encode_in_log(&self) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
@@ -354,25 +365,27 @@ impl Entry {
     }
 }
 
-/// Which meanings of an entry are still true: the engine's answer.
+/// Which meanings of a reverse-map entry still hold, as decided by the engine from the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryLiveness {
-    /// `lpn` still lives at `place` by this bind.
+    /// Whether the entry's bind still holds: its `lpn` is mapped to its `place`.
     pub bind: bool,
-    /// `lpn` (of a tombstone) or `source` (of a relocation) is still without a place, and older evidence may exist.
+    /// Whether the entry's tombstone is still needed: the trimmed or relocated logical page is still unmapped, and
+    /// flash may hold an older page or entry that recovery would map it to.
     pub tombstone: bool,
 }
 
 impl EntryLiveness {
-    /// The entry can be dropped.
+    /// Liveness of an entry that can be dropped: neither its bind nor its tombstone is needed.
     pub const NOTHING: Self = Self { bind: false, tombstone: false };
 
-    /// Whether any meaning is needed.
+    /// Whether the reverse-map entry is still needed, as a bind or as a tombstone.
     pub fn any(self) -> bool {
         self.bind || self.tombstone
     }
 
-    /// What is left of an entry: itself while it binds or is a tombstone, else the tombstone of what it buried.
+    /// Returns what must be kept of a reverse-map entry: the whole entry while it binds or is a tombstone, otherwise
+    /// the tombstone of a relocation's source. `None` if nothing is needed.
     pub fn rest_of(self, entry: Entry) -> Option<Entry> {
         match (self.bind, self.tombstone) {
             (true, _) => Some(entry),
@@ -383,11 +396,12 @@ impl EntryLiveness {
     }
 }
 
-/// The engine's judgement of entries, asked when a part compacts.
+/// The engine's callback that decides which meanings of an entry still hold; called when a reverse map compacts.
 pub type Needed<'a> = &'a dyn Fn(&Entry) -> EntryLiveness;
 
-/// What compaction keeps: for each of `entries` the rest that is needed. Of several with one bind, or several
-/// tombstones of one range, only the newest has one; an older relocation may still bury its source.
+/// Returns for each of the reverse-map `entries` what compaction must keep of it. Of several entries with one bind, or
+/// several tombstones of one range, only the newest is kept; an older relocation may still be the tombstone of its
+/// source.
 fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
@@ -415,10 +429,11 @@ fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
     rests
 }
 
-/// How many parts there are of each size above 0, to know the largest. O(1), amortised.
+/// Histogram of group sizes, to know the largest group. A group is the reverse-map entries of one block. O(1),
+/// amortised.
 #[derive(Clone, Debug, Default)]
 struct Sizes {
-    /// By size less 1; the last one is never 0.
+    /// Number of groups (entries of one block) of each size, indexed by size less 1; the last count is never 0.
     counts: Vec<u32>,
 }
 
@@ -427,7 +442,7 @@ impl Sizes {
         self.counts.len() as u32
     }
 
-    /// A part's size changed.
+    /// Updates the histogram for one group whose size changed from `before` to `after`.
     fn change(&mut self, before: u32, after: u32) {
         if before == after {
             return;
@@ -445,37 +460,38 @@ impl Sizes {
     }
 }
 
-/// What every reverse map answers.
+/// Operations of a reverse map, which records the logical pages bound to each physical page.
 pub trait ReverseMap {
-    /// Whether the host may add an entry now. What garbage collection needs for any one victim is kept back, so a
-    /// `true` never leads to a deadlock. May compact; [`ReverseMap::pages_per_record`] pages of room are there.
+    /// Whether the host may record an entry now. Space that GC needs to record any one victim's entries again is kept
+    /// back, so a `true` never leads to a deadlock. May compact. The caller has made room for
+    /// [`ReverseMap::pages_per_record`] flash pages.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool>;
 
-    /// Whether every entry of `block`, which GC is about to take as its victim, can be recorded anew now. May compact,
-    /// so it is asked while the map still names the victim's pages. Pages of its own it appends only where there is room
-    /// beside what GC keeps for its copies. After `false` GC takes another victim, or records nothing.
+    /// Whether all entries of `block`, the next GC victim, can be recorded again now. May compact, so GC calls it while
+    /// the map still names the victim's pages. It appends pages of the log only if they do not use the block that GC
+    /// keeps for its copies. After `false`, GC takes another victim or records nothing.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn make_room_for<N: Nand>(&mut self, _: &mut Store<N>, _: BlockId, _: Needed<'_>) -> Result<bool> {
         Ok(true)
     }
 
-    /// Records an entry; it is durable on return. For the host only after [`ReverseMap::admit`] said yes; GC may
-    /// always record as many as the victim in hand had.
+    /// Records an entry, which is durable on return. The host may record only after [`ReverseMap::admit`] returned
+    /// `true`; GC may always record as many entries as its current victim had.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, needed: Needed<'_>) -> Result<()>;
 
-    /// Whether the host may record a command of several entries, for these places, at once. As [`ReverseMap::admit`]. Only
-    /// parts with entries of 24 bytes record commands.
+    /// Whether the host may record a command of several entries at once, one for each of `places`; space for GC is kept
+    /// back as in [`ReverseMap::admit`]. Only reverse maps with 24-byte entries record commands.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn admit_command<N: Nand>(
         &mut self,
         _: &mut Store<N>,
@@ -485,107 +501,108 @@ pub trait ReverseMap {
         Ok(false)
     }
 
-    /// Records the entries of a command, one for each of its pages in order, after [`ReverseMap::admit_command`] said yes.
-    /// The command is durable on return; if power is lost before, it leaves nothing.
+    /// Records the entries of an atomic command, one for each of its pages in order, after
+    /// [`ReverseMap::admit_command`] returned `true`. The command is durable on return; if power is lost before, none
+    /// of its entries remains.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn record_command<N: Nand>(&mut self, _: &mut Store<N>, command: Command, _: &[Entry]) -> Result<()> {
         unreachable!("{command:?} was not admitted")
     }
 
-    /// An entry that named `place` for `lpn` is not needed as a bind any more.
+    /// Marks a reverse-map entry as superseded: `lpn` is no longer bound to `place`. Its tombstone may still be needed.
     fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
 
-    /// Appends every entry of `block` to `out`, superseded ones too, in the order of recording; charges what finding
-    /// them costs.
+    /// Appends every reverse-map entry of `block` to `out`, superseded ones too, in the order of recording. Charges the
+    /// reads of NVRAM or flash that finding them costs.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()>;
 
-    /// The block is erased; whatever was needed of its entries has been recorded anew.
+    /// Drops the reverse-map entries of `block`, which is erased; those still needed have been recorded again.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
-    /// Log pages that recovery found on flash, `(id, place)`: of several copies of one page the newest. Told before
-    /// [`ReverseMap::recover`]; afterwards [`ReverseMap::owns`] says which of them are live.
+    /// Passes in the log pages that recovery found on flash, as `(id, place)`; of several copies of one page the
+    /// newest. Called before [`ReverseMap::recover`], after which [`ReverseMap::owns`] returns which of them are live.
     fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
 
-    /// Rebuilds what is in RAM from the non-volatile part and returns every intact entry, perhaps some twice. All count
-    /// as needed: the engine calls [`ReverseMap::supersede`] for each returned bind that is not.
+    /// Rebuilds the RAM state from the non-volatile entries and returns every intact entry, some perhaps twice. All
+    /// count as needed at first: the engine calls [`ReverseMap::supersede`] for each returned bind that is not.
     ///
     /// # Errors
-    /// Whatever the medium answers.
+    /// Errors of the medium.
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>>;
 
-    /// Every entry that is recorded, superseded ones too; for audits, charged to nobody.
+    /// Returns every recorded reverse-map entry, superseded ones too; used by audits, so no cost is charged.
     fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry>;
 
-    /// Entries that nobody called superseded, tombstones included.
+    /// Number of reverse-map entries that are not marked as superseded, tombstones (records of trims) included.
     fn valid_entries(&self) -> u64;
 
-    /// Flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append. This method and the next three answer
-    /// for maps without pages on flash unless they are replaced.
+    /// Most flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append; 0 for reverse maps without
+    /// pages on flash. The default implementations of this method and the next three are for such maps.
     fn pages_per_record(&self) -> u32 {
         0
     }
 
-    /// Flash pages that the entries occupy at the most.
+    /// Most flash pages that the reverse-map entries can occupy.
     fn metadata_pages(&self) -> u64 {
         0
     }
 
-    /// Whether `ppn` is the current copy of log page `id`.
+    /// Whether `ppn` is the current copy of page `id` of the reverse map's log on flash.
     fn owns(&self, _id: u32, _ppn: Ppn) -> bool {
         false
     }
 
-    /// GC moved log page `id`.
+    /// Updates the location of page `id` of the log on flash, which GC moved to `_new`.
     fn relocate_own(&mut self, id: u32, _new: Ppn) {
         unreachable!("there is no log page {id}")
     }
 
-    /// Bytes a controller holds, by structure; NVRAM is named as such.
+    /// Bytes of controller memory, one pair of name and bytes per data structure; NVRAM is named as such.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 
-    /// The first broken rule of the part's own state.
+    /// Checks the invariants of the reverse map's own state.
     ///
     /// # Errors
-    /// The violation, as a sentence.
+    /// The first violation, as a sentence.
     fn check(&self) -> std::result::Result<(), String>;
 }
 
-/// Which reverse map, and its size.
+/// Kind of reverse map, and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReverseMapPart {
-    /// No binds: every remap is done by a write (the paper's `NoRemap`).
+    /// No reverse map, so no binds: every remap is done by a write (the paper's `NoRemap`).
     OobOnly,
-    /// NVRAM segments grouped by block (the paper's Remap-SSD).
+    /// Entries in NVRAM segments, each for one block (the paper's Remap-SSD).
     Segments {
-        /// NVRAM for segments, bytes.
+        /// NVRAM for the segments, bytes.
         nvram_bytes: u64,
-        /// Bytes of a segment, a multiple of 16; the paper's default is 1 KiB.
+        /// Size of a segment, bytes, a multiple of 16 (of 8 with atomic commands); the paper's default is 1 KiB.
         segment_bytes: u32,
     },
-    /// One log in NVRAM (`NLog`).
+    /// Entries of all blocks in one NVRAM log (the paper's `NLog`).
     NvramLog {
         /// NVRAM for the log, bytes.
         nvram_bytes: u64,
     },
-    /// One log on flash (`FLog`).
+    /// Entries of all blocks in one log on flash (the paper's `FLog`).
     FlashLog {
-        /// Size of the log, bytes of flash.
+        /// Size of the log, flash pages.
         log_pages: u32,
     },
-    /// Unlimited, and found at once (Opt).
+    /// Ideal reverse map: unlimited entries, found without cost (the paper's Opt).
     Ideal,
 }
 
 impl ReverseMapPart {
-    /// NVRAM that the medium needs for this part, bytes, for pages of `page_bytes`.
+    /// NVRAM that the medium needs for this reverse map, bytes, if flash pages have `page_bytes` bytes.
     pub fn nvram_bytes(self, page_bytes: u32) -> u64 {
         match self {
             Self::OobOnly | Self::Ideal => 0,
@@ -595,34 +612,35 @@ impl ReverseMapPart {
     }
 }
 
-/// Any reverse map, chosen when the device is built.
+/// A reverse map of any kind, chosen when the device is built.
 #[derive(Clone, Debug)]
 pub enum AnyReverseMap {
-    /// No binds at all.
+    /// No reverse map: no logical page can be bound.
     OobOnly,
-    /// See [`Segments`].
+    /// Entries in NVRAM segments by block; see [`Segments`].
     Segments(Segments),
-    /// See [`NvramLog`].
+    /// Entries in one NVRAM log; see [`NvramLog`].
     NvramLog(NvramLog),
-    /// See [`FlashLog`].
+    /// Entries in one log on flash; see [`FlashLog`].
     FlashLog(FlashLog),
-    /// See [`Ideal`].
+    /// Unlimited entries without cost; see [`Ideal`].
     Ideal(Ideal),
 }
 
 impl AnyReverseMap {
-    /// An empty reverse map for the device behind `io`, whose NVRAM is all zeros.
+    /// Creates an empty reverse map for the device of `io`, whose NVRAM must be all zeros.
     ///
     /// # Errors
-    /// A size that the part cannot work with, or NVRAM that the medium does not have.
+    /// [`Error::Options`] if the size is not usable for this kind, or the medium has too little NVRAM.
     pub fn new<N: Nand>(part: ReverseMapPart, io: &Store<N>) -> Result<Self> {
         Self::with_entries(part, EntryForm::Single, io)
     }
 
-    /// The same with entries of this form.
+    /// Creates an empty reverse map, as [`AnyReverseMap::new`], with entries of layout `form`.
     ///
     /// # Errors
-    /// As [`AnyReverseMap::new`]; commands where entries are not in NVRAM or on flash.
+    /// Those of [`AnyReverseMap::new`]; [`Error::Options`] if `form` supports commands but entries are neither in NVRAM
+    /// nor on flash.
     pub fn with_entries<N: Nand>(part: ReverseMapPart, form: EntryForm, io: &Store<N>) -> Result<Self> {
         if form == EntryForm::OfCommands && matches!(part, ReverseMapPart::OobOnly | ReverseMapPart::Ideal) {
             return Err(Error::Options(
@@ -735,8 +753,9 @@ impl ReverseMap for AnyReverseMap {
 mod tests {
     use super::*;
 
-    /// The tombstone of a range was dropped for a newer one of its first page, and the rest of the range came back from the
-    /// dead at the next recovery. Found by the end of a host under an image of `remap`.
+    /// Regression: the tombstone of a range was dropped in favour of a newer one of its first page, and the next
+    /// recovery mapped the rest of the range again. Found by a crash of the host machine under an image of design
+    /// `remap`.
     #[test]
     fn a_tombstone_of_a_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| Entry {

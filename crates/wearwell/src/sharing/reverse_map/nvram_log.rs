@@ -1,26 +1,27 @@
-//! One log of entries in NVRAM: what Remap-SSD is compared with (its section 5, Remap-SSD-NLog).
+//! A reverse map in one NVRAM log, with which Remap-SSD is compared (its section 5, Remap-SSD-NLog).
 //!
-//! Entries of all blocks lie in one ring in the order of recording, so none is wasted on half-empty segments; the
-//! price is that GC has to scan the whole used log to find the referrers of its victim.
+//! Entries of all blocks are in one ring in the order of recording, so no space is lost in half-empty segments. The
+//! price: GC must scan the whole used log to find the referrers of its victim.
 //!
 //! # Safe at every store
 //!
-//! The ring has no pointers: entries lie in one run, and two slots at least are zero. Recovery zeroes what is torn and
-//! takes the slot after the gap for the oldest. Cleaning goes round once: an entry that is needed is stored again at
-//! the young end before its slot is zeroed (first word first, which kills it). A cut leaves it twice at most; recovery
-//! then zeroes the older one.
+//! The ring has no pointers: entries are in one contiguous run, and at least two slots are zero. Recovery zeroes torn
+//! entries, and takes the slot after the gap as the oldest. Cleaning (compaction) passes once over the run. It stores a
+//! needed entry again at the young end before it zeroes the old slot, first word first, which makes the old entry
+//! invalid. A power loss leaves an entry at most twice; recovery then zeroes the older one.
 //!
-//! A torn command is what the youngest entries of the run are: recovery zeroes them from the youngest on. Cleaning vouches
-//! for the commands so far before it begins (see the parent module).
+//! A torn command can only be the youngest entries of the run; recovery zeroes them from the youngest on. Cleaning
+//! first vouches for the commands so far (see the parent module).
 //!
 //! # Room for GC
 //!
-//! A victim's entries are recorded anew while the old ones are still there, so the host is admitted while the largest
-//! block's entries fit once more. GC alone can unite blocks' entries in one; therefore it asks
-//! [`ReverseMap::make_room_for`]. Nothing is cleaned while GC records: the entries that it read would look dead.
+//! A victim's entries are recorded again while the old ones still exist, so the host is admitted only while the entries
+//! of the largest block fit once more. Only GC can unite the entries of several blocks in one; therefore it calls
+//! [`ReverseMap::make_room_for`]. No cleaning runs while GC records, because the entries that GC has read would look
+//! superseded.
 //!
-//! Entries of an erased block are dropped by the next cleaning. After loss of power those that are left come back as
-//! entries of the block's next life; they are older than its pages, so the engine ignores them.
+//! Entries of an erased block are dropped by the next cleaning. Those that are left at a power loss reappear as entries
+//! of the reused block. They are older than its pages, so the engine ignores them.
 
 use super::{
     BlockId, Command, Commands, Entry, EntryForm, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
@@ -30,41 +31,42 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Slots that stay zero: the gap that shows where the run begins, and one to clean with.
+/// Slots of the NVRAM log that stay zero: one gap that shows where the run of entries begins, and one for cleaning.
 const GAP_SLOTS: u32 = 2;
-/// Slots without which nothing is ever admitted: an entry, its copy by GC, and the gap.
+/// Fewest slots of an NVRAM log with which an entry is ever admitted: the entry, its copy by GC, and the gap.
 const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
-/// For the host the log is cleaned if that may free one part in so many.
+/// Before a host entry, the log is cleaned only if that may free more than one slot in this many.
 const CLEANING_SHARE: u32 = 20;
 
-/// Where the entries of a block are. Only the simulation knows: a controller scans, and is charged for it.
+/// The reverse-map entries of one block, by their slots in the log. Only the simulation has this index: a controller
+/// scans the log, and the scan is charged.
 #[derive(Clone, Debug, Default)]
 struct Group {
     slots: Vec<u32>,
     superseded: u32,
 }
 
-/// Entries in one NVRAM log. See the module's head.
+/// A reverse map whose entries are in one NVRAM log. See the module's head.
 #[derive(Clone, Debug)]
 pub struct NvramLog {
     commands: Commands,
     slots: u32,
-    /// Slot of the oldest entry.
+    /// Slot of the oldest reverse-map entry in the ring.
     oldest: u32,
     used: u32,
-    /// By block; the last one holds the tombstones.
+    /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
     groups: Vec<Group>,
     sizes: Sizes,
-    /// Slots whose entry belongs to a group; the others' blocks were erased.
+    /// For each slot, whether its entry belongs to a block's group; `false` if the block was erased.
     is_live: Vec<bool>,
     live: u32,
     superseded: u32,
-    /// Tombstones that may have expired since the last cleaning.
+    /// Number of tombstones (records of trims) that may have become unnecessary since the last cleaning.
     doubtful: u32,
 }
 
 impl NvramLog {
-    /// An empty log in the first `nvram_bytes` of the NVRAM of `io`.
+    /// Creates an empty log in the first `nvram_bytes` bytes of the NVRAM of `io`.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has less NVRAM, the log is too small, or the device has more than
@@ -73,10 +75,10 @@ impl NvramLog {
         Self::with_entries(io, nvram_bytes, EntryForm::Single)
     }
 
-    /// The same with entries of this form.
+    /// Creates an empty log, as [`NvramLog::new`], with entries of layout `form`.
     ///
     /// # Errors
-    /// As [`NvramLog::new`].
+    /// Those of [`NvramLog::new`].
     pub fn with_entries<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryForm) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
         let slots = nvram_bytes.saturating_sub(form.extra_bytes()) / form.bytes();
@@ -115,7 +117,7 @@ impl NvramLog {
         (self.oldest, self.used, self.live, self.superseded, self.doubtful) = (0, 0, 0, 0, 0);
     }
 
-    /// Entries that the log holds at the most.
+    /// Most reverse-map entries that the NVRAM log can hold.
     pub fn capacity_entries(&self) -> u32 {
         self.slots - GAP_SLOTS
     }
@@ -124,7 +126,7 @@ impl NvramLog {
         self.live - self.superseded
     }
 
-    /// Slots from the oldest entry to the youngest.
+    /// Number of slots of the NVRAM log from the oldest entry to the youngest.
     pub fn used_slots(&self) -> u32 {
         self.used
     }
@@ -141,17 +143,17 @@ impl NvramLog {
         entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
     }
 
-    /// The `k`th slot of the run.
+    /// Returns the `k`th slot of the run of entries, counted from the oldest.
     fn slot(&self, k: u32) -> u32 {
         ((self.oldest as u64 + k as u64) % self.slots as u64) as u32
     }
 
-    /// First word of a slot.
+    /// Returns the index of the first NVRAM word of a slot.
     fn word(&self, slot: u32) -> usize {
         slot as usize * self.commands.form.words()
     }
 
-    /// The entry of a slot, if it is intact.
+    /// Returns the reverse-map entry in a slot, and its atomic command if any; `None` if the slot is empty or torn.
     fn recorded<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
         let (words, command) = self.commands.form.decode(&io.nvram()[self.word(slot)..])?;
         Some((Entry::decode_in_log(words)?, command))
@@ -173,7 +175,7 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Makes the entry in `slot` one of its block.
+    /// Adds the reverse-map entry in `slot` to the group of the block that it names.
     fn adopt<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &Entry) {
         let index = self.group_of(io, entry);
         self.groups[index].slots.push(slot);
@@ -193,7 +195,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Zeroes the entries of a command that was not recorded as a whole, the youngest first.
+    /// After a power loss, zeroes the entries of an atomic command that was not recorded completely, the youngest
+    /// first.
     fn discard_torn_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let recorded: Vec<_> = (0..self.used).filter_map(|k| self.recorded(io, self.slot(k))).collect();
         let torn = self.commands.recover(io, &recorded);
@@ -207,7 +210,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Forgets which entries a block has.
+    /// Removes the group of a block (its entries) from the index and the counts; the slots stay in use until the next
+    /// cleaning.
     fn drop_group(&mut self, index: usize) {
         let Group { slots, superseded } = std::mem::take(&mut self.groups[index]);
         self.sizes.change(slots.len() as u32, 0);
@@ -218,7 +222,8 @@ impl NvramLog {
         }
     }
 
-    /// Goes round the log once: needed entries are stored again behind the youngest, everything before them is zeroed.
+    /// Compacts the NVRAM log in one pass: records needed entries again after the youngest one, and zeroes every old
+    /// slot.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.commands.vouch(io)?;
@@ -237,8 +242,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// If power was lost between the two halves of a step of cleaning, the youngest entry is what is left of the oldest:
-    /// without the second half every such cut would cost a slot of the gap.
+    /// Finishes a cleaning step that a power loss interrupted: if the youngest entry is a copy (or the remaining
+    /// tombstone) of the oldest, zeroes the oldest. Otherwise every such power loss would cost a slot of the gap.
     fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.used < 2 {
             return Ok(());
@@ -258,12 +263,13 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Entries that a cleaning would free, and may free.
+    /// Returns the number of slots that cleaning frees, plus the tombstones that it may free.
     fn reclaimable(&self) -> u32 {
         self.used - self.valid() + self.doubtful
     }
 
-    /// Free slots without which the host is not admitted: its entry's, and the largest block's with it.
+    /// Free slots that a host bind needs: one for its entry, and those in which GC can record the entries of the
+    /// largest block again, the new one included.
     fn reserve(&self) -> u32 {
         1 + self.sizes.largest() + 1
     }
@@ -298,7 +304,7 @@ impl ReverseMap for NvramLog {
         Ok(fits(self))
     }
 
-    /// O(1): one random access; 16 bytes stored.
+    /// Records a reverse-map entry in O(1): one random access; two or three words are stored.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         assert!(self.free() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
         self.append(io, entry, None)
@@ -393,7 +399,7 @@ impl ReverseMap for NvramLog {
         self.valid() as u64
     }
 
-    /// The index by block is not counted: see [`NvramLog`]'s module.
+    /// Bytes of NVRAM for the log. The index by block is not counted: only the simulation has it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![("reverse map log (NVRAM)", self.slots as u64 * self.commands.form.bytes())]
     }

@@ -1,52 +1,52 @@
-//! Remap-SSD's reverse map: NVRAM segments, each owned by one block.
+//! Remap-SSD's reverse map: entries in NVRAM segments, each owned by one block.
 //!
 //! Source: Zhou et al., "Remap-SSD: Safely and Efficiently Exploiting SSD Address Remapping to Eliminate Duplicate
-//! Writes", FAST 2021, sections 4.2 to 4.5. GC asks for the referrers of a block, never of a page: so entries are
-//! logged per block, in segments that a block gets on demand and that are linked to its *group*. A victim costs a scan
+//! Writes", FAST 2021, sections 4.2 to 4.5. GC queries the referrers of a block, never of a single page. So entries are
+//! logged per block, in segments that are allocated on demand and linked to the block's *group*. A victim costs a scan
 //! of its own group, however large the NVRAM is; the price is the unused rest of each group's last segment.
 //!
 //! # Layout
 //!
-//! A segment is a head and entries of 16 bytes ([`Entry::encode`]), or of 24 where commands are atomic; the head takes the
-//! room of an entry. Bits of the head, lowest first:
+//! A segment is a head and entries of 16 bytes ([`Entry::encode`]), or of 24 bytes if commands are atomic; the head
+//! takes the space of an entry. Bits of the head, lowest first:
 //!
 //! | word | bits |
 //! |---|---|
 //! | 0 | torn bit 1, number of the segment in its group 21, sequence at allocation 42 |
 //! | 1 | torn bit 1, next segment 31 (all ones: none), block 32 (all ones: the tombstones) |
 //!
-//! Word 1 is stored again when a successor is allocated; everything else is stored once. Tombstones name no page, so
-//! they have a group of their own, which no erase frees.
+//! Word 1 is stored again when a successor is allocated; everything else is stored once. Tombstones (records of trims)
+//! name no page, so they have a group of their own, which no erase frees.
 //!
 //! # Safe at every store
 //!
-//! A group is what can be reached from the head numbered 0; whatever is not reached is garbage, which recovery zeroes.
-//! So single stores decide:
+//! A group consists of the segments that can be reached from the head numbered 0. All other segments are garbage, which
+//! recovery zeroes. So single stores are the commit points:
 //!
 //! - *Growing*: head of the new segment (word 1, then word 0), link to it, entry. A head without a link is garbage, a
-//!   link without an entry is undone by recovery, a torn entry is stored over by the next.
+//!   link without an entry is undone by recovery, a torn entry is overwritten by the next one.
 //! - *Freeing*: word 0 of the first head is zeroed first. From then on the whole group is garbage, and the rest may be
 //!   zeroed in any order. Only a segment that is all zeros is used again.
-//! - *Compacting*: what is needed is copied to a new chain, whose heads carry a larger sequence number; then the old one
-//!   is freed. Of two chains of one block recovery takes the older: while it has a first head, it is complete.
-//! - *A stale group* (power lost between erase and freeing) is adopted like any other. Its entries are older than the
-//!   pages of the block's next life, so the engine ignores them; new entries follow them, the next erase frees all.
-//!
-//! - *Dropping* entries, by compacting or freeing, vouches for the commands so far first (see the parent module).
+//! - *Compacting*: needed entries are copied to a new chain, whose heads have a larger sequence number; then the old
+//!   chain is freed. Of two chains of one block recovery takes the older: while its first head exists, it is complete.
+//! - *A stale group* (power lost between erase and freeing) is adopted by recovery like any other. Its entries are
+//!   older than the pages of the reused block, so the engine ignores them. New entries are appended to them, and the
+//!   next erase frees all.
+//! - *Dropping* entries, by compacting or freeing, first vouches for the commands so far (see the parent module).
 //! - *A torn command*: recovery zeroes its entries, which are the last ones of their groups, newest first.
 //!
 //! # Room for GC
 //!
-//! Recording `m` entries anew in `k` groups opens at most `ceil(m / e) + k - 1` segments of `e` entries: group `i` opens
-//! at most `ceil(m_i / e) <= (m_i + e - 1) / e` of them, so the sum is an integer below `m / e + k`.
-//! A victim is moved as one batch, which meets two destination blocks at most (an open block and its successor), and
-//! the tombstones: k = 3. Compacting a group fills a new chain and the tombstones, k = 2. So the host is admitted while
-//! free segments for the largest group and two more are left after its entry. GC alone can still spread entries over more
-//! groups (each with a last segment in part unused) or unite groups in one block; therefore it asks
+//! Recording `m` entries again in `k` groups opens at most `ceil(m / e) + k - 1` segments of `e` entries: group `i`
+//! opens at most `ceil(m_i / e) <= (m_i + e - 1) / e` of them, so the sum is an integer less than `m / e + k`. A victim
+//! is moved as one batch, which is spread over at most two destination blocks (an open block and its successor), and
+//! the tombstones: k = 3. Compacting a group fills a new chain and the tombstones: k = 2. So the host is admitted only
+//! while free segments for the largest group and two more are left after its entry. GC itself can still spread entries
+//! over more groups (each with a partly unused last segment) or unite groups in one block. Therefore GC calls
 //! [`ReverseMap::make_room_for`] before it takes a victim.
 //!
-//! Departures from the paper: relocations whose target moved on leave a tombstone; active GC skips groups whose
-//! compaction would free no segment.
+//! Departures from the paper: a relocation whose target was mapped elsewhere leaves a tombstone; active GC (compaction)
+//! skips groups whose compaction would free no segment.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -60,30 +60,33 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Bytes of a segment by default.
+/// Default size of an NVRAM segment, bytes.
 pub const SEGMENT_BYTES: u32 = 1024;
 
-/// Groups beyond the first that the entries of one victim may open a segment in.
+/// Most groups (entries of one block), in addition to the first, in which recording a GC victim's entries again may
+/// open a segment.
 const EXTRA_GROUPS: u32 = 2;
-/// Segments without which no entry is ever admitted: its own, one to record it anew, and those of the extra groups.
+/// Fewest NVRAM segments with which an entry is ever admitted: one for the entry, one to record it again, and one for
+/// each of [`EXTRA_GROUPS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GROUPS as u64;
 
 const TORN_BIT: u64 = 1;
 const NUMBER_BITS: u32 = 21;
 const NEXT_BITS: u32 = 31;
-/// A next segment of all ones is none.
+/// Value of the next-segment field in the last segment of a group: all bits one.
 const NO_NEXT: u64 = (1 << NEXT_BITS) - 1;
-/// Bytes that the controller keeps of a group: first and open segment, entries, superseded entries.
+/// Bytes of controller RAM per group (one per block): first and open segment, number of entries, number of superseded
+/// entries.
 const GROUP_BYTES: u64 = 16;
 
-/// First slot of a segment.
+/// Head of an NVRAM segment, stored in its first slot: owner block, position and link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Head {
-    /// [`BlockId::NONE`] for the tombstones.
+    /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones.
     owner: BlockId,
-    /// Position in the group.
+    /// Position of the segment in the group of its block, from 0.
     number: u32,
-    /// Sequence at allocation.
+    /// Device sequence number when the segment was allocated.
     sequence: u64,
     next: Option<u32>,
 }
@@ -111,54 +114,57 @@ impl Head {
     }
 }
 
-/// The segments of one block. All but the last are full, so the number of entries tells how many there are.
+/// The chain of NVRAM segments with the entries of one block. All segments but the last are full, so the number of
+/// entries determines the number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Group {
     first: u32,
     open: u32,
     entries: u32,
     superseded: u32,
-    /// Superseded entries when compaction was last found to free nothing: not tried again before there are more.
+    /// Number of superseded entries when compacting this group last proved to free no segment; it is not tried again
+    /// before there are more.
     futile: u32,
 }
 
-/// Entries in NVRAM segments grouped by block. See the module's head.
+/// A reverse map whose entries are in NVRAM segments, grouped by block. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Segments {
     segment_bytes: u32,
     commands: Commands,
-    /// Segments in all.
+    /// Number of NVRAM segments, free ones included.
     count: u32,
-    /// SV-bitmap: segments in use.
+    /// Bitmap of the segments in use (the paper's SV-bitmap).
     used: Vec<u64>,
     free: u32,
-    /// Word of the bitmap where the search for a free segment goes on.
+    /// Index of the bitmap word where the search for a free segment continues.
     cursor: usize,
-    /// By block; the last one holds the tombstones.
+    /// Chain of segments of each block; the last one holds the tombstones (records of trims).
     groups: Vec<Group>,
-    /// Numbers of segments of all groups.
+    /// Histogram of the groups' sizes in segments.
     sizes: Sizes,
     entries: u64,
     superseded: u64,
-    /// Nobody tells when a tombstone expires: whether enough happened for another look.
+    /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
     tombstones_may_expire: bool,
-    /// Whether any group may be worth compacting.
+    /// Whether compacting the entries of any block may free a segment.
     may_gain: bool,
 }
 
 impl Segments {
-    /// Empty segments of `segment_bytes` in the first `nvram_bytes` of the NVRAM of `io`.
+    /// Creates empty segments of `segment_bytes` bytes in the first `nvram_bytes` bytes of the NVRAM of `io`.
     ///
     /// # Errors
-    /// [`Error::Options`] if the medium has less NVRAM, or segments are odd, too few or too many.
+    /// [`Error::Options`] if the medium has less NVRAM, the segment size is not a usable multiple, or there are too few
+    /// or too many segments.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
         Self::with_entries(io, nvram_bytes, segment_bytes, EntryForm::Single)
     }
 
-    /// The same with entries of this form.
+    /// Creates empty segments, as [`Segments::new`], for entries of layout `form`.
     ///
     /// # Errors
-    /// As [`Segments::new`].
+    /// Those of [`Segments::new`].
     pub fn with_entries<N: Nand>(
         io: &Store<N>,
         nvram_bytes: u64,
@@ -215,7 +221,7 @@ impl Segments {
         })
     }
 
-    /// RAM as it is when all segments are free.
+    /// Resets the RAM state of the reverse map, so that all NVRAM segments count as free.
     fn forget(&mut self) {
         self.used = vec![0; (self.count as usize).div_ceil(64)];
         let beyond = self.used.len() as u32 * 64 - self.count;
@@ -229,17 +235,17 @@ impl Segments {
         (self.tombstones_may_expire, self.may_gain) = (true, true);
     }
 
-    /// Entries that fit one segment.
+    /// Number of reverse-map entries that fit in one NVRAM segment.
     pub fn segment_entries(&self) -> u32 {
         self.segment_bytes / self.commands.form.bytes() as u32 - 1
     }
 
-    /// Entries that fit all segments.
+    /// Number of reverse-map entries that fit in all NVRAM segments together.
     pub fn capacity_entries(&self) -> u64 {
         self.count as u64 * self.segment_entries() as u64
     }
 
-    /// Segments that hold nothing.
+    /// Number of NVRAM segments that hold no entries.
     pub fn free_segments(&self) -> u32 {
         self.free
     }
@@ -256,7 +262,7 @@ impl Segments {
         if group == self.tombstones() { BlockId::NONE } else { BlockId(group as u32) }
     }
 
-    /// Segments for so many entries.
+    /// Returns the number of NVRAM segments that `entries` entries of one block need.
     fn segments_for(&self, entries: u32) -> u32 {
         entries.div_ceil(self.segment_entries())
     }
@@ -265,7 +271,8 @@ impl Segments {
         self.segments_for(self.groups[group].entries)
     }
 
-    /// Free segments without which the host is not admitted: its entry may open a segment, in the largest group.
+    /// Free segments that a host bind needs: one for its entry, enough to copy the largest group (entries of one
+    /// block), which that entry may have enlarged, and one for each of [`EXTRA_GROUPS`].
     fn reserve(&self) -> u32 {
         1 + (self.sizes.largest() + 1) + EXTRA_GROUPS
     }
@@ -290,7 +297,8 @@ impl Segments {
         Head::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
 
-    /// The entry of a slot, if it is intact, relative to the page `first`.
+    /// Returns the entry in a slot of a segment, and its atomic command if any; `None` if the slot is empty or torn.
+    /// `first` is the first page of the block to which the entry's page offset is relative.
     fn slot<N: Nand>(
         &self,
         io: &Store<N>,
@@ -301,12 +309,12 @@ impl Segments {
         Some((Entry::decode(words, first)?, command))
     }
 
-    /// First page of the block of a group, to which its entries are relative.
+    /// Returns the first page of the owner block of a group, to which page offsets in entries are relative.
     fn first_page<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
         if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
     }
 
-    /// The segment after `segment` of a group in use.
+    /// Returns the NVRAM segment that follows `segment` in its chain; `None` for the last.
     fn next<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<u32> {
         self.head(io, segment).expect("a segment in use has a head").next
     }
@@ -340,7 +348,8 @@ impl Segments {
         self.free += 1;
     }
 
-    /// Appends to a chain that `group` describes, whether it is a group already or becomes one.
+    /// Appends an entry to the chain of segments that `group` describes: an existing group, or one that compaction is
+    /// building.
     fn append<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -396,7 +405,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Bytes that a scan of a group reads.
+    /// Bytes of NVRAM that a scan of one block's segments reads.
     fn group_bytes(&self, index: usize) -> u64 {
         self.size(index) as u64 * self.segment_bytes as u64
     }
@@ -417,7 +426,7 @@ impl Segments {
         }
     }
 
-    /// Frees the chain that begins with `first`. The store that kills it is the first one.
+    /// Frees the chain of segments that begins with `first`. The first store makes the whole chain garbage.
     fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
         self.commands.vouch(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
@@ -429,7 +438,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Zeroes a segment, its head first.
+    /// Zeroes an NVRAM segment, its head first.
     fn zero<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
         for at in self.word(segment, 0)..self.word(segment + 1, 0) {
             if io.nvram()[at] != 0 {
@@ -439,7 +448,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether compacting seems to free a segment, and there is room for what is kept.
+    /// Whether compacting the segments of one block is expected to free a segment, and enough segments are free for the
+    /// entries that are kept.
     fn is_worth_compacting(&self, group: &Group) -> bool {
         let kept = group.entries - group.superseded;
         let after = self.segments_for(kept);
@@ -448,8 +458,9 @@ impl Segments {
             && (kept == 0 || after < self.free)
     }
 
-    /// The group that active GC takes: most superseded entries among those worth it (paper), else the tombstones.
-    /// O(blocks), unless nothing changed since there was none.
+    /// Chooses the block whose segments active GC compacts: the one with the most superseded entries among those worth
+    /// compacting (paper), otherwise the tombstones. O(blocks), but O(1) if nothing changed since the last search found
+    /// none.
     fn choose(&mut self) -> Option<usize> {
         if !self.may_gain {
             return None;
@@ -461,7 +472,8 @@ impl Segments {
         chosen
     }
 
-    /// Active GC until `enough`; `false` if nothing more can be gained.
+    /// Compacts the segments of one block after the other (active GC of the paper) until `enough` holds; `false` if no
+    /// further block is worth compacting.
     fn compact_until<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -475,8 +487,9 @@ impl Segments {
         Ok(true)
     }
 
-    /// Active GC of one group: copies what is needed, buries what is left of relocations, frees the old chain. Only
-    /// counts if that would free nothing.
+    /// Compacts the segments of one block (active GC): copies needed entries to a new chain, records tombstones for
+    /// sources of superseded relocations, and frees the old chain. If that would free no segment, only updates the
+    /// count of superseded entries.
     fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: Needed<'_>) -> Result<()> {
         let tombstones = self.tombstones();
         self.tombstones_may_expire &= index != tombstones;
@@ -509,12 +522,13 @@ impl Segments {
         Ok(())
     }
 
-    /// Segments that so many more entries open in a group.
+    /// Returns the number of segments that `more` further entries open in a block's chain.
     fn growth(&self, group: usize, more: u32) -> u32 {
         self.segments_for(self.groups[group].entries + more) - self.size(group)
     }
 
-    /// Of each group the first head; of two the older, as the younger is an unfinished copy.
+    /// Finds the first segment head of each block's chain, as `(sequence, segment)`. Of two heads the older is taken,
+    /// because the younger begins an unfinished copy.
     fn first_heads<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
         for segment in 0..self.count {
@@ -526,8 +540,9 @@ impl Segments {
         firsts
     }
 
-    /// Zeroes what is left of a torn entry after the `count` intact ones of a segment, where the next one could be mixed with
-    /// it: of two words the first is stored over before the second counts, of three the rest would be taken for whole.
+    /// Zeroes the rest of a torn entry after the `count` intact entries of a segment. With two-word entries this is not
+    /// needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word could complete the
+    /// next entry.
     fn zero_torn<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
         let form = self.commands.form;
         if form == EntryForm::Single || count == self.segment_entries() {
@@ -536,7 +551,7 @@ impl Segments {
         form.zero(io, self.word(segment, 1 + count))
     }
 
-    /// Zeroes the entries of commands that were not recorded as a whole, newest first.
+    /// After a power loss, zeroes the entries of atomic commands that were not recorded completely, newest first.
     fn discard_torn_commands<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -558,7 +573,7 @@ impl Segments {
         slots.iter().try_for_each(|&(at, _)| self.commands.form.zero(io, at))
     }
 
-    /// Words and contents of the intact entries of a chain.
+    /// Appends each intact entry of a chain of segments to `slots`, with the index of its first NVRAM word.
     fn collect_slots<N: Nand>(
         &self,
         io: &Store<N>,
@@ -579,7 +594,8 @@ impl Segments {
         }
     }
 
-    /// Takes over the chain of a group. A torn entry behind its last one is stored over by the next.
+    /// Adopts the chain of segments that begins with `first` during recovery. A torn entry after its last one is
+    /// overwritten by the next entry.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
         let mut group = Group { first, open: first, ..Group::default() };
         let mut at = first;
@@ -626,8 +642,8 @@ impl ReverseMap for Segments {
         })
     }
 
-    /// O(1): one random access to the group, one to the NVRAM; an entry stored, and a head and a link if a segment is
-    /// opened.
+    /// Records a reverse-map entry in O(1): one random access to the table of groups and one to the NVRAM. Stores the
+    /// entry, and a head and a link if a segment is opened.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         let index = self.group_of(entry.place.map(|place| io.block_of(place)));
         self.append_to(io, index, entry, None)

@@ -1,4 +1,4 @@
-//! The buffer: entries that are not on flash yet, in two flat arrays with an index of their keys.
+//! The buffer of Logarithmic Gecko: entries that are not on flash yet, in two flat arrays with an index of their keys.
 //!
 //! No allocation per insert. Sorting happens once per flush.
 
@@ -11,12 +11,12 @@ use crate::tables::SlotIndex;
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     keys: Vec<u32>,
-    /// Bitmap of each entry, `part_bytes` each, and zeros behind.
+    /// Bitmap of each entry, `part_bytes` bytes each, followed by zeros.
     bitmaps: Vec<u8>,
     part_bytes: usize,
-    /// Slot of each key.
+    /// Index in `keys` of each key.
     index: SlotIndex,
-    /// Reports since the buffer was empty.
+    /// Number of reports (invalid pages and opened blocks) since the buffer was empty.
     pub(super) insertions: u64,
 }
 
@@ -52,7 +52,7 @@ impl Buffer {
         slot
     }
 
-    /// Sets a bit in the bitmap of `key`.
+    /// Sets a bit in the bitmap of `key`: reports a page as invalid.
     #[inline]
     pub(super) fn set(&mut self, key: u32, bit: u32) {
         let slot = self.find_or_add(key);
@@ -60,7 +60,8 @@ impl Buffer {
         self.insertions += 1;
     }
 
-    /// Whatever was said of the block is void.
+    /// Adds the block's marker and removes all entries of its parts: everything reported about the block before is
+    /// void.
     pub(super) fn erase(&mut self, block: BlockId, layout: &Layout) {
         let marker = layout.marker(block);
         for key in marker + 1..marker + layout.slots {
@@ -84,7 +85,8 @@ impl Buffer {
         self.bitmaps[of_last].fill(0);
     }
 
-    /// Marks what the buffer says of a block; `true` if it holds its marker.
+    /// Sets in `invalid` the bits of the block's pages that the buffer holds as invalid. Returns whether it holds the
+    /// block's marker, so that older sources need not be read.
     pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
         let marker = layout.marker(block);
         for part in 1..layout.slots {
@@ -103,9 +105,9 @@ impl Buffer {
         &self.bitmaps[self.place(slot)]
     }
 
-    /// The entries in key order.
+    /// Copies the entries in key order.
     pub(super) fn sorted(&self) -> Frozen {
-        // Key and slot in one number: sorting is most of what a flush costs.
+        // Key and slot in one number, because sorting is most of the cost of a flush.
         let keyed = self.keys.iter().zip(0u64..).map(|(&key, slot)| u64::from(key) << 32 | slot);
         let mut order: Vec<u64> = keyed.collect();
         order.sort_unstable();
@@ -119,8 +121,8 @@ impl Buffer {
         Frozen { bytes, stride, insertions: self.insertions }
     }
 
-    /// Empties it. A buffer that grew far beyond its size (while a device was built in a known state) gives its memory back:
-    /// to empty a large table costs as much as its size, at every flush.
+    /// Empties the buffer. A buffer that grew far beyond its usual size (while a device was built in a known state) is
+    /// reallocated, because clearing a large table at every flush costs as much as its size.
     pub(super) fn clear(&mut self, layout: &Layout) {
         if self.keys.capacity() > 16 * layout.buffer_entries as usize {
             *self = Self::new(layout);
@@ -133,7 +135,7 @@ impl Buffer {
     }
 }
 
-/// A buffer that takes no more inserts: its entries in key order.
+/// A buffer that takes no more reports: its entries in key order, about to be written as a run.
 #[derive(Clone, Debug)]
 pub(super) struct Frozen {
     pub(super) bytes: Vec<u8>,

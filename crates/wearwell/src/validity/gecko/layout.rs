@@ -1,47 +1,48 @@
-//! How entries, pages and runs are laid out, and what follows from it: capacities, sizes, levels, bounds.
+//! Layout of Logarithmic Gecko's entries, pages and runs, and what follows from it: capacities, sizes, levels, bounds.
 //!
-//! An *entry* is a key and the bitmap of one part of a block. Key = block x slots + slot; slot 0 is the marker "all
-//! that older runs say of this block is void", slots 1..=S are the parts. The marker sorts before the parts of its
-//! block, so that a scan meets it first. Its bitmap is empty, and that of a part never is: who has the whole
-//! entry at hand knows a marker by that.
+//! An *entry* is a key and the bitmap of one part of a block. Key = block x slots + slot. Slot 0 is the *marker*, which
+//! means that everything older runs hold about this block is void. Slots 1..=S are the parts. The marker sorts before
+//! the parts of its block, so that a scan meets it first. The bitmap of a marker is empty and that of a part never is,
+//! so a whole entry shows by its bitmap whether it is a marker.
 //!
 //! A *page* is {index in the run: u32, entries: u16, last page of the run: u16}, then entries. Pages hold as many
 //! entries as fit. After the last entry follow the *directory* (first key of every page with entries, u32 each), which
-//! flows on into further pages if it must, and at the very end of the last page the *postamble* {entries: u32, last
-//! key: u32, first and last covered flush: u64, flush time: u64}. All that the paper's preamble says is in the
-//! postamble: it is read when the run is known to be complete, and a run of one page is recovered by one read. The run
+//! continues in further pages if it must, and at the very end of the last page the *postamble* {entries: u32, last key:
+//! u32, first and last covered flush: u64, flush time: u64}. The postamble holds all that the paper's preamble holds.
+//! At the end it is read when the run is known to be complete, and a run of one page is recovered by one read. The run
 //! number is the owner in the OOB of its pages.
 //!
-//! The buffer holds V entries: as many as a run of one page holds beside its directory and postamble, and at least one
-//! less than a page can hold. So a run of at most u x V entries has at most u pages: each page beyond the first saves
-//! at least one entry (5 bytes or more) and pays 4 bytes of directory.
+//! The buffer holds V entries: as many as fit a run of one page together with its directory and postamble, and at least
+//! one less than a page can hold. So a run of at most u x V entries has at most u pages: each page beyond the first
+//! saves at least one entry (5 bytes or more) and pays 4 bytes of directory.
 
 use crate::address::{BlockId, Ppn};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Word};
 
-/// Bytes of a key.
+/// Bytes of the key of an entry.
 pub(super) const KEY_BYTES: usize = 4;
 const HEADER_BYTES: usize = 8;
 const POSTAMBLE_BYTES: usize = 32;
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Sizes that follow from geometry and partitioning.
+/// Sizes of entries, pages and runs, which follow from the geometry and the number of parts per block.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     blocks: u32,
     block_pages: u32,
     page_bytes: usize,
-    /// Keys per block: parts and the marker.
+    /// Number of keys per block: one for each part of its bitmap, and one for its marker ("all older entries are
+    /// void").
     pub(super) slots: u32,
-    /// Flash pages per part of a block's bitmap.
+    /// Number of flash pages that one part of a block's bitmap covers.
     part_pages: u32,
-    /// Bytes of an entry.
+    /// Bytes of an entry: key and bitmap.
     pub(super) stride: usize,
-    /// Entries of a full page.
+    /// Maximum number of entries on a page.
     pub(super) page_entries: u32,
-    /// Entries of the buffer (V).
+    /// Number of entries of the buffer (V).
     pub(super) buffer_entries: u32,
     by_block: Divider,
     by_part: Divider,
@@ -49,7 +50,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// The layout for bitmaps cut into `parts`.
+    /// Creates the layout for block bitmaps cut into `parts` parts.
     pub(super) fn new(geometry: &Geometry, parts: u32) -> Result<Self> {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         if parts == 0 || parts > block_pages {
@@ -58,7 +59,8 @@ impl Layout {
             )));
         }
         let part_pages = block_pages.div_ceil(parts);
-        // Fewer parts may do: 10 pages in 4 parts of 3 pages, in 6 parts of 2 pages, of which 5 are used.
+        // Fewer parts may suffice: 10 pages in 4 parts are 3 pages each; in 6 parts they are 2 pages each, of which 5
+        // are used.
         let slots = block_pages.div_ceil(part_pages) + 1;
         if blocks.checked_mul(slots).is_none() {
             return Err(Error::Options(format!(
@@ -96,17 +98,17 @@ impl Layout {
         vec![0; self.page_bytes]
     }
 
-    /// Bytes of the bitmap of one part.
+    /// Bytes of the bitmap of one part of a block.
     pub(super) fn part_bytes(&self) -> usize {
         self.stride - KEY_BYTES
     }
 
-    /// Words of the bitmap of a block.
+    /// Number of 64-bit words of the bitmap of a block.
     pub(super) fn block_words(&self) -> usize {
         self.block_pages.div_ceil(64) as usize
     }
 
-    /// The key of the part that a page belongs to, and the bit of the page in it.
+    /// Returns the key of the part of the block's bitmap that holds `ppn`, and the bit of `ppn` in that part.
     #[inline]
     pub(super) fn locate(&self, ppn: Ppn) -> (u32, u32) {
         let block = self.by_block.quotient(ppn.0);
@@ -115,26 +117,27 @@ impl Layout {
         (block * self.slots + 1 + part, offset - part * self.part_pages)
     }
 
-    /// The key of the block's marker; the keys of its parts follow.
+    /// Returns the key of the block's marker ("all older entries of the block are void"); the keys of the block's parts
+    /// follow.
     #[inline]
     pub(super) fn marker(&self, block: BlockId) -> u32 {
         block.0 * self.slots
     }
 
-    /// Whether a key is that of a marker.
+    /// Whether a key is that of a block's marker.
     #[inline]
     pub(super) fn is_marker(&self, key: u32) -> bool {
         self.by_slot.quotient(key) * self.slots == key
     }
 
-    /// The pages of a block, each with its offset.
+    /// The pages of a block, each with its offset in the block.
     pub(super) fn pages(&self, block: BlockId) -> impl Iterator<Item = (Ppn, u32)> + use<> {
         let first = block.0 * self.block_pages;
         (0..self.block_pages).map(move |k| (Ppn(first + k), k))
     }
 
-    /// Words of a page of a run that a search for a key reads: the head, the last of its entries, and the cache lines where
-    /// the key should be.
+    /// Words of a run's page that a search for a key reads: the page header, the last entry, and the cache lines around
+    /// entry `rank`, where the key is expected.
     pub(super) fn words_of_search(&self, rank: usize, last: usize) -> impl Iterator<Item = Word> {
         let at = |rank: usize| HEADER_BYTES + rank * self.stride;
         let found = at(rank);
@@ -143,7 +146,8 @@ impl Layout {
         bytes.into_iter().map(move |byte| Word { index: (byte.min(end) / KEY_BYTES) as u32, value: 0 })
     }
 
-    /// Marks the pages that the bitmap of the part in slot `slot` calls invalid in the bitmap of their block.
+    /// Sets in `invalid`, the bitmap of a block, the bits that an entry holds: `bitmap` is that of the block's part in
+    /// slot `slot`.
     pub(super) fn mark_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
         let first = (slot - 1) * self.part_pages;
         for (byte, at) in bitmap.iter().zip((first..).step_by(8)) {
@@ -156,17 +160,17 @@ impl Layout {
         }
     }
 
-    /// Entries in units of the buffer: what levels count.
+    /// Size of a run in buffers' worth of entries, rounded up; levels are counted in this unit.
     pub(super) fn units(&self, entries: u32) -> u32 {
         entries.div_ceil(self.buffer_entries).max(1)
     }
 
-    /// Pages of a run of so many entries that are not directory alone.
+    /// Number of pages of a run with `entries` entries that hold entries, so without pages that hold only directory.
     pub(super) fn entry_pages(&self, entries: u32) -> u32 {
         entries.div_ceil(self.page_entries)
     }
 
-    /// Pages of a run of so many entries.
+    /// Number of pages of a run with `entries` entries, including pages that hold only directory.
     pub(super) fn run_pages(&self, entries: u32) -> u32 {
         let full = self.entry_pages(entries);
         let in_last = entries - full.saturating_sub(1) * self.page_entries;
@@ -179,18 +183,18 @@ impl Layout {
         full + beyond.div_ceil(self.page_room(0)) as u32
     }
 
-    /// Bytes behind the entries of a page.
+    /// Bytes of a page that are free after `entries` entries.
     fn page_room(&self, entries: u32) -> usize {
         self.page_bytes - HEADER_BYTES - entries as usize * self.stride
     }
 
-    /// The largest run in units: an entry for every key.
+    /// Size of the largest run, with an entry for every key, in buffers' worth of entries.
     pub(super) fn most_units(&self) -> u32 {
         self.units(self.blocks * self.slots)
     }
 }
 
-/// Entries in key order, one after the other.
+/// Entries of Logarithmic Gecko (key and bitmap) in key order, adjacent in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries<'a> {
     bytes: &'a [u8],
@@ -202,13 +206,13 @@ impl<'a> Entries<'a> {
         Self { bytes, stride }
     }
 
-    /// The entries of a page of a run.
+    /// The entries on a page of a run.
     pub(super) fn of_page(page: &'a [u8], layout: &Layout) -> Self {
         let (start, end) = Self::span(page, layout);
         Self::new(&page[start..end], layout.stride)
     }
 
-    /// Where the entries of a page begin and end, in bytes.
+    /// Byte offsets at which the entries of a page begin and end.
     pub(super) fn span(page: &[u8], layout: &Layout) -> (usize, usize) {
         (HEADER_BYTES, HEADER_BYTES + page_header(page).entries as usize * layout.stride)
     }
@@ -221,8 +225,9 @@ impl<'a> Entries<'a> {
         key_at(self.bytes, k * self.stride)
     }
 
-    /// The number of entries below a key. Keys are spread evenly, more or less: the search begins where the key would be
-    /// then and doubles its steps from there, so that it touches two or three cache lines of a page. O(log n) at worst.
+    /// Number of entries with keys less than `key`. Keys are roughly evenly spread, so the search begins at the rank
+    /// expected then and doubles its steps from there: it touches two or three cache lines of a page. O(log n) at
+    /// worst.
     pub(super) fn count_below(&self, key: u32) -> usize {
         let Some(last) = self.len().checked_sub(1) else { return 0 };
         let guess = expected_rank(key, self.key(0), self.key(last), last);
@@ -234,7 +239,7 @@ impl<'a> Entries<'a> {
         low
     }
 
-    /// Bounds of the number of entries below a key, as close together as `guess` is good.
+    /// Bounds of the number of entries with keys less than `key`; the better `guess` is, the closer they are.
     fn surrounding(&self, key: u32, guess: usize) -> (usize, usize) {
         let (mut low, mut high, mut step) = (guess, guess, 4);
         if self.key(guess) < key {
@@ -249,7 +254,8 @@ impl<'a> Entries<'a> {
         (low, high)
     }
 
-    /// Marks what the entries of one block say; `true` if its marker is among them.
+    /// Sets in `invalid` the bits of the block's pages that these entries hold as invalid. Returns whether the block's
+    /// marker is among the entries, so that older sources need not be read.
     pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
         let marker = layout.marker(block);
         let mut erased = false;
@@ -265,20 +271,20 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Where a key would be if keys were spread evenly from the first one to that of entry `last`.
+/// Index that `key` would have if keys were evenly spread from `first_key` to `last_key`, the key of entry `last`.
 pub(super) fn expected_rank(key: u32, first_key: u32, last_key: u32, last: usize) -> usize {
     let (above, span) = (key.saturating_sub(first_key), last_key - first_key);
     let rank = u64::from(above) * last as u64 / u64::from(span.max(1));
     rank.min(last as u64) as usize
 }
 
-/// The key at a byte offset.
+/// The key at byte offset `at`.
 #[inline]
 pub(super) fn key_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + KEY_BYTES].try_into().expect("a key has four bytes"))
 }
 
-/// What the head of a page says.
+/// Header of a run's page: index in the run, number of entries, whether it is the last page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PageHeader {
     pub(super) index: u32,
@@ -291,7 +297,7 @@ pub(super) fn page_header(page: &[u8]) -> PageHeader {
     PageHeader { index: key_at(page, 0), entries: half(4), last: half(6) == 1 }
 }
 
-/// What the end of a run says about it.
+/// Postamble of a run, at the end of its last page: number of entries, last key, covered flushes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Postamble {
     pub(super) entries: u32,
@@ -299,18 +305,18 @@ pub(super) struct Postamble {
     pub(super) coverage: Coverage,
 }
 
-/// Which flushes of the buffer a run holds, and when the last of them was frozen.
+/// Which flushes of the buffer a run covers, and the sequence number when the last of them was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Coverage {
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Sequence number when the buffer of flush `last` was frozen: whatever it was told before is in the run or in
+    /// Sequence number at which the buffer of flush `last` was frozen: every report made before is in this run or in
     /// older ones.
     pub(super) flush_time: u64,
 }
 
 impl Coverage {
-    /// What a merge of a run with a newer one covers.
+    /// Coverage of a merge of a run with a newer one.
     pub(super) fn joined(self, newer: Self) -> Self {
         Self { first: self.first.min(newer.first), ..newer }
     }
@@ -335,7 +341,7 @@ impl Postamble {
     }
 }
 
-/// A page of a run in the making.
+/// A page of a run that is being filled.
 #[derive(Clone, Debug)]
 pub(super) struct PageDraft {
     pub(super) bytes: Vec<u8>,
@@ -347,7 +353,7 @@ impl PageDraft {
         Self { bytes: layout.blank_page(), entries: 0 }
     }
 
-    /// Puts as many of these entries as fit behind the others; returns their number and bytes.
+    /// Appends as many of these entries as fit the page; returns their number and bytes.
     pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> (u32, usize) {
         let count = ((entries.len() / layout.stride) as u32).min(layout.page_entries - self.entries);
         let bytes = count as usize * layout.stride;
@@ -362,8 +368,8 @@ impl PageDraft {
         put(&mut self.bytes, 6, &u16::from(last).to_le_bytes());
     }
 
-    /// Writes as much of the directory as fits behind the entries, and the postamble if it fits too. Returns the
-    /// number of keys written, and whether this is the last page.
+    /// Writes as many directory keys as fit after the entries, and the postamble `end` if there is room for all keys
+    /// and it. Returns the number of keys written, and whether this is the last page.
     pub(super) fn put_directory(&mut self, keys: &[u32], end: &Postamble, layout: &Layout) -> (usize, bool) {
         let room = layout.page_room(self.entries);
         let start = self.bytes.len() - room;
@@ -378,14 +384,14 @@ impl PageDraft {
         (count, last)
     }
 
-    /// Zeros behind the entries: nothing of the page before is left there.
+    /// Zeroes the page after its entries, so that nothing of the previous page is left there.
     pub(super) fn blank_rest(&mut self, layout: &Layout) {
         let used = self.bytes.len() - layout.page_room(self.entries);
         self.bytes[used..].fill(0);
     }
 }
 
-/// Reads the keys that a page carries of a directory of which `missing` are still to come.
+/// Reads the directory keys on a page of a run; `missing` keys of the directory were not on earlier pages.
 pub(super) fn directory_part(page: &[u8], missing: usize, layout: &Layout, keys: &mut Vec<u32>) {
     let room = layout.page_room(page_header(page).entries as u32);
     let start = page.len() - room;

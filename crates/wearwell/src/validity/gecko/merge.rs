@@ -1,12 +1,12 @@
-//! Merging sorted inputs, newest first: the one place where entries of different age meet.
+//! Merging of sorted inputs (buffers and runs), newest first: the only code where entries of different age meet.
 //!
-//! A marker in an input voids what older inputs say of its block; what its own input says of the block is newer than
-//! the marker. Bitmaps of equal keys are joined by OR. Every page of a run is read once, in order.
+//! A marker in an input voids what older inputs hold about its block. What its own input holds about the block is newer
+//! than the marker. Bitmaps of equal keys are joined by OR. Every page of a run is read once, in order.
 //!
-//! Entries are merged in stretches: all those in RAM whose keys no page that is still on flash can hold. The newest input
-//! is merged with the next older one, the result with the next, and so on. Inputs grow with age, so that most entries are
-//! touched once or twice, by a loop over two slices; and the next pages are read only when the stretch is used up, as if
-//! entries had been taken one by one.
+//! Entries are merged in *stretches*. A stretch is all entries in RAM with keys that no page still on flash can
+//! contain. The newest input is merged with the next older one, the result with the next, and so on. Inputs grow with
+//! age, so most entries are touched once or twice, by a loop over two slices. The next pages are read only when the
+//! stretch is used up, as if entries had been taken one by one.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -19,19 +19,20 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Store;
 
-/// Behind all keys.
+/// Key greater than all keys.
 const NO_KEY: u32 = u32::MAX;
 
-/// One input and the page of it in RAM.
+/// One input of a merge, with its current page in RAM.
 #[derive(Clone, Debug)]
 struct Input {
-    /// A page of a run, or the entries of a buffer.
+    /// Bytes of a page of a run, or of all entries of a buffer.
     bytes: Vec<u8>,
     at: usize,
     end: usize,
-    /// Run among those of the structure, and its next page; `None` for a buffer.
+    /// Index of the run, and its next page to read; `None` for a buffer.
     source: Option<(usize, usize)>,
-    /// Entries below this key are void: a newer input holds the marker of their block.
+    /// Entries with keys less than this are void, because a newer input holds the marker of their block ("all older
+    /// entries are void").
     void_below: u32,
 }
 
@@ -48,12 +49,12 @@ impl Input {
         self.source.is_some_and(|(run, page)| page < runs[run].first_keys.len())
     }
 
-    /// No key below this one is on flash.
+    /// Key below which this input has no entry on flash: all such entries are in RAM.
     fn known_below(&self, runs: &[Run], layout: &Layout) -> u32 {
         if self.continues(runs) { key_at(&self.bytes, self.end - layout.stride) + 1 } else { NO_KEY }
     }
 
-    /// Takes the entries below a key: where they stand.
+    /// Takes the entries with keys less than `key`; returns their byte range.
     fn take_below(&mut self, key: u32, layout: &Layout) -> Range<usize> {
         let from = self.at;
         let entries = Entries::new(&self.bytes[from..self.end], layout.stride);
@@ -62,22 +63,23 @@ impl Input {
     }
 }
 
-/// Yields the entries of several inputs in key order.
+/// Merged entries of several inputs, in key order.
 #[derive(Clone, Debug)]
 pub(super) struct Merged {
     inputs: Vec<Input>,
-    /// The stretch in hand, and what is taken of it.
+    /// The current stretch of merged entries: all with keys that no page still on flash can contain. `taken`: bytes of
+    /// it that the caller has taken.
     stretch: Vec<u8>,
     taken: usize,
-    /// The next one in the making.
+    /// Buffer in which the next stretch of merged entries is built.
     draft: Vec<u8>,
     drops_markers: bool,
     cause: Cause,
 }
 
 impl Merged {
-    /// The inputs, newest first: buffers, then a range of the structure's runs. Markers can be dropped where the oldest
-    /// run is among them: it holds none, and there is nothing older to void.
+    /// Creates a merge of buffers, newest first, and then a range of the structure's runs. `drops_markers`: the oldest
+    /// run is among the inputs, so no older entries exist and markers are not needed in the output.
     pub(super) fn new<'a>(
         buffers: impl Iterator<Item = &'a Frozen>,
         runs: Range<usize>,
@@ -89,13 +91,14 @@ impl Merged {
         let runs = runs.map(|run| Input::new(layout.blank_page(), 0, Some((run, 0))));
         let mut inputs: Vec<Input> = buffers.chain(runs).collect();
         if inputs.len() == 1 {
-            // Markers are dropped where entries meet older ones.
+            // An empty older input, because markers are dropped only where entries are joined with older ones.
             inputs.push(Input::new(Vec::new(), 0, None));
         }
         Self { inputs, stretch: Vec::new(), taken: 0, draft: Vec::new(), drops_markers, cause }
     }
 
-    /// The next entries, one after the other; none if the inputs are exhausted. After an error the call can be repeated.
+    /// Returns the next merged entries, adjacent in memory; none if the inputs are exhausted. After an error the call
+    /// can be repeated.
     pub(super) fn next<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -112,12 +115,12 @@ impl Merged {
         Ok(&self.stretch[self.taken..])
     }
 
-    /// So many bytes of the next entries are not needed any more.
+    /// Marks the first `bytes` bytes of the entries that [`Merged::next`] returned as taken.
     pub(super) fn take(&mut self, bytes: usize) {
         self.taken += bytes;
     }
 
-    /// Reads the next page of every input that has none left in RAM.
+    /// Reads the next page of every run whose page in RAM is used up.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<()> {
         for input in &mut self.inputs {
             if !input.is_used_up() || !input.continues(runs) {
@@ -131,7 +134,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Merges the next stretch.
+    /// Merges the next stretch: all entries in RAM with keys that no page still on flash can contain.
     fn merge(&mut self, runs: &[Run], layout: &Layout) {
         let known_below = self.inputs.iter().map(|input| input.known_below(runs, layout));
         let end = known_below.min().expect("a merge has an input");
@@ -153,20 +156,20 @@ impl Merged {
     }
 }
 
-/// Entries, and older ones that they meet.
+/// Two sorted lists of entries to be joined, a newer and an older one.
 struct Pair<'a> {
     newer: &'a [u8],
     older: &'a [u8],
-    /// Older entries below this key are void.
+    /// Older entries with keys less than this are void, because a newer list holds the marker of their block.
     void_below: u32,
     drops_markers: bool,
 }
 
-/// An entry of eight bytes as one number: the key in the lower half.
+/// An entry of eight bytes as one number, with the key in the lower half and the bitmap in the upper.
 type Balanced = [u8; 8];
 
 impl Pair<'_> {
-    /// Merges them; returns below which key the older entries that follow are void.
+    /// Joins the two lists into `into`. Returns the key below which later entries of the older input are void.
     fn join(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
         if layout.stride == size_of::<Balanced>() {
             self.join_balanced(layout, into)
@@ -175,9 +178,9 @@ impl Pair<'_> {
         }
     }
 
-    /// For the balanced layout: an entry is a number. Which input is next is anybody's guess, so that a branch would be
-    /// mispredicted at every second entry: what is not taken is masked out instead, and both that could be next are loaded
-    /// before it is known which one is. A marker is rare enough for a branch.
+    /// Joins entries of eight bytes, each as one number. Which list has the next entry is unpredictable, so a branch
+    /// would be mispredicted at every second entry. So the entry not taken is masked out, and both candidates for the
+    /// next entry are loaded before it is known which one is needed. A marker is rare enough for a branch.
     fn join_balanced(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
         let Self { newer, older, mut void_below, drops_markers } = self;
         into.resize(newer.len() + older.len(), 0);
@@ -198,7 +201,7 @@ impl Pair<'_> {
                 (new, old) = (next_new, entry_at(older, from_older));
                 continue;
             }
-            // Of equal keys the bitmaps are joined.
+            // If the keys are equal, both are taken and their bitmaps joined.
             let taken = select_unpredictable(takes_new, new, 0) | select_unpredictable(takes_old, old, 0);
             joined[end] = taken.to_le_bytes();
             end += 1;
@@ -255,34 +258,36 @@ impl Pair<'_> {
     }
 }
 
-/// Entry `k`, or one behind all others.
+/// Entry `k`, or after the end a number greater than all entries.
 #[inline]
 fn entry_at(entries: &[Balanced], k: usize) -> u64 {
     entries.get(k).map_or(u64::MAX, |&entry| u64::from_le_bytes(entry))
 }
 
-/// Whether an entry is a marker, whose bitmap is empty; that of a part never is.
+/// Whether an entry is a marker ("all older entries of the block are void"): its bitmap is empty, and that of any other
+/// entry never is.
 #[inline]
 fn is_marker(entry: u64) -> bool {
     entry >> u32::BITS == 0
 }
 
-/// The first entry from `at` on that is not below a key: few are passed over, those of one block.
+/// Index of the first entry, from `at` on, whose key is not less than `void_below`. The skipped entries, few because
+/// they are those of one block, are void.
 fn not_void(entries: &[Balanced], at: usize, void_below: u32) -> usize {
     let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < void_below);
     at + void.count()
 }
 
-/// Joins the bitmap of an entry to that of another with the same key.
+/// Joins the bitmap of `from` into that of `into`, an entry with the same key.
 #[inline]
 fn join_bitmaps(into: &mut [u8], from: &[u8]) {
     into[KEY_BYTES..].iter_mut().zip(&from[KEY_BYTES..]).for_each(|(into, from)| *into |= from);
 }
 
-/// A merge in progress: a range of the runs, and maybe the frozen buffer, become one run.
+/// A merge in progress: a range of the runs, possibly with the frozen buffer, becomes one run.
 #[derive(Clone, Debug)]
 pub(super) struct Merge {
-    /// The inputs among the runs of the structure.
+    /// Range of the structure's runs that are inputs.
     pub(super) inputs: Range<usize>,
     /// Whether the frozen buffer is the newest input.
     pub(super) flushes: bool,
@@ -295,14 +300,14 @@ impl Merge {
         Self { inputs, flushes, merged, writer }
     }
 
-    /// Produces and appends one page; `true` if the output is complete.
+    /// Fills and appends one page; returns `true` if the output run is complete.
     pub(super) fn step<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<bool> {
         let exhausted = self.fill_page(io, runs, layout)?;
         self.writer.append(io, exhausted, layout)
     }
 
-    /// Fills the page in hand; `true` if no entry is left. Entries that follow are asked for first, so that a last page
-    /// that is full is known to be the last.
+    /// Fills the current page; returns `true` if no entry is left. The next entries are fetched even if the page is
+    /// full, so that a full last page is known to be the last.
     fn fill_page<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<bool> {
         loop {
             let next = self.merged.next(io, runs, layout)?;

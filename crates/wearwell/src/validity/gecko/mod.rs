@@ -2,28 +2,30 @@
 //!
 //! Source: Dayan, Bonnet, Idreos, "`GeckoFTL`: Scalable Flash Translation Techniques For Very Large Flash Devices",
 //! SIGMOD 2016, sections 3 and 3.1-3.3, appendices A, B and C.1. A bitmap on flash costs a read and a write per invalid
-//! page; here reports are gathered in a buffer of one page, flushed as sorted runs and merged in levels, so that a
-//! report costs a small fraction of a page write and a question costs one page read per run. The price: a question
-//! per victim is logarithmic, and about twice the space of the bitmap.
+//! page. Here reports of invalid pages are gathered in a buffer of one page, flushed as sorted runs and merged in
+//! levels. So a report costs a small fraction of a page write, and a query for the invalid pages of a block costs one
+//! page read per run. The price: the reads of a query (one query per victim) grow logarithmically, and about twice the
+//! space of the bitmap.
 //!
-//! - An entry is the bitmap of a part of a block (entry-partitioning, section 3.3); `layout` says how it is stored.
-//! - The paper's erase flag is an entry of its own, the *marker*: it sorts before the parts of its block and voids what
-//!   older runs say of any of them. One flag per part would need an insert for every part of the block.
-//! - A run at level i holds T^i .. T^(i+1) - 1 buffers' worth of entries (in pages: that, or a little less, because a
-//!   page of a long run holds more than a buffer). Two runs of one level are merged; [`MergeMode::MultiWay`] foresees
-//!   the chain of merges that a flush sets off and does it in one.
+//! - An entry is a key and the bitmap of a part of a block (entry-partitioning, section 3.3); `layout` describes the
+//!   bytes.
+//! - The paper's erase flag is an entry of its own, the *marker*. It sorts before the parts of its block and voids what
+//!   older runs hold about any of them. One flag per part would need an insert for every part of the block.
+//! - A run at level i holds T^i to T^(i+1) - 1 buffers' worth of entries (in pages: that, or a little less, because a
+//!   page of a long run holds more than a buffer). Two runs of one level are merged. [`MergeMode::MultiWay`] foresees
+//!   the chain of merges that a flush causes and executes it as one merge.
 //! - The buffer is flushed after V reports even if they share entries, which bounds what recovery must find elsewhere
-//!   (appendix C.2.2). A burst of reports between two calls of [`Validity::write_deferred`] makes a longer buffer, which is
-//!   flushed as a run of several pages.
-//! - A run says which flushes of the buffer it covers. After a power cut a complete run whose flushes another complete
-//!   run covers is obsolete. The paper keeps "the most recently created run in each level" instead (appendix C.1): an
-//!   output that lands at another level than its inputs leaves them the newest of theirs, and what they say of blocks
-//!   erased since would count again.
+//!   (appendix C.2.2). A burst of reports between two calls of [`Validity::write_deferred`] makes a longer buffer,
+//!   which is flushed as a run of several pages.
+//! - A run records which flushes of the buffer it covers. After a power cut, a complete run is obsolete if another
+//!   complete run covers its flushes. The paper keeps "the most recently created run in each level" instead (appendix
+//!   C.1). With that rule, an output at another level than its inputs would leave these the newest of their level, and
+//!   what they hold about blocks erased since would count again.
 //!
 //! Invariants:
 //! - Runs are kept newest first; their covered flushes are adjacent and descending.
-//! - At rest a run is at a lower level than every older one.
-//! - The inputs of a merge answer questions, and their pages are kept, until the last page of the output is on flash.
+//! - While no merge is due, a run is at a lower level than every older one.
+//! - The inputs of a merge answer queries, and their pages are kept, until the last page of the output is on flash.
 //! - `invalidate` and `opened` do no flash operation.
 
 mod buffer;
@@ -48,21 +50,22 @@ use crate::operation::Cause;
 use crate::store::Store;
 use crate::tables::prefetch::MOST_PAGES;
 
-/// When runs are merged.
+/// When the runs of Logarithmic Gecko are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MergeMode {
-    /// A flush makes a run at level 0; two runs of a level are merged, then maybe the result with the next.
+    /// A flush makes a run at level 0. Two runs of one level are merged, and the result may be merged with the next
+    /// older run.
     Pairwise,
-    /// The flush and all runs that the chain of pairwise merges could reach are merged at once (appendix A).
+    /// A flush and all runs that the chain of pairwise merges could reach are merged at once (appendix A).
     MultiWay,
 }
 
-/// What can be chosen about Logarithmic Gecko.
+/// Options of Logarithmic Gecko.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeckoOptions {
     /// Size ratio of levels (T), at least 2.
     pub size_ratio: u32,
-    /// Parts that the bitmap of a block is cut into (S); 1 is without entry-partitioning.
+    /// Number of parts into which the bitmap of a block is cut (S); 1 is without entry-partitioning.
     pub parts: u32,
     /// When runs are merged.
     pub merge: MergeMode,
@@ -75,45 +78,46 @@ impl Default for GeckoOptions {
 }
 
 impl GeckoOptions {
-    /// The default with parts of 32 pages: as long as a key, which is the paper's balance (section 3.3).
+    /// Returns the default options with parts of 32 pages: their bitmap is as long as a key, the paper's balance
+    /// (section 3.3).
     pub fn balanced(geometry: &Geometry) -> Self {
         Self { parts: (geometry.block_pages() / 32).max(1), ..Self::default() }
     }
 }
 
-/// What Logarithmic Gecko was asked and told.
+/// Counts of Logarithmic Gecko: reports received, queries answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GeckoCounts {
-    /// Pages called invalid.
+    /// Pages reported as invalid.
     pub reports: u64,
-    /// Blocks opened: each takes an entry of its own, the marker.
+    /// Blocks reported as opened: each adds an entry, the marker, which voids all older entries of the block.
     pub markers: u64,
-    /// Blocks asked for.
+    /// Queries for the live pages of a block.
     pub queries: u64,
-    /// Pages read to answer; all other reads are those of merges.
+    /// Flash pages read by queries; all other reads are those of merges.
     pub query_reads: u64,
 }
 
-/// A buffer on its way to flash.
+/// A buffer that is being written to flash, and which flushes its run covers.
 #[derive(Clone, Debug)]
 struct Flush {
     frozen: Frozen,
     coverage: Coverage,
 }
 
-/// Page validity in Logarithmic Gecko. See the module's head.
+/// Validity store on flash as a log-structured merge tree (Logarithmic Gecko).
 #[derive(Clone, Debug)]
 pub struct Gecko {
     options: GeckoOptions,
     layout: Layout,
     buffer: Buffer,
     flush_requested: bool,
-    /// The buffer that is being flushed; it answers questions until its run is complete.
+    /// The buffer that is being flushed; queries read it until its run is complete.
     flush: Option<Flush>,
     /// Complete runs, newest first.
     runs: Vec<Run>,
-    /// The newest two neighbours of which the newer is not at a lower level: to be merged. It is asked for at every
-    /// host write, and changes with the runs only ([`Gecko::set_runs`]).
+    /// Index of the newest run that is not at a lower level than the next older one: the two must be merged. Every host
+    /// write needs the value, and it changes only with the runs ([`Gecko::set_runs`]).
     crowded: Option<usize>,
     merge: Option<Merge>,
     next_run: u32,
@@ -124,11 +128,11 @@ pub struct Gecko {
 }
 
 impl Gecko {
-    /// An empty structure: all pages count as valid.
+    /// Creates an empty structure: all pages count as valid.
     ///
     /// # Errors
-    /// [`Error::Options`]: a size ratio below 2, more parts than pages in a block, keys above 32 bits, a flash page too
-    /// small for two entries.
+    /// [`Error::Options`]: a size ratio below 2, more parts than pages in a block, keys of more than 32 bits, a flash
+    /// page too small for two entries.
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Result<Self> {
         if options.size_ratio < 2 {
             return Err(Error::Options(format!(
@@ -154,38 +158,38 @@ impl Gecko {
         })
     }
 
-    /// Options it was built with.
+    /// Options with which the structure was created.
     pub fn options(&self) -> GeckoOptions {
         self.options
     }
 
-    /// What it was asked and told so far.
+    /// Counts of reports and queries since they were last cleared.
     pub fn counts(&self) -> GeckoCounts {
         self.counts
     }
 
-    /// Clears the counts, not the structure.
+    /// Clears the counts; the structure is unchanged.
     pub fn clear_counts(&mut self) {
         self.counts = GeckoCounts::default();
     }
 
-    /// Reports after which the buffer is flushed (V): the entries of a run of one page.
+    /// Number of reports after which the buffer is flushed (V): the entries of a run of one page.
     pub fn buffer_entries(&self) -> u32 {
         self.layout.buffer_entries
     }
 
-    /// Pages of a run of so many entries.
+    /// Number of flash pages of a run with `entries` entries.
     pub fn run_pages(&self, entries: u32) -> u32 {
         self.layout.run_pages(entries)
     }
 
-    /// The most levels that can hold a run (the paper's L, section 3.2): one for each power of T up to the size of a
-    /// run with an entry for every key.
+    /// Maximum number of levels that can hold a run (the paper's L, section 3.2): one for each power of T up to the
+    /// size of a run with an entry for every key.
     pub fn levels(&self) -> u32 {
         self.level(self.layout.most_units()) + 1
     }
 
-    /// Pages that the largest run can have at the most: one with an entry for every key.
+    /// Maximum number of pages of a run: that of a run with an entry for every key.
     pub fn largest_run_pages(&self) -> u32 {
         self.layout.most_units()
     }
@@ -195,30 +199,30 @@ impl Gecko {
         self.runs.iter().map(|run| (self.level_of(run), run.entries, run.places.len() as u32))
     }
 
-    /// Asks for a flush of the buffer whatever it holds; [`Validity::write_deferred`] does it. A flush of an empty buffer writes
-    /// a page, which says that nothing was reported.
+    /// Requests a flush of the buffer whatever it holds; [`Validity::write_deferred`] executes it. A flush of an empty
+    /// buffer writes a page too, which records that there was no report.
     pub fn request_flush(&mut self) {
         self.flush_requested = true;
     }
 
-    /// Sequence number when the newest buffer that is on flash was frozen: everything reported before is on flash. 0 if
-    /// nothing is.
+    /// Sequence number at which the newest buffer on flash was frozen: every report made before is on flash. 0 if none
+    /// is.
     #[inline]
     pub fn durable_since(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.coverage.flush_time)
     }
 
-    /// Reports that are in RAM only: what a power cut would lose.
+    /// Number of reports that are only in RAM and would be lost in a power cut.
     #[inline]
     pub fn insertions_since_flush(&self) -> u64 {
         self.buffer.insertions + self.flush.as_ref().map_or(0, |flush| flush.frozen.insertions)
     }
 
-    /// The pages of `block` that were called invalid since it was opened, ascending, without a counted flash operation:
-    /// for audits.
+    /// Returns the pages of `block` that were reported as invalid since it was opened, ascending. For audits: reads are
+    /// not counted.
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub fn invalid_pages_for_audit<N: Nand>(&self, io: &mut Store<N>, block: BlockId) -> Result<Vec<Ppn>> {
         let mut invalid = vec![0; self.layout.block_words()];
         let mut page = self.layout.blank_page();
@@ -228,9 +232,10 @@ impl Gecko {
         Ok(self.layout.pages(block).filter(|&(_, k)| is_set(&invalid, k)).map(|(ppn, _)| ppn).collect())
     }
 
-    /// Marks what is known of a block, newest source first, up to the first one that holds its marker. One page is read
-    /// per run, or two adjacent ones if the entries of the block straddle them (more only if a block has more parts
-    /// than a page entries); none of a run whose keys cannot include the block.
+    /// Sets in `invalid` the bits of a block's invalid pages, from the newest source (buffer, frozen buffer, runs) to
+    /// the first that holds the block's marker. Reads one page per run, or two adjacent ones if the entries of the
+    /// block straddle them (more only if a block has more parts than a page has entries). Reads none of a run whose
+    /// keys cannot include the block.
     fn mark_block(
         &self,
         block: BlockId,
@@ -260,7 +265,7 @@ impl Gecko {
         Ok(())
     }
 
-    /// Reads what a query will ask of the pages of all runs; see [`crate::tables::prefetch`].
+    /// Prefetches what a query will access in the pages of all runs (see [`crate::tables::prefetch`]).
     fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
         let marker = self.layout.marker(block);
         let (mut pages, mut words) =
@@ -293,7 +298,8 @@ impl Gecko {
         self.flush_requested || self.buffer.insertions >= self.layout.buffer_entries as u64
     }
 
-    /// One page of what is owed: seldom anything is.
+    /// Writes one page of the merge or flush in progress, or of the next one that is due. Cold: most calls of
+    /// `write_deferred` have nothing to write.
     #[cold]
     fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.merge.is_none() {
@@ -309,7 +315,7 @@ impl Gecko {
         outcome.map(drop)
     }
 
-    /// Starts the next merge or flush.
+    /// Starts the next merge of runs, or the next flush of the buffer to flash.
     fn start(&mut self, sequence: u64) {
         if let Some(newer) = self.crowded {
             self.start_merge(newer..newer + 2, false);
@@ -323,7 +329,7 @@ impl Gecko {
         self.start_merge(0..joining, true);
     }
 
-    /// From now on the buffer takes no more reports: they go to a new one.
+    /// Freezes the buffer for a flush; later reports enter a new buffer.
     fn freeze(&mut self, sequence: u64) {
         let coverage = Coverage { first: self.next_flush, last: self.next_flush, flush_time: sequence };
         self.flush = Some(Flush { frozen: self.buffer.sorted(), coverage });
@@ -332,7 +338,7 @@ impl Gecko {
         self.next_flush += 1;
     }
 
-    /// The number of runs that may end up in one with the flush: each whose level the result can reach.
+    /// Number of runs that the flush is merged with: all whose level the merge result can reach.
     fn foresee(&self) -> usize {
         let flush = self.flush.as_ref().expect("a buffer was frozen");
         let mut units = self.layout.units(flush.frozen.len());
@@ -346,7 +352,7 @@ impl Gecko {
 
     fn start_merge(&mut self, inputs: Range<usize>, flushes: bool) {
         let flush = self.flush.as_ref().filter(|_| flushes);
-        // Newest first: each older input is joined with what is newer.
+        // Newest first: each older input's coverage is joined with that of the newer ones.
         let coverages =
             flush.map(|f| f.coverage).into_iter().chain(self.runs[inputs.clone()].iter().map(|r| r.coverage));
         let coverage = coverages.reduce(|newer, older| older.joined(newer)).expect("a merge has an input");
@@ -358,7 +364,7 @@ impl Gecko {
         self.merge = Some(Merge::new(inputs, flushes, merged, writer));
     }
 
-    /// The output replaces the inputs, whose pages are not needed any more.
+    /// Replaces the inputs of a finished merge by its output and discards the pages of the inputs.
     fn install<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) {
         let Merge { inputs, flushes, writer, .. } = merge;
         let at = inputs.start;
@@ -419,7 +425,7 @@ impl Validity for Gecko {
         outcome
     }
 
-    /// One page of a merge in progress, or the first one of the next.
+    /// Writes one page of the merge in progress, or the first page of the next merge or flush.
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let is_settled = self.merge.is_none() && self.crowded.is_none() && !self.is_flush_due();
@@ -445,9 +451,10 @@ impl Validity for Gecko {
         1
     }
 
-    /// A run has at most U pages: as many as there are buffers' worth of keys (see `layout`). At rest there is at most
-    /// one run per level, at level i of at most T^(i+1) - 1 units and not more than U. An output in progress has at
-    /// most U more. Pairwise, the newest run of a chain of merges may be at the level of an older one: U more again.
+    /// Maximum number of pages of all runs. Proof: let U be the number of buffers' worth of all keys; a run has at
+    /// most U pages (see `layout`). While no merge is due there is at most one run per level, at level i of at most
+    /// T^(i+1) - 1 buffers' worth and not more than U. The output of a merge in progress has at most U more. In
+    /// pairwise mode the newest run of a chain of merges may be at the level of an older one: U more again.
     fn metadata_pages(&self) -> u64 {
         let largest = self.layout.most_units() as u64;
         let ratio = self.options.size_ratio as u64;
@@ -460,9 +467,9 @@ impl Validity for Gecko {
         at_rest + in_progress * largest
     }
 
-    /// The buffer; one page per input of a merge (the frozen buffer among them) and one for its output; directories with
-    /// 8 bytes for every page there can be. Appendix B reckons with twice the largest run instead, which is what is used
-    /// on average and not at the peak (see [`Validity::metadata_pages`]).
+    /// RAM by structure: the buffer; one page per input of a merge (the frozen buffer is one) and one for its output;
+    /// directories with 8 bytes for every page that the runs can have. Appendix B reckons with twice the largest run
+    /// instead, which is the average and not the maximum (see [`Validity::metadata_pages`]).
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let page = self.page.len() as u64;
         let inputs = match self.options.merge {

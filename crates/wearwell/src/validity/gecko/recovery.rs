@@ -1,7 +1,8 @@
-//! From pages on flash to runs and directories, and a scan of everything that is known.
+//! Recovery of Logarithmic Gecko's runs and directories from the pages on flash, and a scan of all recorded invalid
+//! pages.
 //!
-//! Recovery writes nothing, so it can be cut and repeated. What was in the buffer is lost: the FTL finds it by other
-//! means (appendix C.2) and reports it again; [`Gecko::durable_since`] says how far back it has to look.
+//! Recovery writes nothing, so it can be interrupted and repeated. The buffer's content is lost: the FTL finds it by
+//! other means (appendix C.2) and reports it again. [`Gecko::durable_since`] tells how far back the FTL has to search.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +18,12 @@ use crate::operation::Cause;
 use crate::store::Store;
 
 impl Gecko {
-    /// Rebuilds runs and directories from all readable pages of this kind on the flash, in any order, obsolete ones and
-    /// those of unfinished runs included; forgets everything in RAM. One page is read per run found, and the further
-    /// pages of the directories of long runs; under [`Cause::Recovery`].
+    /// Rebuilds runs and directories from all readable validity pages on the flash, in any order, including obsolete
+    /// pages and those of unfinished runs; drops everything in RAM. Reads one page per run found, and the further pages
+    /// of the directories of long runs, under [`Cause::Recovery`].
     ///
     /// # Errors
-    /// Whatever the flash answers; [`Error::Damaged`] if the runs found do not cover every flush that they tell of.
+    /// Any error of the flash; [`Error::Damaged`] if the runs found do not cover every flush up to the newest.
     pub fn recover<N: Nand>(&mut self, io: &mut Store<N>, pages: &[(Ppn, Oob)]) -> Result<()> {
         let mut complete = Vec::new();
         for (number, places) in pages_by_run(pages) {
@@ -43,16 +44,17 @@ impl Gecko {
         self.merge = None;
     }
 
-    /// The pages of the complete runs, `(run, place)`: what is valid among the pages of this kind after a recovery.
+    /// The pages of the complete runs, as (run number, PPN): after a recovery these are the valid ones of all validity
+    /// pages.
     pub fn live_run_pages(&self) -> impl Iterator<Item = (u32, Ppn)> + '_ {
         self.runs.iter().flat_map(|run| run.places.iter().map(|&place| (run.number, place)))
     }
 
-    /// Calls `each` for every block with an invalid page, ascending, with its bitmap (bit k of word k / 64 is page k, 1
-    /// = invalid). Every page with entries is read once; under [`Cause::Recovery`].
+    /// Calls `each` for every block with an invalid page, ascending, with its bitmap (bit k of word k / 64 is page k; 1
+    /// means invalid). Reads every page with entries once, under [`Cause::Recovery`].
     ///
     /// # Errors
-    /// Whatever the flash answers.
+    /// Any error of the flash.
     pub fn scan<N: Nand>(&self, io: &mut Store<N>, mut each: impl FnMut(BlockId, &[u64])) -> Result<()> {
         let layout = &self.layout;
         let buffer = self.buffer.sorted();
@@ -86,8 +88,8 @@ impl Gecko {
     }
 }
 
-/// The places of the pages of every run, in the order in which they were written first. A copy keeps the generation of
-/// its original, and is what is kept of the two.
+/// PPNs of the pages of every run, in the order in which the pages were first written. Of a page and its GC copies,
+/// which have the same generation, the newest copy is used.
 fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
     let mut runs = BTreeMap::<u32, BTreeMap<u64, (u64, Ppn)>>::new();
     for &(ppn, oob) in pages {
@@ -98,7 +100,8 @@ fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
     runs.into_iter().map(|(run, pages)| (run, places(pages))).collect()
 }
 
-/// The run that these pages make; `None` if pages are missing: it was not finished, or is partly erased.
+/// Reads the run that consists of these pages; `None` if pages are missing, because the run is unfinished or partly
+/// erased.
 fn read_run<N: Nand>(
     io: &mut Store<N>,
     layout: &Layout,
@@ -127,7 +130,7 @@ fn read_run<N: Nand>(
     Ok(Some(Run { number, entries, coverage, places, first_keys, last_key }))
 }
 
-/// Drops every run whose flushes another one covers; what remains must cover all flushes, each once.
+/// Drops every run whose flushes another run covers. The remaining runs must cover every flush exactly once.
 fn drop_obsolete(mut complete: Vec<Run>) -> Result<Vec<Run>> {
     complete.sort_by_key(|run| (run.coverage.first, std::cmp::Reverse(run.coverage.last)));
     let mut kept: Vec<Run> = Vec::new();

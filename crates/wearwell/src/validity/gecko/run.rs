@@ -1,4 +1,4 @@
-//! A run on flash and its directory; and the writer of one.
+//! A run of Logarithmic Gecko (sorted entries on flash) with its directory, and the writer of a run.
 
 use super::layout::{Coverage, Layout, PageDraft, Postamble, expected_rank, key_at};
 use crate::address::Ppn;
@@ -8,14 +8,14 @@ use crate::nand::{Nand, Word};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// A complete run.
+/// A complete run: sorted entries on flash, with a directory of its pages in RAM.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// Owner in the OOB of its pages.
+    /// Number of the run: the owner in the OOB of its pages.
     pub(super) number: u32,
     pub(super) entries: u32,
     pub(super) coverage: Coverage,
-    /// Place of each page.
+    /// PPN of each page.
     pub(super) places: Vec<Ppn>,
     /// First key of each page with entries: the directory.
     pub(super) first_keys: Vec<u32>,
@@ -23,7 +23,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The pages that may hold keys from `low` to `high`.
+    /// PPNs of the pages that may hold keys from `low` to `high`.
     pub(super) fn pages_with(&self, low: u32, high: u32) -> &[Ppn] {
         if high < self.first_keys.first().copied().unwrap_or(u32::MAX) || low > self.last_key {
             return &[];
@@ -33,7 +33,8 @@ impl Run {
         &self.places[from..to]
     }
 
-    /// The page on which a search for a key ends, and the words of it that the search reads, if keys are spread evenly.
+    /// Returns the page on which a search for a key ends, and the words that the search reads there if keys are evenly
+    /// spread.
     pub(super) fn expect(&self, key: u32, layout: &Layout) -> Option<(Ppn, impl Iterator<Item = Word>)> {
         let page = self.first_keys.partition_point(|&first| first <= key).saturating_sub(1);
         let first = *self.first_keys.get(page)?;
@@ -54,12 +55,12 @@ fn relocate(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
     found.map(|place| *place = to).is_some()
 }
 
-/// A run in the making. Nothing of it counts before its last page is on flash.
+/// A run that is being written. It takes effect when its last page is on flash.
 #[derive(Clone, Debug)]
 pub(super) struct RunWriter {
     run: Run,
     page: PageDraft,
-    /// Keys of the directory that are on flash.
+    /// Number of directory keys that are on flash.
     keys_written: usize,
 }
 
@@ -70,7 +71,7 @@ impl RunWriter {
         Self { run, page: PageDraft::new(layout), keys_written: 0 }
     }
 
-    /// Puts as many of these entries as fit into the page in hand; returns the bytes that they take.
+    /// Adds as many of these entries as fit to the current page; returns the bytes that they take.
     pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> usize {
         let is_first = self.page.entries == 0;
         let (count, bytes) = self.page.push(entries, layout);
@@ -84,8 +85,8 @@ impl RunWriter {
         bytes
     }
 
-    /// Appends the page in hand; with `exhausted` no entry follows. `true` if that was the last page of the run.
-    /// After an error the same page is appended at the next call.
+    /// Appends the current page to flash. `exhausted`: no entry follows. Returns `true` if that was the last page of
+    /// the run. After an error the next call appends the same page.
     pub(super) fn append<N: Nand>(
         &mut self,
         io: &mut Store<N>,

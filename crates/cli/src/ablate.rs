@@ -13,13 +13,14 @@ use crate::jobs::run_at_once;
 use crate::output::print;
 use crate::progress::{Countdown, Reporter};
 use crate::run::{
-    InputSource, Outputs, config_with, failure, for_each_input, kept_in, planned, refuse_ignored, sources,
+    InputSource, Outputs, config_with, failure, for_each_input, open_result_folder, planned, refuse_ignored,
+    sources,
 };
 use crate::{Failure, Outcome};
 
 pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of(&args.run, args.traces.iter())?;
-    let kept = kept_in(args.resume.as_deref())?;
+    let kept = open_result_folder(args.resume.as_deref())?;
     let mechanisms = Mechanisms::named(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
     let config = config_with(&args.run, &[])?;
     if config.parts.content.is_some() {
@@ -31,8 +32,12 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     refuse_ignored(&whole, std::slice::from_ref(&args.design), &args.run)?;
     let points = args.run.points().into_iter().map(|point| Point::of(args, &mechanisms, &point));
     let points: Vec<Point> = points.collect::<Result<_, _>>()?;
-    let desk =
-        Desk { args, mechanisms: &mechanisms, reporter: &Reporter::new(args.run.quiet), kept: kept.as_ref() };
+    let desk = RunContext {
+        args,
+        mechanisms: &mechanisms,
+        reporter: &Reporter::new(args.run.quiet),
+        kept: kept.as_ref(),
+    };
     let sources = sources(args.traces.iter(), &args.run, &config)?;
     let mut ablations = Vec::new();
     let complete =
@@ -79,14 +84,14 @@ impl Point {
 }
 
 /// What all runs of the command share: arguments, progress display, and the folder of finished runs.
-struct Desk<'a> {
+struct RunContext<'a> {
     args: &'a AblateArgs,
     mechanisms: &'a Mechanisms,
     reporter: &'a Reporter,
     kept: Option<&'a Kept<RunRecord>>,
 }
 
-impl Desk<'_> {
+impl RunContext<'_> {
     /// Runs all points of the parameter sweep on one input.
     fn ablate_input(
         &self,
@@ -152,7 +157,7 @@ impl Desk<'_> {
         let countdown = Countdown::of(self.reporter, tasks.len());
         let run = |(number, key): &(usize, String)| {
             let outcome = self.run(&plans[*number], &point.names[*number], key);
-            countdown.one_is_done();
+            countdown.count_finished_run();
             outcome
         };
         let jobs = self.args.run.jobs;

@@ -30,7 +30,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     let geometry = &superblock.geometry;
     warn_of_a_small_disk(&args.directory, geometry.bytes());
     print(&format!(
-        "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives the end of the {}\n",
+        "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives a crash of the {}\n",
         args.directory.display(),
         superblock.design,
         u64::from(superblock.logical_pages) * u64::from(geometry.page_bytes),
@@ -162,7 +162,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     }
     let verdict = match report.verdict {
         Verdict::Clean => "clean",
-        Verdict::Unclean if report.was_closed => "whole after repair, which opening does",
+        Verdict::Unclean if report.was_closed => "consistent after a repair that opening performs",
         Verdict::Unclean => "not closed; consistent after recovery",
         Verdict::Corrupt => "corrupt",
     };

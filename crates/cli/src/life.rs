@@ -13,7 +13,8 @@ use crate::jobs::run_at_once;
 use crate::output::print;
 use crate::progress::Reporter;
 use crate::run::{
-    InputSource, Outputs, config_with, failure, kept_in, planned, refuse_ignored, sources, timeline_setting,
+    InputSource, Outputs, config_with, failure, open_result_folder, planned, refuse_ignored, sources,
+    timeline_setting,
 };
 use crate::{Failure, Outcome};
 
@@ -33,7 +34,7 @@ struct Task {
 
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of(&args.run, args.trace.iter())?;
-    let kept = kept_in(args.resume.as_deref())?;
+    let kept = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.refusal() {
         return Err(Failure::of_usage(sentence));
@@ -68,7 +69,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         }
     }
     let reporter = Reporter::new(args.run.quiet);
-    run_all(&tasks, args.run.jobs, &Desk { reporter: &reporter, kept: kept.as_ref() }, &mut records)?;
+    run_all(&tasks, args.run.jobs, &RunContext { reporter: &reporter, kept: kept.as_ref() }, &mut records)?;
     report(args, &records, &outputs)
 }
 
@@ -88,7 +89,7 @@ fn refuse_without_effect(config: &Config) -> Result<(), Failure> {
 }
 
 /// What all drives share: progress display, and the folder of finished lives.
-struct Desk<'a> {
+struct RunContext<'a> {
     reporter: &'a Reporter,
     kept: Option<&'a Kept<LifeRecord>>,
 }
@@ -97,7 +98,7 @@ struct Desk<'a> {
 fn run_all(
     tasks: &[Task],
     jobs: Option<NonZeroUsize>,
-    desk: &Desk,
+    desk: &RunContext,
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
     let templates = &*records;
@@ -112,7 +113,7 @@ fn run_all(
 }
 
 /// Wears out one drive, unless the folder has its finished life already. A life that ends is stored at once.
-fn run_one(task: &Task, template: &LifeRecord, desk: &Desk) -> Result<LifeRecord, Failure> {
+fn run_one(task: &Task, template: &LifeRecord, desk: &RunContext) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
     let mut record = template.clone();
     let key = plan.life_key(&record);

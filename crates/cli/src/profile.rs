@@ -17,7 +17,7 @@ use crate::run::Outputs;
 use crate::{Failure, Outcome};
 
 /// Number of requests between two checks for ctrl-C.
-const REQUESTS_A_LOOK: u64 = 1 << 12;
+const REQUESTS_PER_CHECK: u64 = 1 << 12;
 /// Most unreadable files that the notes name.
 const UNREADABLE_NAMED: usize = 3;
 
@@ -130,7 +130,7 @@ fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> R
             Err(error) => return Err(Failure::of_run(&error)),
         }
         done += 1;
-        if done % REQUESTS_A_LOOK == 0 && progress(done, 0).is_break() {
+        if done % REQUESTS_PER_CHECK == 0 && progress(done, 0).is_break() {
             partial = true;
             break;
         }

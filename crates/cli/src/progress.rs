@@ -147,11 +147,11 @@ impl<'a> Countdown<'a> {
 
     /// Removes a run from the total because its result is already known. It took no time, so it must not affect the
     /// estimate.
-    pub(crate) fn one_is_known(&self) {
+    pub(crate) fn exclude_known_run(&self) {
         self.state.lock().expect("no thread panicked").total -= 1;
     }
 
-    pub(crate) fn one_is_done(&self) {
+    pub(crate) fn count_finished_run(&self) {
         let mut state = self.state.lock().expect("no thread panicked");
         let Remaining { done, total, last_line } = &mut *state;
         *done += 1;

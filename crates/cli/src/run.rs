@@ -186,7 +186,7 @@ pub(crate) fn for_each_input(
 }
 
 /// Opens the folder of finished results that `--resume` names.
-pub(crate) fn kept_in<T: Keepable>(folder: Option<&Path>) -> Result<Option<Kept<T>>, Failure> {
+pub(crate) fn open_result_folder<T: Keepable>(folder: Option<&Path>) -> Result<Option<Kept<T>>, Failure> {
     let kept = |folder| Kept::at(folder).map_err(|error| Failure::of_output(folder, &error));
     folder.map(kept).transpose()
 }

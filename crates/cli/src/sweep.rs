@@ -12,14 +12,14 @@ use crate::args::SweepArgs;
 use crate::jobs::run_at_once;
 use crate::output::print;
 use crate::progress::{Countdown, Reporter};
-use crate::run::{Configurations, InputSource, Outputs, Variant, kept_in};
+use crate::run::{Configurations, InputSource, Outputs, Variant, open_result_folder};
 use crate::{Failure, Outcome};
 
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sweep = Sweep::read(&args.file).map_err(|error| of_usage(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
     let outputs = Outputs::at(args.json.as_deref(), args.csv.as_deref(), &args.report, &inputs)?;
-    let kept = kept_in(args.resume.as_deref())?;
+    let kept = open_result_folder(args.resume.as_deref())?;
     let reporter = Reporter::new(args.quiet);
     let variants: Vec<Variant> = sweep.designs.iter().map(|text| Variant::of(text)).collect();
     let config_of = |settings: &[String]| sweep.config(settings).map_err(|error| of_usage(&error));
@@ -28,8 +28,13 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sources = sources(&sweep, args, &configurations.configs)?;
     let total = sources.iter().map(|source| source.runs_of(&configurations).count()).sum();
     let countdown = Countdown::of(&reporter, total);
-    let desk =
-        Desk { args, configurations: &configurations, reporter: &reporter, kept: kept.as_ref(), countdown };
+    let desk = RunContext {
+        args,
+        configurations: &configurations,
+        reporter: &reporter,
+        kept: kept.as_ref(),
+        countdown,
+    };
     let mut swept = Swept { comparison: Comparison::of(Vec::new()), failures: Vec::new() };
     for source in &sources {
         desk.sweep_input(source, &mut swept);
@@ -114,7 +119,7 @@ fn sources(sweep: &Sweep, args: &SweepArgs, configs: &[Config]) -> Result<Vec<So
 }
 
 /// What all runs of the command share: arguments, progress display, and the folder of finished runs.
-struct Desk<'a> {
+struct RunContext<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
     reporter: &'a Reporter,
@@ -125,7 +130,7 @@ struct Desk<'a> {
 /// One run: index of its configuration, name of the design, settings that distinguish it.
 type Task = (usize, String, String);
 
-impl Desk<'_> {
+impl RunContext<'_> {
     /// Runs all configurations on one input until ctrl-C. A run that fails is recorded, and the others continue.
     fn sweep_input(&self, source: &Source, swept: &mut Swept) {
         let tasks: Vec<Task> = source.runs_of(self.configurations).cloned().collect();
@@ -174,11 +179,11 @@ impl Desk<'_> {
         let variant = self.configurations.configs[*number].variant(settings);
         let key = plan.run_key(design);
         if let Some(record) = self.kept.and_then(|kept| kept.get(&key)) {
-            self.countdown.one_is_known();
+            self.countdown.exclude_known_run();
             return Ok(RunRecord { variant, ..record });
         }
         let outcome = self.run_anew(plan, &key, design, settings);
-        self.countdown.one_is_done();
+        self.countdown.count_finished_run();
         outcome.map(|record| RunRecord { variant, ..record })
     }
 

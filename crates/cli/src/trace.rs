@@ -162,7 +162,8 @@ fn convert(
         Some("wwt") => false,
         _ if output.is_special() => false,
         _ => {
-            let message = format!("{}: a converted trace is called .wwt (native) or .csv", to.display());
+            let message =
+                format!("{}: the output file has to end in .wwt (native format) or .csv", to.display());
             return Err(Failure::of_usage(message));
         }
     };

@@ -211,11 +211,11 @@ impl fmt::Display for Ignored {
 }
 
 /// A section or key, and a function that returns whether a configuration sets it.
-type Asked = (&'static str, fn(&Config) -> bool);
+type SettingCheck = (&'static str, fn(&Config) -> bool);
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
-const IGNORED_BY_LIFE: [Asked; 9] = [
+const IGNORED_BY_LIFE: [SettingCheck; 9] = [
     ("timing", |config| config.timing != TimingConfig::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
@@ -228,7 +228,7 @@ const IGNORED_BY_LIFE: [Asked; 9] = [
 ];
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
-const IGNORED_BY_STEPS: [Asked; 8] = [
+const IGNORED_BY_STEPS: [SettingCheck; 8] = [
     ("timing.mode", |config| config.timing.mode != Mode::default()),
     ("recovery.after_run", |config| config.recovery.after_run),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some()),
@@ -265,14 +265,14 @@ impl Config {
 
     /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
     /// `None` if the choice of parts is refused, which is reported later.
-    fn parts_on_any_device(&self, design: &str) -> Option<Parts> {
+    fn parts_on_default_device(&self, design: &str) -> Option<Parts> {
         let resolved = Self::default().resolve(1 << 16).ok()?;
         self.parts(design, &resolved).ok()
     }
 
     fn ignored_key(&self, key: &str, designs: &[String]) -> Option<Ignored> {
         let broken = |design: &String| {
-            let chosen = Chosen { design, parts: self.parts_on_any_device(design)? };
+            let chosen = Chosen { design, parts: self.parts_on_default_device(design)? };
             RULES.iter().find(|rule| rule.concerns(key) && !(rule.is_used)(self, &chosen))
         };
         let ignoring: Vec<String> =
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_ignores_no_file_and_no_setting() {
+    fn settings_that_a_life_ignores_are_found() {
         let of = |file: &str, settings: &[&str]| {
             let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
             Config::from_parts(Some(("drive.toml", file)), &settings).unwrap().ignored_by_life()
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_is_driven_step_by_step_ignores_no_setting() {
+    fn settings_that_a_stepped_drive_ignores_are_found() {
         let of = |setting: &str| Config::from_parts(None, &[setting.to_owned()]).unwrap().ignored_by_steps();
         for used in ["gc.policy=fifo", "replay.seed=3", "device.wear_out=true", "timing.delta_encode_us=5.0"]
         {

@@ -204,7 +204,7 @@ impl PartsConfig {
 
 impl Config {
     /// Refuses a configuration that chooses one part twice, in `[parts]` and in the section of the mechanism.
-    pub(super) fn require_one_choice(&self) -> Result<(), ConfigError> {
+    pub(super) fn refuse_parts_set_twice(&self) -> Result<(), ConfigError> {
         let parts = &self.parts;
         let said_twice = [
             (parts.validity.is_some() && self.validity.kind.is_some(), "parts.validity", "validity.kind"),
@@ -218,14 +218,14 @@ impl Config {
         ];
         match said_twice.into_iter().find(|(is_said_twice, ..)| *is_said_twice) {
             Some((_, one, other)) => {
-                Err(ConfigError::Value(format!("{one} and {other} say the same thing: leave one out")))
+                Err(ConfigError::Value(format!("{one} and {other} set the same part: leave one out")))
             }
             None => Ok(()),
         }
     }
 
     /// Replaces the design's own parts by those that `[parts]` sets.
-    pub(super) fn exchange_parts(&self, parts: &mut Parts, resolved: &Resolved) {
+    pub(super) fn replace_parts(&self, parts: &mut Parts, resolved: &Resolved) {
         let asked = &self.parts;
         if let Some(list) = &asked.content {
             parts.content = self.content_parts(list, &parts.content, resolved);

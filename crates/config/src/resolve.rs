@@ -74,8 +74,8 @@ impl Config {
     /// Unknown preset, impossible geometry, a value out of range, or settings that contradict each other.
     pub fn resolve(&self, footprint_pages: u64) -> Result<Resolved, ConfigError> {
         self.require_ranges()?;
-        self.require_what_lifetime_needs()?;
-        self.require_what_a_journal_needs()?;
+        self.require_timing_for_throttling()?;
+        self.require_map_for_journal()?;
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
         let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(&device.geometry).checked()?;
@@ -183,11 +183,10 @@ impl Config {
         }
     }
 
-    fn require_what_a_journal_needs(&self) -> Result<(), ConfigError> {
+    fn require_map_for_journal(&self) -> Result<(), ConfigError> {
         if self.delta.journal_pages.is_some() && self.delta.cache_entries.is_none() {
             return Err(ConfigError::Value(
-                "delta.journal_pages: a journal stands beside a map on flash, which needs delta.cache_entries"
-                    .into(),
+                "delta.journal_pages: a journal needs a map on flash: set delta.cache_entries".into(),
             ));
         }
         Ok(())
@@ -195,13 +194,13 @@ impl Config {
 
     /// Refuses lifetime management that throttles without a timing engine or with an arrival mode in which delays do
     /// not shift later requests.
-    fn require_what_lifetime_needs(&self) -> Result<(), ConfigError> {
+    fn require_timing_for_throttling(&self) -> Result<(), ConfigError> {
         if !self.lifetime.throttles() {
             return Ok(());
         }
         if self.timing.mode == Mode::None || matches!(self.replay.arrival, Arrival::Auto | Arrival::Open) {
             return Err(ConfigError::Value(
-                "lifetime.schemes: throttling stretches time, which needs a timing engine (timing.mode) and \
+                "lifetime.schemes: throttling delays requests, which needs a timing engine (timing.mode) and  \
                  replay.arrival=think or closed"
                     .into(),
             ));
@@ -317,7 +316,7 @@ impl Config {
     /// # Errors
     /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] if a part is chosen twice.
     pub fn parts(&self, design: &str, resolved: &Resolved) -> Result<Parts, ConfigError> {
-        self.require_one_choice()?;
+        self.refuse_parts_set_twice()?;
         let gc = resolved.gc;
         let mut parts = match design {
             "page-map" => design::page_map(gc),
@@ -332,7 +331,7 @@ impl Config {
                 ConfigError::unknown("design", other, design::ALL.iter().map(|design| design.name))
             })?,
         };
-        self.exchange_parts(&mut parts, resolved);
+        self.replace_parts(&mut parts, resolved);
         parts.gc = self.metadata_gc(parts.gc);
         parts.survey = self.recovery.blocks.part();
         Ok(parts)
@@ -462,12 +461,12 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
 /// average half of each is unwritten, but pages in them become invalid before they close. With uniform writes to 5,000
 /// to 1,000,000 pages at 7, 15 and 28 % of spare space, the write amplification equals that of theory for 0.60
 /// to 0.76 of a block.
-const OPEN_BLOCKS: f64 = 0.65;
+const UNWRITTEN_OPEN_BLOCKS: f64 = 0.65;
 
 /// Returns how many blocks of each pool hold no data: those that GC keeps free, and the unwritten part of the open
 /// blocks.
 pub fn blocks_kept(low_blocks: u32) -> f64 {
-    f64::from(low_blocks) + 1.0 + OPEN_BLOCKS
+    f64::from(low_blocks) + 1.0 + UNWRITTEN_OPEN_BLOCKS
 }
 
 /// The requirements to which a device is resized: footprint, fit, exported share, and free blocks of GC.

@@ -90,7 +90,7 @@ const VARIATIONS: [(&str, &str); 6] = [
 /// Sizes of the table of access counts that are compared, in logical pages per entry of the table.
 const HEAT_SHARES: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
 /// What is removed from the runs on two traces, and the settings that remove it.
-const TAKEN_AWAY: [(&str, &[&str]); 3] = [
+const REMOVED_CAUSES: [(&str, &[&str]); 3] = [
     ("codec", &[CODEC_FREE[0], CODEC_FREE[1]]),
     ("scan", &[UNSCANNED]),
     ("both", &[CODEC_FREE[0], CODEC_FREE[1], UNSCANNED]),
@@ -117,7 +117,7 @@ const RECORDS_PER_PAGE: f64 = 510.0;
 /// Compression ratios (Rc) of the runs on examined traces and of the variations.
 const ENDS: [&str; 2] = ["0.50", "0.20"];
 /// Traces on which the codec and the scan are removed: the one with the most writes and the one with the most deltas.
-const EXAMINED: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
+const EXAMINED_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 #[derive(Clone, Copy)]
 enum Level {
@@ -146,7 +146,7 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
         }
     }
     experiments.extend(synthetic(setting));
-    experiments.extend(taken_away(setting, scale));
+    experiments.extend(without_codec_or_scan(setting, scale));
     experiments.extend(heat_tables(setting, scale));
     experiments.extend(set_loads(setting));
     if setting.size == Size::Quick {
@@ -203,11 +203,11 @@ fn journal_name(pages: Option<u32>) -> String {
 }
 
 /// Returns runs of the traces with the codec's times, the scan, or both removed.
-fn taken_away(setting: &Setting, scale: f64) -> Vec<Experiment> {
+fn without_codec_or_scan(setting: &Setting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
-    for (trace, name) in EXAMINED {
+    for (trace, name) in EXAMINED_TRACES {
         let (counted, size) = setting.traces.source(name, &format!(",seed={}", setting.seed), scale);
-        for (what, without) in TAKEN_AWAY {
+        for (what, without) in REMOVED_CAUSES {
             for ratio in ENDS {
                 let (source, settings) = with_deltas(&counted, ratio, &drive(setting, size));
                 let settings = [settings, strings(without)].concat();
@@ -404,14 +404,14 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "DF-14" => mean_of(runs, "0.50", collections_left),
         "DF-15" => mean_of(runs, "0.35", collections_left),
         "DF-16" => mean_of(runs, "0.20", collections_left),
-        "DF-17" => one_of(runs, "C3", "0.20", collections_left),
-        "DF-18" => one_of(runs, "F1", "0.50", collections_left),
+        "DF-17" => preset_and_fitted(runs, "C3", "0.20", collections_left),
+        "DF-18" => preset_and_fitted(runs, "F1", "0.50", collections_left),
         "DF-20" => foreground_is_monotone(runs),
         "DF-21" => share_of_deltas(runs),
         "DF-22" => gains(runs),
         "DF-23" => highest_gains(runs),
         "DF-24" => ["F1", "F2"]
-            .map(|trace| one_of(runs, trace, "0.50", gain_ratio))
+            .map(|trace| preset_and_fitted(runs, trace, "0.50", gain_ratio))
             .into_iter()
             .collect::<Result<Vec<_>>>()
             .map(|values| values.concat()),
@@ -446,8 +446,8 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "DF-37" => spare_curve(runs),
         "DF-38" => variations(runs),
         "DF-39" => table_sizes(runs),
-        "DF-40" => what_latency_is_made_of(runs),
-        "DF-41" => forms_beside_runs(runs),
+        "DF-40" => latency_without_codec_or_scan(runs),
+        "DF-41" => formulas_and_runs(runs),
         "DF-42" => journal_costs(runs),
         _ => return None,
     })
@@ -561,15 +561,15 @@ fn table_sizes(runs: &Runs) -> Result<Vec<Value>> {
 }
 
 /// Returns the change of write latency and of GC if the codec's times, the scan, or both are removed.
-fn what_latency_is_made_of(runs: &Runs) -> Result<Vec<Value>> {
+fn latency_without_codec_or_scan(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
-    for (trace, _) in EXAMINED {
+    for (trace, _) in EXAMINED_TRACES {
         for ratio in ENDS {
             let baseline = runs.get(&format!("{trace}/baseline"))?;
             let whole = runs.get(&format!("{trace}/{ratio}"))?;
             let all = -latency_saved(whole, baseline);
             values.push(Value::new(format!("{trace} {ratio}: write latency"), all));
-            for (what, _) in TAKEN_AWAY {
+            for (what, _) in REMOVED_CAUSES {
                 let run = runs.get(&format!("{trace}/{ratio}-without-{what}"))?;
                 let without = -latency_saved(run, baseline);
                 values.push(Value::new(format!("{trace} {ratio}: without {what}"), without));
@@ -586,7 +586,7 @@ fn what_latency_is_made_of(runs: &Runs) -> Result<Vec<Value>> {
 /// Compares runs with the paper's formulas. Foreground writes are compared with 1 - Pc + Pc Rc, both with the ratio Rc
 /// and with the pages used per delta. GC counts relative to the baseline are compared with expression 4 (consumption
 /// over gain).
-fn forms_beside_runs(runs: &Runs) -> Result<Vec<Value>> {
+fn formulas_and_runs(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     let drives = SET_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
     for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
@@ -655,7 +655,7 @@ fn compared(runs: &Runs, trace: &str, drive: &str, ratio: &str, value: Compared)
     Ok(value(of(ratio)?, of("baseline")?))
 }
 
-fn one_of(runs: &Runs, trace: &str, ratio: &str, value: Compared) -> Result<Vec<Value>> {
+fn preset_and_fitted(runs: &Runs, trace: &str, ratio: &str, value: Compared) -> Result<Vec<Value>> {
     Ok(vec![
         Value::new(trace, compared(runs, trace, "", ratio, value)?),
         Value::new(format!("{trace} fitted"), compared(runs, trace, "fitted-", ratio, value)?),

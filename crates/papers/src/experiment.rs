@@ -173,8 +173,8 @@ impl Experiment {
     /// Runs the experiment and returns its figures.
     ///
     /// # Errors
-    /// [`Trouble::Interrupted`] if the observer ended the run, [`Trouble::NotRun`] with the reason in all other cases.
-    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, Trouble> {
+    /// [`NoRecord::Interrupted`] if the observer ended the run, [`NoRecord::NotRun`] with the reason in all other cases.
+    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, NoRecord> {
         let mut record = Record {
             name: self.name.clone(),
             key: self.key(),
@@ -184,7 +184,7 @@ impl Experiment {
             scale: self.scale,
             ..Record::default()
         };
-        let input = self.source.input().map_err(Trouble::NotRun)?;
+        let input = self.source.input().map_err(NoRecord::NotRun)?;
         match &self.work {
             Work::Count => {
                 record.figures = super::statistics::count(&input, on_progress)?;
@@ -211,7 +211,7 @@ pub fn code() -> String {
 
 /// Reason why an experiment has no record.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Trouble {
+pub enum NoRecord {
     /// The user ended the run.
     Interrupted,
     /// The experiment cannot be run; the text is the reason.
@@ -223,9 +223,9 @@ fn replay(
     design: &str,
     settings: &[String],
     on_progress: OnProgress<'_>,
-) -> Result<RunRecord, Trouble> {
-    require_design(design).map_err(Trouble::NotRun)?;
-    let config = config_of(settings).map_err(Trouble::NotRun)?;
+) -> Result<RunRecord, NoRecord> {
+    require_design(design).map_err(NoRecord::NotRun)?;
+    let config = config_of(settings).map_err(NoRecord::NotRun)?;
     let plan = Plan::new(&config, input).map_err(|error| failed(&error))?;
     let mut interrupted = false;
     let record = plan.run(design, &mut |progress| {
@@ -234,9 +234,9 @@ fn replay(
         flow
     });
     match record.map_err(|error| failed(&error))? {
-        _ if interrupted => Err(Trouble::Interrupted),
+        _ if interrupted => Err(NoRecord::Interrupted),
         RunRecord { partial_reason: Some(reason), .. } => {
-            Err(Trouble::NotRun(format!("ended early: {reason}")))
+            Err(NoRecord::NotRun(format!("ended early: {reason}")))
         }
         record => Ok(record),
     }
@@ -283,8 +283,8 @@ fn config_of(settings: &[String]) -> Result<Config, String> {
     Ok(config)
 }
 
-fn failed(error: &ReplayError) -> Trouble {
-    Trouble::NotRun(error.to_string())
+fn failed(error: &ReplayError) -> NoRecord {
+    NoRecord::NotRun(error.to_string())
 }
 
 /// Result of an experiment, with all that is needed to judge and reproduce it.
@@ -321,7 +321,7 @@ pub struct Record {
 
 /// Fields of a run record that are not taken as figures, because they are not numbers, repeat others, or differ between
 /// machines.
-const LEFT_OUT: [&str; 9] = [
+const OMITTED_FIELDS: [&str; 9] = [
     "bytes",
     "config",
     "service",
@@ -345,7 +345,7 @@ impl Record {
         self.notes.clone_from(&run.notes);
         let value = serde_json::to_value(run).expect("records are plain data");
         let serde_json::Value::Object(fields) = value else { unreachable!("a record has fields") };
-        for (name, value) in fields.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.as_str())) {
+        for (name, value) in fields.iter().filter(|(name, _)| !OMITTED_FIELDS.contains(&name.as_str())) {
             flatten(name, value, &mut self.figures);
         }
         self.figures.retain(|name, _| !(name.starts_with("phases.") && name.ends_with(".host_bytes")));

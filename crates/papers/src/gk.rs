@@ -253,7 +253,7 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "GK-21" => every_ratio(runs),
         "GK-22" => best_ratio(runs),
         "GK-23" => saved(runs),
-        "GK-24" => whole_entries(runs),
+        "GK-24" => growth_with_block_size(runs),
         "GK-25" => balanced(runs),
         "GK-26" => parts(runs),
         "GK-27" => growth(runs),
@@ -264,12 +264,12 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         "GK-38" => block_scan(runs),
         "GK-39" => recovery_saved(runs),
         "GK-41" => data_writes(runs),
-        "GK-42" => map_alike(runs),
+        "GK-42" => map_cost_of_similar_designs(runs),
         "GK-43" => map_highest(runs),
         "GK-44" => checkpoints(runs),
         "GK-45" => validity(runs),
         "GK-46" => metadata_collected(runs),
-        "GK-48" => large_cache(runs),
+        "GK-48" => map_cost_small_and_large_cache(runs),
         "GK-49" => best_total(runs),
         "GK-51" => multi_way(runs),
         "GK-52" => space(runs),
@@ -460,7 +460,7 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 
 /// Returns, for undivided bitmaps, how the cost of page validity grows with each doubling of the block size, and from
 /// the paper's block size to the largest.
-fn whole_entries(runs: &Runs) -> Result<Vec<Value>> {
+fn growth_with_block_size(runs: &Runs) -> Result<Vec<Value>> {
     let BlockSweep { all, updates } = block_sweep(runs, "whole")?;
     let mut values: Vec<Value> = BLOCK_SIZES
         .windows(2)
@@ -690,7 +690,7 @@ fn data_writes(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn map_alike(runs: &Runs) -> Result<Vec<Value>> {
+fn map_cost_of_similar_designs(runs: &Runs) -> Result<Vec<Value>> {
     let alike = |values: &mut Vec<Value>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
     };
@@ -762,7 +762,7 @@ fn metadata_collected(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-fn large_cache(runs: &Runs) -> Result<Vec<Value>> {
+fn map_cost_small_and_large_cache(runs: &Runs) -> Result<Vec<Value>> {
     let (small, large) = (runs.get("Fig. 14/DFTL")?, runs.get("Fig. 14/GeckoFTL")?);
     Ok(vec![Value::new("4 MB", map_cost(small)), Value::new("68 MB", map_cost(large)), at(large)])
 }

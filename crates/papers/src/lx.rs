@@ -423,8 +423,8 @@ fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
         }),
         "LX-33" => each(runs, &["web"], "128k-fl", comparisons),
         "LX-34" => comparison_order(runs),
-        "LX-36" => with_gained(runs, "sized-128k"),
-        "LX-37" => with_gained(runs, "sized-128k-rc-gc"),
+        "LX-36" => recycled_share(runs, "sized-128k"),
+        "LX-37" => recycled_share(runs, "sized-128k-rc-gc"),
         "LX-38" => against(runs, "sized-128k", "sized-128k-rc-gc", gained).map(|values| {
             let infinite = against_named(runs, "sized-infinite", "sized-infinite-rc-gc", "infinite", gained);
             let filled =
@@ -468,8 +468,8 @@ fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             ],
             gained,
         ),
-        "LX-44" => pinned(runs),
-        "LX-45" => Ok(pairs_of_traces(runs)),
+        "LX-44" => reduction_if_popular_pages_never_return(runs),
+        "LX-45" => Ok(write_buffer_effect(runs)),
         "LX-46" => overruns(runs),
         _ => return None,
     })
@@ -640,13 +640,13 @@ fn pairs(
 }
 
 /// Returns the share of the recyclable pages that were recycled, percent.
-fn with_gained(runs: &Runs, variant: &str) -> Result<Vec<Value>> {
+fn recycled_share(runs: &Runs, variant: &str) -> Result<Vec<Value>> {
     against(runs, "recyclable", variant, |all, got| percent(recycled(got) / recycled(all)))
 }
 
 /// Returns the write reduction on a load in which popular pages are never written again, and with changes that could
 /// help, percent.
-fn pinned(runs: &Runs) -> Result<Vec<Value>> {
+fn reduction_if_popular_pages_never_return(runs: &Runs) -> Result<Vec<Value>> {
     let named = [
         ("PROB", "prob"),
         ("LRU", "lru"),
@@ -664,7 +664,7 @@ fn pinned(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the effect of the write buffer: writes that reach the FTL and recycled pages, each in percent of those
 /// without the buffer.
-fn pairs_of_traces(runs: &Runs) -> Vec<Value> {
+fn write_buffer_effect(runs: &Runs) -> Vec<Value> {
     let writes = |all: Run<'_>, buffered: Run<'_>| {
         percent(buffered.figure("host_page_writes") / all.figure("host_page_writes"))
     };

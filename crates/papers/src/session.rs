@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wearwell_replay::replay::Progress;
 
-use super::experiment::{self, Experiment, Record, Setting, Size, Trouble};
+use super::experiment::{self, Experiment, NoRecord, Record, Setting, Size};
 use super::results::Results;
 use super::target::Paper;
 use super::traces::Traces;
@@ -138,7 +138,7 @@ impl Task<'_> {
 
     /// Runs the scaled-down counterpart, if there is one, and then the experiment. The record by older code is kept
     /// instead if the counterpart still has the figures that it had then.
-    fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, Trouble> {
+    fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, NoRecord> {
         let quick = self.job.quick.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
         match &self.before {
@@ -153,7 +153,7 @@ enum Report {
     /// The thread wants to start an experiment and waits for the answer: true to start.
     Begins(usize, Sender<bool>),
     GoesOn(usize, Progress),
-    Ends(usize, Result<Box<Record>, Trouble>),
+    Ends(usize, Result<Box<Record>, NoRecord>),
 }
 
 /// Runs the experiments, `at_once` at a time; returns false if the observer ended the run. Experiments that finish
@@ -248,7 +248,7 @@ fn listen(
                     end(&mut is_whole);
                 }
             }
-            Report::Ends(_, Err(Trouble::Interrupted)) => end(&mut is_whole),
+            Report::Ends(_, Err(NoRecord::Interrupted)) => end(&mut is_whole),
             Report::Ends(k, outcome) => {
                 finished += 1;
                 take(to_do[k].name(), outcome, results, observer);
@@ -264,7 +264,7 @@ fn listen(
 /// Stores the record of an experiment that finished, or the reason why it was not run.
 fn take(
     name: &str,
-    outcome: Result<Box<Record>, Trouble>,
+    outcome: Result<Box<Record>, NoRecord>,
     results: &mut Results,
     observer: &mut dyn Observer,
 ) {
@@ -273,11 +273,11 @@ fn take(
             results.experiments.retain(|before| before.key != record.key);
             results.experiments.push(*record);
         }
-        Err(Trouble::NotRun(why)) => {
+        Err(NoRecord::NotRun(why)) => {
             observer.not_run(name, &why);
             results.not_run.insert(name.to_owned(), why);
         }
-        Err(Trouble::Interrupted) => {}
+        Err(NoRecord::Interrupted) => {}
     }
 }
 

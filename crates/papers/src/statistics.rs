@@ -18,7 +18,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::replay::{OnProgress, Phase, Progress};
 use wearwell_trace::{Op, Request};
 
-use super::experiment::Trouble;
+use super::experiment::NoRecord;
 
 /// Number of classes of popularity and of version, which have four bits.
 const CLASSES: usize = 16;
@@ -67,8 +67,8 @@ struct Count {
 ///
 /// # Errors
 /// The input cannot be read, or the user ended the run.
-pub fn count(input: &Input, on_progress: OnProgress<'_>) -> Result<BTreeMap<String, f64>, Trouble> {
-    let not_run = |error: wearwell_trace::TraceError| Trouble::NotRun(error.to_string());
+pub fn count(input: &Input, on_progress: OnProgress<'_>) -> Result<BTreeMap<String, f64>, NoRecord> {
+    let not_run = |error: wearwell_trace::TraceError| NoRecord::NotRun(error.to_string());
     let mut requests = input.open().map_err(not_run)?;
     let mut request = Request::default();
     let mut count = Count::default();
@@ -79,7 +79,7 @@ pub fn count(input: &Input, on_progress: OnProgress<'_>) -> Result<BTreeMap<Stri
         if done % REPORT_EVERY == 0 {
             let progress = Progress { phase: Phase::Replay, done, total: done };
             if on_progress(progress).is_break() {
-                return Err(Trouble::Interrupted);
+                return Err(NoRecord::Interrupted);
             }
         }
     }

@@ -7,7 +7,7 @@
 use super::render::{difference_of, markdown_table, values_text};
 use super::results::{Results, Row};
 use super::tally::Tally;
-use super::target::{Difference, Headline, Paper, Standing, Statement, Target, Targets, matches_pattern};
+use super::target::{Difference, Headline, Paper, Statement, Support, Target, Targets, matches_pattern};
 use super::verdict::Value;
 
 /// A claim of the abstract with our result: one line of the summary.
@@ -95,14 +95,14 @@ const UNTESTED: &str = "**Untested.**";
 /// contradict each other.
 pub fn tested(difference: &Difference, results: &Results) -> String {
     match difference.standing() {
-        Standing::Tested => tested_by(difference, results),
-        Standing::Contradiction => {
+        Support::Tested => tested_by(difference, results),
+        Support::Contradiction => {
             let place = |statement: &Statement| format!("{}: {}", statement.place, statement.says);
             let places: Vec<String> = difference.contradiction.iter().map(place).collect();
             format!("Contradiction within the paper: {}.", places.join("; "))
         }
-        Standing::NoFigure => "Nothing to compare in size.".to_owned(),
-        Standing::Untested => UNTESTED.to_owned(),
+        Support::NoFigure => "Nothing to compare in size.".to_owned(),
+        Support::Untested => UNTESTED.to_owned(),
     }
 }
 
@@ -125,24 +125,24 @@ fn tested_by(difference: &Difference, results: &Results) -> String {
 /// Returns a sentence that counts how many of the reasons for differences were tested.
 pub fn tested_reasons(targets: &Targets, results: &Results) -> String {
     let used = targets.differences.iter().filter(|difference| difference_of(targets, results, difference));
-    let standings: Vec<Standing> = used.map(Difference::standing).collect();
+    let standings: Vec<Support> = used.map(Difference::standing).collect();
     if standings.is_empty() {
         return String::new();
     }
-    let count = |standing: Standing| standings.iter().filter(|&&other| other == standing).count();
-    let contradictions = match count(Standing::Contradiction) {
+    let count = |standing: Support| standings.iter().filter(|&&other| other == standing).count();
+    let contradictions = match count(Support::Contradiction) {
         0 => String::new(),
         1 => " 1 a contradiction within the paper,".to_owned(),
         count => format!(" {count} contradictions within the paper,"),
     };
-    let no_figure = match count(Standing::NoFigure) {
+    let no_figure = match count(Support::NoFigure) {
         0 => String::new(),
         count => format!(" {count} where the paper gives no figure to compare,"),
     };
     format!(
         "Reasons for rows that differ: {} tested by an experiment that takes the cause away,{contradictions}{no_figure} {} untested.",
-        count(Standing::Tested),
-        count(Standing::Untested)
+        count(Support::Tested),
+        count(Support::Untested)
     )
 }
 

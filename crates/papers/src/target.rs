@@ -95,7 +95,7 @@ pub struct Targets {
     pub headlines: Vec<Headline>,
     /// Values of ours that are shown but not judged, in all rows of the paper.
     #[serde(default)]
-    pub beside: Vec<Beside>,
+    pub beside: Vec<ShownOnly>,
     /// Reasons why values of ours differ from the reported ones.
     #[serde(default, rename = "difference")]
     pub differences: Vec<Difference>,
@@ -140,7 +140,7 @@ pub struct Statement {
 
 /// How well the reason for a difference is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
+pub enum Support {
     /// Experiments removed the suspected cause.
     Tested,
     /// The reason is a contradiction within the paper.
@@ -153,15 +153,15 @@ pub enum Standing {
 
 impl Difference {
     /// Returns how well the reason is supported. A test refuses reasons with two kinds of support.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Support {
         if !self.tested_by.is_empty() {
-            Standing::Tested
+            Support::Tested
         } else if !self.contradiction.is_empty() {
-            Standing::Contradiction
+            Support::Contradiction
         } else if self.has_no_figure {
-            Standing::NoFigure
+            Support::NoFigure
         } else {
-            Standing::Untested
+            Support::Untested
         }
     }
 }
@@ -238,7 +238,7 @@ pub struct Target {
     pub values: Vec<Reported>,
     /// Values of ours that are shown with the row but not judged, with the reason.
     #[serde(default)]
-    pub beside: Vec<Beside>,
+    pub beside: Vec<ShownOnly>,
     /// How our values may be compared with the reported ones.
     pub compare: Comparison,
     /// Names of the paper's contradictions that affect this row.
@@ -328,14 +328,14 @@ impl Evidence {
 /// Values of ours that are shown but not judged.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Beside {
+pub struct ShownOnly {
     /// Names of the values; `*` in a name matches any characters.
     pub of: Vec<String>,
     /// Why the paper's statement does not cover these values.
     pub why: String,
 }
 
-impl Beside {
+impl ShownOnly {
     /// Returns whether a value of this name belongs to them.
     pub fn names(&self, of: &str) -> bool {
         self.of.iter().any(|pattern| matches_pattern(pattern, of))

@@ -162,7 +162,7 @@ pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
     let is_given = |reported: &&Reported| substitute && reported.given;
     let (given, judged): (Vec<&Reported>, Vec<&Reported>) = target.values.iter().partition(is_given);
     let outcome = if let Some(of) = target.forgotten(ours.iter().map(|value| value.of.as_str())) {
-        Outcome::NotRun(format!("the target neither judges `{of}` nor sets it beside"))
+        Outcome::NotRun(format!("the target does not mention the value `{of}`"))
     } else if substitute && (target.given_to_substitute || !given.is_empty() && judged.is_empty()) {
         Outcome::Given
     } else {

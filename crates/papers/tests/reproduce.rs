@@ -10,7 +10,7 @@ use wearwell_papers::experiment::{Experiment, Record, Runs, Source, Work};
 use wearwell_papers::results::Row;
 use wearwell_papers::tally::{Compared, Tally};
 use wearwell_papers::target::{
-    Beside, Class, Difference, Evidence, Kind, Reported, Standing, Target, Targets,
+    Class, Difference, Evidence, Kind, Reported, ShownOnly, Support, Target, Targets,
 };
 use wearwell_papers::verdict::{self, Outcome, Value};
 use wearwell_papers::{
@@ -296,7 +296,7 @@ fn strings(of: &[String]) -> impl Iterator<Item = &str> {
 
 /// Whether a value has this name or pattern.
 fn of_pattern(pattern: &str, name: &str) -> bool {
-    Beside { of: vec![pattern.to_owned()], why: String::new() }.names(name)
+    ShownOnly { of: vec![pattern.to_owned()], why: String::new() }.names(name)
 }
 
 #[test]
@@ -478,7 +478,7 @@ fn a_margin_makes_an_ordering_stricter() {
 fn a_value_that_nobody_names_is_no_verdict() {
     let one = "values = [{ of = \"a\", value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }";
     let ours = [("a", 1.0), ("b", 90.0)];
-    let forgotten = "not run: the target neither judges `b` nor sets it beside";
+    let forgotten = "not run: the target does not mention the value `b`";
     assert_eq!(verdict_of(&target(one), &ours, false), forgotten);
     let beside = format!("{one}\nbeside = [{{ of = [\"b\"], why = \"of another drive\" }}]");
     assert_eq!(verdict_of(&target(&beside), &ours, false), "reproduced within 0 %");
@@ -811,7 +811,7 @@ fn reasons_say_what_tested_them() {
                 }
                 let differs =
                     |row: &String| render::differing_rows(&targets, &results).any(|other| other == row);
-                if difference.standing() == Standing::Untested && difference.rows.iter().any(differs) {
+                if difference.standing() == Support::Untested && difference.rows.iter().any(differs) {
                     assert!(
                         page.contains(&format!("{} **Untested.**", difference.why)),
                         "{}",

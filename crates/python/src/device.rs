@@ -27,7 +27,7 @@ pyo3::create_exception!(
     wearwell,
     PowerLoss,
     PyRuntimeError,
-    "Power was lost: in the middle of this request, or before it. `Device.recover()` brings the drive back."
+    "Power was lost, during this request or before it. `Device.recover()` restores power and recovers the drive."
 );
 
 /// Kinds of flash pages; the index is the code in a column. Code 0 is a page without content.
@@ -123,7 +123,7 @@ impl Device {
 
     /// Calls the engine with an empty list of operations, so that the list afterwards has only the operations of this
     /// call.
-    fn ask<T>(
+    fn call_engine<T>(
         &mut self,
         call: impl FnOnce(&mut Engine<PowerCut<SimNand>>) -> wearwell::Result<T>,
     ) -> PyResult<T> {
@@ -163,7 +163,7 @@ impl Device {
         let mut raised = Raised::default();
         if let Some((name, choose)) = victim_policy {
             let (policy, its_raised) = own_policy(name, choose);
-            engine.ftl_mut().choose_victims_by(Some(policy));
+            engine.ftl_mut().set_own_victim_policy(Some(policy));
             raised = its_raised;
         }
         Ok(Self { engine, raised })
@@ -200,24 +200,26 @@ impl Device {
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) -> PyResult<()> {
-        self.ask(|engine| engine.write(offset, data.len() as u64, HostData::Bytes(data)))
+        self.call_engine(|engine| engine.write(offset, data.len() as u64, HostData::Bytes(data)))
     }
 
     fn read<'py>(&mut self, py: Python<'py>, offset: u64, length: usize) -> PyResult<Bound<'py, PyBytes>> {
-        PyBytes::new_with(py, length, |bytes| self.ask(|engine| engine.read(offset, length as u64, bytes)))
+        PyBytes::new_with(py, length, |bytes| {
+            self.call_engine(|engine| engine.read(offset, length as u64, bytes))
+        })
     }
 
     fn trim(&mut self, offset: u64, length: u64) -> PyResult<()> {
-        self.ask(|engine| engine.trim(offset, length))
+        self.call_engine(|engine| engine.trim(offset, length))
     }
 
     fn remap(&mut self, target: u64, source: u64, length: u64, relocate: bool) -> PyResult<()> {
         let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
-        self.ask(|engine| engine.remap(target, source, length, mode))
+        self.call_engine(|engine| engine.remap(target, source, length, mode))
     }
 
     fn flush(&mut self) -> PyResult<()> {
-        self.ask(Engine::flush)
+        self.call_engine(Engine::flush)
     }
 
     /// Cuts power now, or at the flash operation with number `after` from now on.
@@ -239,7 +241,7 @@ impl Device {
         if let Some(operations) = cut_after {
             self.nand_mut().cut_after(operations, outcome);
         }
-        let report = self.ask(Engine::recover)?;
+        let report = self.call_engine(Engine::recover)?;
         self.nand_mut().restore(None);
         let cost = |cost: StepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
         let steps = report.steps.by_name().map(|(name, step)| (name.replace(' ', "_"), cost(step)));

@@ -31,7 +31,7 @@ pyo3::create_exception!(
     wearwell,
     WearwellError,
     PyValueError,
-    "What the user can mend: the message says what is wrong, where, and what to do. It is the sentence of the command line."
+    "An error that the user can correct: the message says what is wrong, where, and what to do."
 );
 
 /// Returns a `WearwellError` exception with the message of an error.

@@ -297,14 +297,14 @@ pub struct ContentModel {
     /// Number of versions that the current request goes back; 0 if it writes new versions.
     versions_back: u32,
     /// For each page the number of versions created and the version that it holds, for the source `Reverts`.
-    versions: Holdings,
+    versions: PageValues,
     /// The first distinct contents, oldest first, from which duplicates are drawn.
     pool: Vec<u64>,
     ranks: Zipf,
     compressed: Option<Sizes>,
     delta: Option<Sizes>,
     /// What each page holds; present only if silent writes or deltas need it.
-    current: Option<Holdings>,
+    current: Option<PageValues>,
 }
 
 impl ContentModel {
@@ -329,12 +329,12 @@ impl ContentModel {
             repeats: Chance::new(share),
             silent: Chance::new(spec.silent),
             versions_back: 0,
-            versions: Holdings::default(),
+            versions: PageValues::default(),
             pool: Vec::with_capacity(pool),
             ranks,
             compressed: spec.compress.map(Sizes::new),
             delta: spec.delta.map(Sizes::new),
-            current: (spec.silent > 0.0 || spec.delta.is_some()).then(Holdings::default),
+            current: (spec.silent > 0.0 || spec.delta.is_some()).then(PageValues::default),
         }
     }
 
@@ -430,16 +430,16 @@ impl ContentModel {
                     return self.pool[self.ranks.draw(rng) as usize - 1];
                 }
                 let new = self.make(page);
-                self.remember(new);
+                self.add_to_pool(new);
                 new
             }
-            Source::Reverts { .. } => self.turn_back(page),
+            Source::Reverts { .. } => self.earlier_version(page),
         }
     }
 
     /// Returns the content of the version that the current request writes to `page`: an earlier one, or a new one if
     /// the page has no version that old.
-    fn turn_back(&mut self, page: u64) -> u64 {
+    fn earlier_version(&mut self, page: u64) -> u64 {
         let known = self.versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
         let older = held.saturating_sub(u64::from(self.versions_back));
@@ -460,7 +460,7 @@ impl ContentModel {
 
     /// Adds a content to the pool of duplicates while the pool has room. Popularity covers the largest power of two of
     /// contents that the pool has reached, then the whole pool, so that it is recomputed at most 27 times.
-    fn remember(&mut self, content: u64) {
+    fn add_to_pool(&mut self, content: u64) {
         let Source::Duplicates { theta, pool, .. } = self.spec.source else { return };
         let len = self.pool.len() as u64 + 1;
         if len > pool {
@@ -549,11 +549,11 @@ const EXTENT_PAGES: usize = 4096;
 /// A number for each written page, such as the content that it holds; 0 means nothing. Extents are allocated at their
 /// first write, so that a sparse trace over a large address space takes little memory.
 #[derive(Clone, Debug, Default)]
-struct Holdings {
+struct PageValues {
     extents: Vec<Option<Box<[u64]>>>,
 }
 
-impl Holdings {
+impl PageValues {
     #[inline]
     fn get(&self, page: u64) -> Option<u64> {
         let extent = self.extents.get(page as usize / EXTENT_PAGES)?.as_ref()?;

@@ -32,11 +32,11 @@ const CAUSES: [&str; 12] = [
     "version",
 ];
 /// Fields that are not compared: they differ between two identical runs, or are recorded only for a report.
-const INCIDENTAL: [&str; 5] =
+const IGNORED_FIELDS: [&str; 5] =
     ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells"];
 /// Lists of records with at most this many entries are compared entry by entry. Longer lists are compared as a whole,
 /// because they are samples over time and not lives or subsets.
-const OPENED_ENTRIES: usize = 64;
+const MAX_COMPARED_ENTRIES: usize = 64;
 /// Names of the lists of records in the files that `replay` and `compare`, `life`, `ablate` and `profile` write.
 const LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 
@@ -275,12 +275,12 @@ fn flat(record: &Map<String, Value>) -> BTreeMap<String, Value> {
 }
 
 fn flatten(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<String, Value>) {
-    for (name, value) in record.iter().filter(|(name, _)| !INCIDENTAL.contains(&name.as_str())) {
+    for (name, value) in record.iter().filter(|(name, _)| !IGNORED_FIELDS.contains(&name.as_str())) {
         let field = format!("{prefix}{name}");
         match value {
             Value::Object(inner) => flatten(&format!("{field}."), inner, fields),
             Value::Array(entries)
-                if entries.len() <= OPENED_ENTRIES && entries.iter().all(Value::is_object) =>
+                if entries.len() <= MAX_COMPARED_ENTRIES && entries.iter().all(Value::is_object) =>
             {
                 let records = entries.iter().filter_map(Value::as_object).enumerate();
                 records.for_each(|(k, inner)| flatten(&format!("{field}.{k}."), inner, fields));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_stand_apart_from_results() {
+    fn settings_that_differ_are_listed_apart_from_results() {
         let other = RUN.replace("\"low\": 2", "\"low\": 4").replace("100", "150");
         let found = diff(RUN, &other, 0.0);
         let [pair] = &found.pairs[..] else { panic!("one pair") };

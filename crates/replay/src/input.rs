@@ -56,7 +56,7 @@ impl Input {
         if hosts::Spec::is_named_by(spec) {
             return Ok(Self::Host(Box::new(spec.parse()?)));
         }
-        spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(among_all)
+        spec.parse().map(|spec| Self::Workload(Box::new(spec))).map_err(suggest_from_both_grammars)
     }
 
     /// Returns the generator or host model that `spec` names, as [`Self::generated`]; `seed` is used if the
@@ -163,7 +163,7 @@ impl Extent {
 }
 
 /// Adds the names of both grammars (workloads and host models) to the error for an unknown name.
-fn among_all(error: SpecError) -> SpecError {
+fn suggest_from_both_grammars(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
     let kinds = workload::GRAMMAR.kinds.iter().chain(hosts::GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();

@@ -160,7 +160,7 @@ impl Managed {
 
     /// Returns how long a write at `now_ns`, after the last request, would be delayed because earlier writes exceeded
     /// the budget.
-    pub(crate) fn owed_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
+    pub(crate) fn pending_delay_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
         self.lifetime.delay_ns(now_ns, flash_bytes(device))
     }
 

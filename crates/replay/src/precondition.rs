@@ -73,7 +73,7 @@ pub fn steady<N: Nand>(
         return Ok(Break(()));
     }
     let mut points = Vec::new();
-    let flow = overwrite_noting(device, capacities, seed, on_step, &mut |point| points.push(point))?;
+    let flow = overwrite_with_samples(device, capacities, seed, on_step, &mut |point| points.push(point))?;
     let exported_bytes = device.bytes();
     Ok(flow.map_continue(|()| Steadiness::of(&points, exported_bytes)))
 }
@@ -129,14 +129,14 @@ pub fn overwrite<N: Nand>(
     seed: u64,
     on_step: OnStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
-    overwrite_noting(device, capacities, seed, on_step, &mut |_| ())
+    overwrite_with_samples(device, capacities, seed, on_step, &mut |_| ())
 }
 
 /// Number of samples of the counters after the first collection, from which steadiness is judged.
-const NOTED_MOMENTS: u64 = 40;
+const STEADINESS_SAMPLES: u64 = 40;
 
-/// As [`overwrite`], and calls `on_moment` with the counters since the first collection, [`NOTED_MOMENTS`] times.
-fn overwrite_noting<N: Nand>(
+/// As [`overwrite`], and calls `on_moment` with the counters since the first collection, [`STEADINESS_SAMPLES`] times.
+fn overwrite_with_samples<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
     seed: u64,
@@ -150,7 +150,7 @@ fn overwrite_noting<N: Nand>(
     let more = (physical as f64 * capacities) as u64;
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
-        if written == PATIENCE_CAPACITIES * physical {
+        if written == MAX_CAPACITIES_WITHOUT_GC * physical {
             return Err(Error::Options(NEVER_COLLECTS.into()));
         }
         if report(on_step, written, physical + more).is_break() {
@@ -160,7 +160,7 @@ fn overwrite_noting<N: Nand>(
     }
     let (first, at_first) = (written, Written::by(device));
     let end = written + more;
-    let every = more.div_ceil(NOTED_MOMENTS).max(1);
+    let every = more.div_ceil(STEADINESS_SAMPLES).max(1);
     while written < end {
         if report(on_step, written, end).is_break() {
             return Ok(Break(()));
@@ -206,8 +206,8 @@ impl Written {
 ///
 /// # Errors
 /// Errors of the device.
-pub fn write_gathered<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
-    if device.ftl().gathering_pages() > 0 { device.flush() } else { Ok(()) }
+pub fn write_partial_chunks<N: Nand>(device: &mut Device<N>) -> Result<(), Error> {
+    if device.ftl().buffered_chunk_pages() > 0 { device.flush() } else { Ok(()) }
 }
 
 /// Binds (remaps) random logical pages to the flash pages of others, until the reverse map holds `entries` valid
@@ -229,7 +229,7 @@ pub fn bind<N: Nand>(
     while device.ftl().binds()
         && device.ftl().valid_entries() < entries
         && device.ftl().stats().demoted_full == refused
-        && tried < PATIENCE_CAPACITIES * pages
+        && tried < MAX_CAPACITIES_WITHOUT_GC * pages
     {
         tried += 1;
         let (target, source) = (below(&mut random, pages), below(&mut random, pages));
@@ -245,7 +245,7 @@ pub fn bind<N: Nand>(
 }
 
 /// Physical capacities of overwrites without a collection after which collection is assumed never to start.
-const PATIENCE_CAPACITIES: u64 = 64;
+const MAX_CAPACITIES_WITHOUT_GC: u64 = 64;
 const NEVER_COLLECTS: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
 
@@ -298,7 +298,7 @@ pub fn construct<N: Nand>(
     while let Some(lpn) = pages.next() {
         ftl.write(lpn, Content::Descriptor(unique_content(lpn.0 as u64, 0)))?;
     }
-    write_gathered(device)?;
+    write_partial_chunks(device)?;
     device.ftl_mut().clear_stats();
     Ok(Continue(()))
 }
@@ -399,7 +399,7 @@ impl PoolPlan {
         if valid == 0 || collected >= u64::from(closed_blocks) * u64::from(block_pages) {
             return Err(Error::Options(format!(
                 "precondition.mode constructed: pool {pool} has {free} blocks of {block_pages} pages, too few for \
-                 {valid} valid pages beside metadata and what garbage collection keeps free; use steady"
+                 {valid} valid pages in addition to metadata and the blocks that garbage collection keeps free; use steady"
             )));
         }
         let utilisation = theory::effective_utilisation(

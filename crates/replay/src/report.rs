@@ -50,7 +50,7 @@ impl Comparison {
     /// first run.
     pub fn to_table(&self) -> String {
         let table = |runs: &[RunRecord]| {
-            let said = said_above(runs);
+            let said = common_settings(runs);
             let parts: Vec<String> =
                 pages_of(runs, &said).iter().map(|page| aligned(&stacked_rows(page, &said))).collect();
             preamble(&runs[0]) + &parts.concat() + &postscript(&labelled(runs))
@@ -61,7 +61,7 @@ impl Comparison {
     /// Returns the tables of [`Self::to_table`] in Markdown, without a limit of width.
     pub fn to_markdown(&self) -> String {
         let table = |runs: &[RunRecord]| {
-            let rows = rows_of(&runs.iter().collect::<Vec<_>>(), &said_above(runs));
+            let rows = rows_of(&runs.iter().collect::<Vec<_>>(), &common_settings(runs));
             preamble(&runs[0]) + &markdown(&rows) + &postscript(&labelled(runs))
         };
         self.groups().map(table).collect::<Vec<_>>().join("\n")
@@ -508,7 +508,7 @@ fn percentile(run: &RunRecord, latency: &Latency, samples: u64, figure: fn(&Late
 }
 
 /// Returns the settings that are common to all runs and stated in the lines above the table.
-fn said_above(runs: &[RunRecord]) -> Vec<&str> {
+fn common_settings(runs: &[RunRecord]) -> Vec<&str> {
     let of_all =
         |setting: &&str| runs.iter().all(|run| run.variant.split(' ').any(|other| other == *setting));
     let shown = runs[0].variant.split(' ').filter(|setting| setting.starts_with("device.over_provisioning="));
@@ -698,7 +698,7 @@ pub(crate) fn postscript(labelled: &[(String, &RunRecord)]) -> String {
         }
     }
     if runs.iter().any(|run| run.erases == 0 && run.host_page_writes > 0) {
-        text += "note: no block was erased where TB written is missing\n";
+        text += "note: TB written is missing for runs in which no block was erased\n";
     }
     let is_closed = |run: &RunRecord| run.service.arrival == Some(Arrival::Closed);
     if runs.iter().any(|run| is_closed(run) && run.lifetime.years.is_some()) {

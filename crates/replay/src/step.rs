@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_flushed_is_there_after_power_was_cut() {
+    fn flushed_data_survives_a_power_cut() {
         for design in wearwell::design::ALL {
             let mut drive = drive(&config(&[]), design.name, 256).unwrap();
             drive.write(4096, 4096, HostData::Bytes(&[7; 4096])).unwrap();

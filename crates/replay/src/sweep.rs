@@ -349,7 +349,7 @@ low_blocks = 5
     }
 
     #[test]
-    fn runs_that_failed_alike_are_one_line_and_a_row_each() {
+    fn equal_errors_share_a_line_but_have_a_csv_row_each() {
         let failed = |seed: u32, error: &str| FailedRun {
             trace: "a, b".into(),
             design: "page-map".into(),

@@ -165,7 +165,7 @@ impl TimelineWindow {
 /// Evenly spaced samples of a run whose length is unknown in advance. When `most` samples are stored, every second one
 /// is dropped, and from then on half as many samples are stored.
 #[derive(Debug)]
-struct Thinned<T> {
+struct BoundedSamples<T> {
     kept: Vec<T>,
     most: usize,
     /// One of this many offered samples is stored.
@@ -175,7 +175,7 @@ struct Thinned<T> {
     join: fn(&mut T, &T),
 }
 
-impl<T> Thinned<T> {
+impl<T> BoundedSamples<T> {
     fn new(most: usize, join: fn(&mut T, &T)) -> Self {
         Self { kept: Vec::new(), most, every: 1, offered: 0, join }
     }
@@ -213,7 +213,7 @@ impl<T> Thinned<T> {
 
     /// Returns all samples, the last moment of the run included. `is_same` returns whether the last stored sample is of
     /// that moment, and is therefore replaced.
-    fn ended_by(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    fn finish_with(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
         let is_replaced = self.kept.last().is_some_and(|kept| is_same(kept, &last));
         if (is_replaced || self.kept.len() == self.most)
@@ -230,8 +230,8 @@ impl<T> Thinned<T> {
 #[derive(Debug)]
 pub(crate) struct Recorder {
     blocks_per_cell: u32,
-    windows: Thinned<TimelineWindow>,
-    frames: Thinned<TimelineFrame>,
+    windows: BoundedSamples<TimelineWindow>,
+    frames: BoundedSamples<TimelineFrame>,
     /// Latencies of reads and of writes up to the previous window.
     before: [Option<Histogram<u64>>; 2],
 }
@@ -241,8 +241,8 @@ impl Recorder {
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
             blocks_per_cell: blocks.div_ceil(cells.clamp(1, TIMELINE_CELLS_MAX)).max(1),
-            windows: Thinned::new(MOST_WINDOWS, TimelineWindow::join),
-            frames: Thinned::new(MOST_FRAMES, |_, _| ()),
+            windows: BoundedSamples::new(MOST_WINDOWS, TimelineWindow::join),
+            frames: BoundedSamples::new(MOST_FRAMES, |_, _| ()),
             before: [None, None],
         }
     }
@@ -264,10 +264,10 @@ impl Recorder {
         let last = window(counters, ftl, timing, &mut self.before);
         let last_frame = frame(counters, ftl.store(), self.blocks_per_cell);
         Timeline {
-            windows: self.windows.ended_by(last, |a, b| a.requests == b.requests),
+            windows: self.windows.finish_with(last, |a, b| a.requests == b.requests),
             blocks: ftl.store().blocks().len(),
             blocks_per_cell: self.blocks_per_cell,
-            frames: self.frames.ended_by(last_frame, |a, b| a.requests == b.requests),
+            frames: self.frames.finish_with(last_frame, |a, b| a.requests == b.requests),
         }
     }
 }
@@ -364,9 +364,9 @@ mod tests {
     use super::*;
 
     fn thinned(most: usize, offered: u64) -> Vec<u64> {
-        let mut samples = Thinned::new(most, |_, _| ());
+        let mut samples = BoundedSamples::new(most, |_, _| ());
         (0..offered).for_each(|number| samples.offer(|| number));
-        samples.ended_by(offered, |a, b| a == b)
+        samples.finish_with(offered, |a, b| a == b)
     }
 
     #[test]
@@ -384,15 +384,15 @@ mod tests {
 
     /// Dropping a sample without merging it would lose its requests.
     #[test]
-    fn what_is_dropped_is_joined_to_what_follows() {
+    fn a_dropped_sample_is_merged_into_the_next() {
         for offered in [1, 7, 8, 9, 100, 1000] {
-            let mut samples = Thinned::new(8, |later: &mut u64, earlier| *later += earlier);
+            let mut samples = BoundedSamples::new(8, |later: &mut u64, earlier| *later += earlier);
             let mut pending = 0;
             for _ in 0..offered {
                 pending += 1;
                 samples.offer(|| std::mem::take(&mut pending));
             }
-            let kept = samples.ended_by(pending, |_, _| false);
+            let kept = samples.finish_with(pending, |_, _| false);
             assert_eq!(kept.iter().sum::<u64>(), offered, "{kept:?}");
         }
     }

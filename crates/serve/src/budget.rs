@@ -2,7 +2,7 @@
 //!
 //! What a connection holds beyond a small allowance it claims here first, and waits until there is so much: a payload when its
 //! first part has arrived, replies before they are made. So a thousand clients hold a thousand small allowances and one
-//! budget. Who holds a claim has to move: a payload whose rest does not arrive within [`PATIENCE`], or replies of which nobody
+//! budget. Who holds a claim has to move: a payload whose rest does not arrive within [`ANSWER_TIMEOUT`], or replies of which nobody
 //! takes any for so long, end the connection.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -13,7 +13,7 @@ pub const BUDGET_BYTES: usize = 256 << 20;
 /// What a connection may hold without a claim.
 pub(crate) const ALLOWANCE_BYTES: usize = 1 << 20;
 /// How long the rest of a payload may take, and the holder of a claim stand still.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See the module's head.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::budget::{ALLOWANCE_BYTES, Budget, Claim, PATIENCE};
+use crate::budget::{ALLOWANCE_BYTES, ANSWER_TIMEOUT, Budget, Claim};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, Progress, Work};
 use crate::nbd::{Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step};
@@ -288,7 +288,7 @@ impl<D: BlockDevice> Session<'_, D> {
                 }
                 if payload.len() >= ALLOWANCE_BYTES {
                     claim = Some(self.budget.claim(payload.len() + *to_come));
-                    deadline = Instant::now() + PATIENCE;
+                    deadline = Instant::now() + ANSWER_TIMEOUT;
                 }
             }
             if claim.is_some() {
@@ -365,7 +365,7 @@ impl<D: BlockDevice> Session<'_, D> {
 fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Replies>) {
     let mut is_gone = false;
     while let Ok(sent) = replies.recv() {
-        let patience = (!sent.claims.is_empty()).then_some(PATIENCE);
+        let patience = (!sent.claims.is_empty()).then_some(ANSWER_TIMEOUT);
         is_gone = is_gone
             || socket.set_write_timeout(patience).is_err()
             || socket.write_replies(&sent.batch, sent.sent_bytes).is_err();

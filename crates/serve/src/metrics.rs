@@ -2,7 +2,7 @@
 //!
 //! The figures are those two answers, gathered by the engine between two requests; `METRICS` only says how they are called
 //! here. HTTP is as little as a scraper needs: one request to a connection, whose head is at most [`HEAD_MAX_BYTES`] and must
-//! be there within [`PATIENCE`]. The engine is asked when all of that has arrived, so a client that says nothing, or drips, costs a
+//! be there within [`ANSWER_TIMEOUT`]. The engine is asked when all of that has arrived, so a client that says nothing, or drips, costs a
 //! thread for that time and the device nothing.
 
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::socket::{Address, Socket};
 /// Longest head of a request.
 pub const HEAD_MAX_BYTES: usize = 8 << 10;
 /// Time for a request to arrive, and for a client to take its answer.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What tells the series of a metric apart.
@@ -186,13 +186,13 @@ fn serve<N: Medium>(socket: &Socket, engine: &Engine<FlashDevice<N>>) -> io::Res
         let Ok(report) = engine.ask(|device| Report::of(device)) else { return Ok(()) };
         response("200 OK", CONTENT_TYPE, &report.encode_text().map_err(io::Error::other)?)
     };
-    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     { socket }.write_all(answer.as_bytes())
 }
 
 /// A request up to its empty line, or as much as is taken of one that is too long; `None` if the client goes before.
 fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
     let mut head = Vec::new();
     let is_whole = |head: &[u8]| head.windows(4).any(|end| end == b"\r\n\r\n");
     while !is_whole(&head) && head.len() <= HEAD_MAX_BYTES {

@@ -13,7 +13,7 @@ use common::client::FLUSH;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
 use serde_json::Value;
 use wearwell_serve::Address;
-use wearwell_serve::metrics::{HEAD_MAX_BYTES, PATIENCE};
+use wearwell_serve::metrics::{ANSWER_TIMEOUT, HEAD_MAX_BYTES};
 
 use crate::common;
 
@@ -26,7 +26,7 @@ fn with_metrics(design: &str) -> (Served, SocketAddr) {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(4 * PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(4 * ANSWER_TIMEOUT)).unwrap();
     stream
 }
 
@@ -228,10 +228,10 @@ fn hostile_and_slow_clients_disturb_nobody() {
     let mut longest = Duration::ZERO;
     for round in 0_u64.. {
         is_dropped = is_dropped || dripping.write_all(b"G").is_err();
-        if is_dropped && began.elapsed() > PATIENCE {
+        if is_dropped && began.elapsed() > ANSWER_TIMEOUT {
             break;
         }
-        assert!(began.elapsed() < 3 * PATIENCE, "a dripping client is hung up on");
+        assert!(began.elapsed() < 3 * ANSWER_TIMEOUT, "a dripping client is hung up on");
         let mut nonsense = connect(address);
         let count = random.below(3000) as usize;
         let _ = nonsense.write_all(&random.bytes(count));
@@ -249,6 +249,6 @@ fn hostile_and_slow_clients_disturb_nobody() {
     for mut stream in silent {
         assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)), "a silent client is hung up on");
     }
-    assert!(began.elapsed() < 3 * PATIENCE, "all of them at their time, not one after the other");
+    assert!(began.elapsed() < 3 * ANSWER_TIMEOUT, "all of them at their time, not one after the other");
     served.stop();
 }

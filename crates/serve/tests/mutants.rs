@@ -75,7 +75,7 @@ impl Drive {
         for (block, &value) in (request.first..).zip(&request.values) {
             self.cache.entry(block).or_default().push(value);
             if request.is_durable && self.defect != Defect::FuaIgnored {
-                self.write_out(block);
+                self.write_partial_pages(block);
             }
         }
     }
@@ -94,12 +94,12 @@ impl Drive {
         for block in blocks {
             let is_forgotten = self.defect == Defect::FlushForgets && self.random.random_range(0..64) == 0;
             if !is_forgotten {
-                self.write_out(block);
+                self.write_partial_pages(block);
             }
         }
     }
 
-    fn write_out(&mut self, block: u64) {
+    fn write_partial_pages(&mut self, block: u64) {
         let Some(versions) = self.cache.remove(&block) else { return };
         let value = match self.defect {
             Defect::OlderVersionWins => versions[versions.len().saturating_sub(2)],

@@ -32,7 +32,7 @@ pub(crate) struct Database {
 /// while it is being closed.
 static OPEN: Mutex<Vec<Weak<Database>>> = Mutex::new(Vec::new());
 
-fn open_ones() -> MutexGuard<'static, Vec<Weak<Database>>> {
+fn lock_open_databases() -> MutexGuard<'static, Vec<Weak<Database>>> {
     // A panic during an open leaves the list intact, so a poisoned lock can still be used.
     OPEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -44,19 +44,19 @@ fn find_in(open: &[Weak<Database>], name: &str) -> Option<Arc<Database>> {
 impl Database {
     /// Returns the open database with this name, if there is one.
     pub(crate) fn find(name: &str) -> Option<Arc<Self>> {
-        find_in(&open_ones(), name)
+        find_in(&lock_open_databases(), name)
     }
 
     /// Returns the open database to which the file `name` belongs, and the kind of the file.
     pub(crate) fn find_file(name: &str) -> Option<(Arc<Self>, FileKind)> {
-        let open = open_ones();
+        let open = lock_open_databases();
         let mut kinds = FileKind::ALL.into_iter();
         kinds.find_map(|kind| Some((find_in(&open, name.strip_suffix(kind.suffix())?)?, kind)))
     }
 
     /// Opens a database, or returns it if it is already open in this process on the same device.
     pub(crate) fn open(name: &str, options: &Options) -> Result<Arc<Self>, Error> {
-        let mut open = open_ones();
+        let mut open = lock_open_databases();
         if let Some(database) = find_in(&open, name) {
             let is_same = database.identity == options.identity;
             return if is_same { Ok(database) } else { Err(Error::Name { name: name.to_owned() }) };
@@ -76,7 +76,7 @@ impl Database {
 
     /// Drops one reference to a database. When the last open file drops its reference, the device is closed.
     pub(crate) fn release(self: Arc<Self>) -> Result<(), Error> {
-        let mut open = open_ones();
+        let mut open = lock_open_databases();
         let closed = match Arc::into_inner(self) {
             Some(database) => match database.state.into_inner() {
                 Ok(state) => state.volume.close(),

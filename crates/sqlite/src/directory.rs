@@ -109,7 +109,7 @@ impl Directory {
     }
 
     /// Returns how many more chunks a file needs to store its first `bytes` bytes.
-    pub(crate) fn lacking(&self, kind: FileKind, bytes: u64) -> usize {
+    pub(crate) fn missing_chunks(&self, kind: FileKind, bytes: u64) -> usize {
         (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
     }
 
@@ -123,9 +123,9 @@ impl Directory {
     /// remain free. Returns whether the directory changed.
     pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
-        let lacking = self.lacking(kind, bytes);
-        if lacking > 0 {
-            self.require_free(lacking + kept)?;
+        let missing_chunks = self.missing_chunks(kind, bytes);
+        if missing_chunks > 0 {
+            self.require_free(missing_chunks + kept)?;
         }
         let mut has_changed = false;
         while self.entry(kind).chunks.len() < wanted {
@@ -139,7 +139,7 @@ impl Directory {
 
     /// Removes the chunks after a file's first `bytes` bytes from the file and returns them. They cannot be assigned
     /// again before [`Directory::release`].
-    pub(crate) fn give_up(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
+    pub(crate) fn detach_chunks(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
         let chunks = &mut self.entry_mut(kind).chunks;
         chunks.split_off(kept.min(chunks.len()))
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_directory_is_decoded_as_it_was_encoded() {
         let directory = used();
         let page = directory.encode();
         assert_eq!(page.len(), 4096);
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(directory.place(FileKind::Wal, 5), Some(4096 + (3 << 16) + 5));
         assert_eq!(directory.place(FileKind::Database, 3 << 16), Some(4096 + (4 << 16)));
         assert_eq!(directory.place(FileKind::Wal, 1 << 16), None);
-        let given_up = directory.give_up(FileKind::Database, 1);
+        let given_up = directory.detach_chunks(FileKind::Database, 1);
         assert_eq!(given_up, [1, 2, 4]);
         assert!(directory.make_room(FileKind::Journal, 1, 0).expect("there is room"));
         assert_eq!(directory.place(FileKind::Journal, 0), Some(4096 + (5 << 16)), "not yet free");
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_device_says_so() {
+    fn a_full_device_is_reported() {
         let mut directory = used();
         let error = directory.make_room(FileKind::Journal, CAPACITY, 0).expect_err("there is no such room");
         assert!(matches!(error, Error::Full { chunks: 24 }), "{error}");

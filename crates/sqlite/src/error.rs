@@ -31,7 +31,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A running server sent an answer that violates its protocol.
-    #[error("{place} answers {answer}, which is no answer of `wearwell serve`")]
+    #[error("{place}: the server sent {answer}; is it `wearwell serve`?")]
     Answer {
         /// Path of the socket.
         place: String,

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unclear_is_refused() {
+    fn contradictory_parameters_are_refused() {
         let refused: [&[(&str, &str)]; 8] = [
             &[],
             &[("memory", "on")],

@@ -26,7 +26,7 @@ use crate::error::Error;
 /// Longest payload of one NBD request, bytes; longer reads and writes are split.
 const PAYLOAD_MAX_BYTES: usize = 1 << 20;
 /// Longest time that a server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The two connections to a server, and the lock on its device.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub(crate) struct Remote {
 
 impl Remote {
     pub(crate) fn connect(nbd: &Path, control: &Path) -> Result<Self, Error> {
-        let lock = lock_beside(nbd)?;
+        let lock = lock_device_of(nbd)?;
         let mut wire = Wire::connect(nbd)?;
         wire.negotiate()?;
         let control_place = control.display().to_string();
@@ -138,7 +138,7 @@ impl Drop for Lock {
 }
 
 /// Locks the file that marks the device of a socket as used by one process.
-fn lock_beside(socket: &Path) -> Result<Lock, Error> {
+fn lock_device_of(socket: &Path) -> Result<Lock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
     let place = Path::new(&path).display().to_string();
@@ -150,8 +150,8 @@ fn lock_beside(socket: &Path) -> Result<Lock, Error> {
 
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     Ok(stream)
 }
 
@@ -186,7 +186,7 @@ impl Wire {
         Ok(bytes)
     }
 
-    fn strange(&self, answer: impl Into<String>) -> Error {
+    fn protocol_error(&self, answer: impl Into<String>) -> Error {
         Error::Answer { place: self.place.clone(), answer: answer.into() }
     }
 
@@ -195,7 +195,7 @@ impl Wire {
     fn negotiate(&mut self) -> Result<(), Error> {
         let magics = [self.take()?, self.take()?].map(u64::from_be_bytes);
         if magics != [GREETING_MAGIC, OPTION_MAGIC] {
-            return Err(self.strange("something else than NBD"));
+            return Err(self.protocol_error("something else than NBD"));
         }
         self.take::<2>()?;
         self.send(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())?;
@@ -216,13 +216,13 @@ impl Wire {
             let kind = u32::from_be_bytes(self.take()?);
             let len = u32::from_be_bytes(self.take()?);
             if len > OPTION_MAX_BYTES {
-                return Err(self.strange("an option of more than 64 KiB"));
+                return Err(self.protocol_error("an option reply of more than 64 KiB"));
             }
             self.receive(&mut vec![0; len as usize])?;
             match kind {
                 answer::ACK => return Ok(()),
                 answer::INFO => {}
-                _ => return Err(self.strange(format!("option reply {kind:#x}"))),
+                _ => return Err(self.protocol_error(format!("option reply {kind:#x}"))),
             }
         }
     }
@@ -234,7 +234,7 @@ impl Wire {
         let errno = u32::from_be_bytes(self.take()?);
         let cookie = u64::from_be_bytes(self.take()?);
         if magic != SIMPLE_MAGIC || cookie != self.cookie {
-            return Err(self.strange("something else than the reply to the request"));
+            return Err(self.protocol_error("something else than the reply to the request"));
         }
         match errno {
             0 => Ok(()),

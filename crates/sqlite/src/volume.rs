@@ -74,7 +74,7 @@ pub struct Volume {
     partial: BTreeMap<u64, PartialPage>,
     wal_len: u64,
     /// Length that the database will have after a checkpoint of the whole log, bytes.
-    promised_len: u64,
+    len_after_checkpoint: u64,
     wal_read: Option<WalRead>,
     remaps: bool,
     counters: Counters,
@@ -97,7 +97,7 @@ impl Volume {
             directory,
             is_directory_dirty: false,
             partial: BTreeMap::new(),
-            promised_len: 0,
+            len_after_checkpoint: 0,
             wal_read: None,
             remaps,
             counters: Counters::default(),
@@ -228,7 +228,7 @@ impl Volume {
     pub(crate) fn write(&mut self, kind: FileKind, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.create(kind);
         if kind == FileKind::Wal {
-            self.note_header(offset, bytes)?;
+            self.evaluate_header(offset, bytes)?;
         }
         let mut done = 0;
         while done < bytes.len() {
@@ -243,7 +243,7 @@ impl Volume {
 
     /// Evaluates headers that are written to the log: the header of the log states the page size, the header of a frame
     /// states which database page the frame holds.
-    fn note_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
+    fn evaluate_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
             bytes.map_or(0, |&bytes| u32::from_be_bytes(bytes))
@@ -252,9 +252,9 @@ impl Volume {
             (0, WAL_HEADER_BYTES) => self.begin_wal(number(8)),
             (1.., FRAME_HEADER_BYTES) => {
                 let end = u64::from(number(0)) * u64::from(self.directory.wal_page_bytes);
-                if end > self.promised_len {
-                    self.directory.require_free(self.directory.lacking(FileKind::Database, end))?;
-                    self.promised_len = end;
+                if end > self.len_after_checkpoint {
+                    self.directory.require_free(self.directory.missing_chunks(FileKind::Database, end))?;
+                    self.len_after_checkpoint = end;
                 }
             }
             _ => {}
@@ -263,7 +263,7 @@ impl Volume {
     }
 
     fn begin_wal(&mut self, page_bytes: u32) {
-        self.promised_len = 0;
+        self.len_after_checkpoint = 0;
         if page_bytes != self.directory.wal_page_bytes {
             self.directory.wal_page_bytes = page_bytes;
             self.wal_len = 0;
@@ -274,7 +274,7 @@ impl Volume {
     fn write_piece(&mut self, kind: FileKind, piece: Piece, bytes: &[u8]) -> Result<(), Error> {
         let end = piece.at + bytes.len() as u64;
         let kept = match kind {
-            FileKind::Wal => self.directory.lacking(FileKind::Database, self.promised_len),
+            FileKind::Wal => self.directory.missing_chunks(FileKind::Database, self.len_after_checkpoint),
             FileKind::Database | FileKind::Journal => 0,
         };
         self.is_directory_dirty |= self.directory.make_room(kind, end, kept)?;
@@ -328,7 +328,7 @@ impl Volume {
     fn partial_page(&mut self, page_at: u64) -> Result<&mut PartialPage, Error> {
         if !self.partial.contains_key(&page_at) {
             if self.partial.len() >= PARTIAL_PAGES_MAX {
-                self.write_out()?;
+                self.write_partial_pages()?;
                 self.partial.clear();
             }
             let mut bytes: Box<[u8]> = vec![0; self.block_bytes() as usize].into();
@@ -340,7 +340,7 @@ impl Volume {
 
     /// Writes all changed partial pages to the device. They stay in memory, because the next headers belong into the
     /// same pages.
-    fn write_out(&mut self) -> Result<(), Error> {
+    fn write_partial_pages(&mut self) -> Result<(), Error> {
         for (&at, page) in self.partial.iter_mut().filter(|(_, page)| page.is_dirty) {
             self.drive.write(at, &page.bytes)?;
             page.is_dirty = false;
@@ -374,7 +374,7 @@ impl Volume {
             Some(layout) => layout.stored_bytes(len),
             None => len,
         };
-        self.give_up(kind, stored)
+        self.detach_chunks(kind, stored)
     }
 
     /// Deletes a file; returns whether it existed.
@@ -382,7 +382,7 @@ impl Volume {
         if !self.exists(kind) {
             return Ok(false);
         }
-        let given_up = self.directory.give_up(kind, 0);
+        let given_up = self.directory.detach_chunks(kind, 0);
         *self.directory.entry_mut(kind) = Entry::default();
         if kind == FileKind::Wal {
             self.wal_len = 0;
@@ -392,8 +392,8 @@ impl Volume {
         Ok(true)
     }
 
-    fn give_up(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
-        let given_up = self.directory.give_up(kind, bytes);
+    fn detach_chunks(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
+        let given_up = self.directory.detach_chunks(kind, bytes);
         if given_up.is_empty() { Ok(()) } else { self.free(given_up) }
     }
 
@@ -421,7 +421,7 @@ impl Volume {
     /// Makes everything written to all files durable.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.counters.syncs += 1;
-        self.write_out()?;
+        self.write_partial_pages()?;
         if self.is_directory_dirty {
             self.write_directory()?;
         }

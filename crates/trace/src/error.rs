@@ -92,7 +92,7 @@ pub enum TraceError {
         reason: &'static str,
     },
     /// An option is set that has no meaning for this format.
-    #[error("{file}: a {format} trace needs nobody to say {option}: leave it out")]
+    #[error("{file}: {option} has no effect on a {format} trace: leave it out")]
     UnusedOption {
         /// Name of the trace file.
         file: String,

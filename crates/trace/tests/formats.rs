@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use fixtures::{Fixture, capture_rows, fixtures, mqsim_rows, row, read_all};
+use fixtures::{Fixture, capture_rows, fixtures, mqsim_rows, read_all, row};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell_trace::{
     Action, Assume, CsvWriter, Format, NativeWriter, OpenOptions, Request, TimeUnit, TraceError, convert,

@@ -80,7 +80,7 @@ fn request() -> impl Strategy<Value = Request> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(mut requests in prop::collection::vec(request(), 0..200)) {
+    fn a_directory_is_decoded_as_it_was_encoded(mut requests in prop::collection::vec(request(), 0..200)) {
         prop_assert!(read(&native(&requests)) == requests);
         // Times of the CSV are relative to the first request.
         if let Some(base) = requests.first().map(|request| request.time_ns) {
@@ -167,7 +167,7 @@ fn bytes_behind_the_end_are_noticed() {
     let mut file = native(&long_trace()[..3]);
     file.push(0);
     let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();
-    assert!(error.to_string().contains("after 3 requests: bytes behind the end record"), "{error}");
+    assert!(error.to_string().contains("after 3 requests: extra bytes after the end record"), "{error}");
 }
 
 #[test]

@@ -230,14 +230,14 @@ impl<N: Nand> Device<N> {
     /// Writes the page to the FTL that the buffer evicts next.
     fn evict(&mut self) -> Result<()> {
         let page = self.buffer.take_oldest();
-        self.write_out(page)
+        self.write_partial_pages(page)
     }
 
     /// Writes a page of the buffer to the FTL. If that fails, the page returns to the buffer, because its write was
     /// acknowledged. Exception: if only a part of the page was written and its other sectors are uncorrectable on
     /// flash, the part is dropped, so that it does not block all later evictions. The logical page then reads as lost
     /// until it is overwritten as a whole.
-    fn write_out(&mut self, page: Option<Buffered>) -> Result<()> {
+    fn write_partial_pages(&mut self, page: Option<Buffered>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
         match self.store_page(page.lpn, &page.data, page.mask) {
             Err(Error::Lost { .. }) => Ok(()),
@@ -369,7 +369,7 @@ impl<N: Nand> Device<N> {
         }
         for lpn in (first..first + pages).map(Lpn) {
             let page = self.buffer.remove(lpn);
-            self.write_out(page)?;
+            self.write_partial_pages(page)?;
         }
         Ok(())
     }

@@ -82,7 +82,7 @@ pub enum Error {
         ppn: Ppn,
     },
     /// A user-supplied victim policy failed to choose a victim, or chose a block that cannot be one.
-    #[error("the victim policy {name}: {why}")]
+    #[error("victim policy {name} failed: {why}")]
     Policy {
         /// Name of the victim policy.
         name: String,

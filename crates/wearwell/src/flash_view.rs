@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
         self.count_logical_pages(&map, &mut pages);
         for (ppn, page) in (0..).map(Ppn).zip(&mut pages) {
             if page.state == FlashPageState::Invalid {
-                page.state = self.worth_of(ppn, page);
+                page.state = self.state_of_programmed_page(ppn, page);
             }
         }
         self.find_packed_pages(&mut pages);
@@ -152,7 +152,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the state of a programmed page, except for pages of deltas and chunks: valid, recyclable or invalid.
-    fn worth_of(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
+    fn state_of_programmed_page(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
         let owns = |stream| page.owner.is_some_and(|owner| self.owns_metadata(stream, owner, ppn));
         let is_valid = match page.kind {
             Some(PageKind::Data) => page.logical_pages > 0,

@@ -164,7 +164,7 @@ impl WriteBuffer {
         if let Some(&slot) = self.index.get(&lpn) {
             self.absorbed += 1;
             self.merge(slot, data, mask);
-            self.use_again(slot);
+            self.protect_rewritten(slot);
             return;
         }
         let slot = self.insert(Buffered { lpn, data, mask, protected: false });
@@ -202,7 +202,7 @@ impl WriteBuffer {
         self.slots[slot as usize].as_mut().expect("an indexed slot is in use")
     }
 
-    fn use_again(&mut self, slot: u32) {
+    fn protect_rewritten(&mut self, slot: u32) {
         if self.options.policy == BufferPolicy::Fifo {
             return;
         }

@@ -196,7 +196,7 @@ fn place_of<N: Nand>(device: &Device<N>, lpn: Lpn) -> Ppn {
 /// After a power loss at any operation, every page reported as written by a run is present, in the version written
 /// last. Only the interrupted program may have stored a newer version.
 #[test]
-fn what_a_run_wrote_before_a_cut_is_there_after_it() {
+fn pages_reported_by_a_run_survive_every_cut() {
     let parts = page_map(GcOptions::default());
     for world in worlds() {
         for (cut, outcome) in (0..300).flat_map(|cut| CutOutcome::ALL.map(|outcome| (cut, outcome))) {
@@ -483,8 +483,8 @@ impl Nand for PageByPage {
     fn keeps_bytes(&self) -> bool {
         self.0.keeps_bytes()
     }
-    fn give_up_bytes(&mut self, pages: &[Ppn]) {
-        self.0.give_up_bytes(pages);
+    fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
+        self.0.drop_metadata_bytes(pages);
     }
     fn owner(&self, ppn: Ppn) -> u32 {
         self.0.owner(ppn)
@@ -655,7 +655,7 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
             model.insert(to, bytes);
             if below(3) == 0 {
                 let given_up = *model.keys().nth(below(model.len())).expect("one was programmed");
-                nand.give_up_bytes(&[given_up]);
+                nand.drop_metadata_bytes(&[given_up]);
                 model.remove(&given_up);
             }
             for (&ppn, bytes) in &model {

@@ -154,7 +154,7 @@ fn merging_at_once_writes_about_half_of_what_merging_in_pairs_writes() {
 #[test]
 fn a_flush_on_request_makes_everything_durable_even_if_it_is_nothing() {
     let mut rig = Rig::new(&geometry(64, 16, 512), GeckoOptions::default());
-    assert_eq!(rig.gecko.durable_since(), 0);
+    assert_eq!(rig.gecko.durable_until(), 0);
     rig.invalidate(5);
     rig.write_deferred();
     assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (1, 0));
@@ -164,7 +164,7 @@ fn a_flush_on_request_makes_everything_durable_even_if_it_is_nothing() {
     let before = rig.store.sequence();
     rig.gecko.request_flush();
     rig.write_deferred();
-    assert_eq!(rig.gecko.durable_since(), before);
+    assert_eq!(rig.gecko.durable_until(), before);
     assert_eq!(rig.scan(), vec![(0, vec![5])]);
 }
 
@@ -253,5 +253,5 @@ fn memory_and_space_at_two_tebibytes_are_those_of_the_closed_forms() {
     assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.metadata_pages()]);
     // The largest run, a run of 2^(i+1) - 1 pages at each smaller level, and an output.
     assert_eq!(gecko.metadata_pages(), 2 * 41_446 + (0..15).map(|i| (2u64 << i) - 1).sum::<u64>());
-    assert_eq!(gecko.pages_per_settle(), 1);
+    assert_eq!(gecko.pages_per_deferred_write(), 1);
 }

@@ -73,7 +73,7 @@ fn operations(mut ftl: Ftl<SimNand>) -> Vec<FlashOp> {
 fn a_policy_written_outside_acts_as_the_same_policy_inside() {
     let inside = operations(small_drive(VictimPolicy::CostBenefit));
     let mut ftl = small_drive(VictimPolicy::Greedy);
-    ftl.choose_victims_by(Some(OwnPolicy::new(By(|candidates: &Candidates<'_>| {
+    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|candidates: &Candidates<'_>| {
         Ok(cost_benefit(candidates))
     }))));
     let outside = operations(ftl);
@@ -90,12 +90,14 @@ fn every_design_keeps_its_data_under_a_policy_that_chooses_at_random() {
         let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
         let asked = Arc::new(Mutex::new(0));
         let (count, mut random) = (asked.clone(), Random::new(11));
-        device.ftl_mut().choose_victims_by(Some(OwnPolicy::new(By(move |candidates: &Candidates<'_>| {
-            *count.lock().unwrap() += 1;
-            let blocks: Vec<_> = candidates.iter().collect();
-            assert!(blocks.iter().all(|block| block.valid_pages < candidates.block_pages()));
-            Ok(Some(blocks[random.below(blocks.len() as u64) as usize].block))
-        }))));
+        device.ftl_mut().set_own_victim_policy(Some(OwnPolicy::new(By(
+            move |candidates: &Candidates<'_>| {
+                *count.lock().unwrap() += 1;
+                let blocks: Vec<_> = candidates.iter().collect();
+                assert!(blocks.iter().all(|block| block.valid_pages < candidates.block_pages()));
+                Ok(Some(blocks[random.below(blocks.len() as u64) as usize].block))
+            },
+        ))));
         let mut oracle = Oracle::of(&device, contents as usize);
         let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
         let mut mix = Mix { random: Random::new(7), sectors, page_sectors, contents, switches: false };
@@ -120,7 +122,7 @@ fn a_choice_that_cannot_be_is_refused_and_changes_nothing() {
         next = (next + 7) % 500;
         ftl.write(Lpn(next), content())
     };
-    ftl.choose_victims_by(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Ok(Some(BlockId(4_000)))))));
+    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Ok(Some(BlockId(4_000)))))));
     let error = loop {
         if let Err(error) = write(&mut ftl) {
             break error;
@@ -128,15 +130,15 @@ fn a_choice_that_cannot_be_is_refused_and_changes_nothing() {
     };
     assert_eq!(
         error.to_string(),
-        "the victim policy By: it chose block 4000, which is none of the blocks that it was given to choose from"
+        "victim policy By failed: it chose block 4000, which is not one of its candidates"
     );
     let (erases, programs) = (ftl.stats().total_erases(), ftl.stats().total_programs());
-    ftl.choose_victims_by(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Err("no idea".into())))));
+    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Err("no idea".into())))));
     assert_eq!(write(&mut ftl), Err(Error::Policy { name: "By".into(), why: "no idea".into() }));
     assert_eq!((ftl.stats().total_erases(), ftl.stats().total_programs()), (erases, programs));
     ftl.check().unwrap();
     // If a policy returns `None`, greedy chooses the victim.
-    ftl.choose_victims_by(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Ok(None)))));
+    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Ok(None)))));
     (0..1_000).for_each(|_| write(&mut ftl).unwrap());
     assert!(ftl.stats().total_erases() > erases);
 }

@@ -17,7 +17,7 @@
 //! A device with enough room keeps the same promise while its programs and erases fail; there one operation in seven is
 //! cut.
 //!
-//! By default one cut in four is made, different ones in each scenario; `just soak` makes all.
+//! By default one cut in eight is made, different ones in each scenario; `just soak` makes all.
 //!
 //! Without a write buffer a write must be on flash when it is acknowledged, and the tests verify this.
 
@@ -101,7 +101,7 @@ impl Witness {
                 self.oracle.note_remap(target, source, pages, mode);
                 let page = self.oracle.page_sectors();
                 if mode == RemapMode::Relocate {
-                    (source..source + pages).for_each(|lpn| self.record_tombstone(lpn));
+                    (source..source + pages).for_each(|lpn| self.append_hole(lpn));
                 }
                 for lpn in target..target + pages {
                     // A target whose source holds nothing is deallocated, as by a trim.
@@ -114,7 +114,7 @@ impl Witness {
     }
 
     /// Records a version in which the page holds nothing, as it does at least for a moment.
-    fn record_tombstone(&mut self, lpn: u64) {
+    fn append_hole(&mut self, lpn: u64) {
         let versions = &mut self.pages[lpn as usize];
         versions.issued.push(vec![0; self.oracle.page_sectors() as usize].into());
         versions.trims.push(true);

@@ -498,7 +498,7 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
 /// Paper figure RM-43: bytes of NVRAM and pages of flash read for one victim with 50 entries, while there are `others`
 /// other entries. Only segments are independent of their number.
 #[test]
-fn only_the_segments_do_not_feel_the_size_of_the_log() {
+fn only_segments_scan_independently_of_other_entries() {
     let costs = |part, others: u32| {
         let (mut io, mut map) = fresh(part, 64);
         fill(&mut io, &mut map, 5, 50);

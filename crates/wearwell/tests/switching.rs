@@ -197,7 +197,7 @@ fn each_scheme_alone_goes_off_where_it_saves_nothing_and_comes_back_when_content
 /// All four schemes in one device: in each phase one of them can serve the contents, and after an epoch of learning the
 /// others are off.
 #[test]
-fn of_all_four_those_run_that_the_content_is_welcome_to() {
+fn of_four_schemes_those_run_that_can_serve_the_content() {
     let mut drive = Drive::new(ContentSchemes::ALL);
     let phases = [Delta, Compression, Dedup, Recycle];
     let kind_at = |epoch: u64| phases[(epoch / 16) as usize];
@@ -330,12 +330,12 @@ fn a_scheme_that_is_off_serves_no_write_and_its_ratio_is_known() {
 }
 
 #[test]
-fn what_waits_for_company_is_written_when_its_scheme_goes_off() {
+fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
     let mut drive = Drive::new(set(&[Delta, Compression]));
     (0..3).for_each(|lpn| drive.write_unique(100 + lpn));
-    assert_eq!(drive.device.ftl().gathering_pages(), 3);
+    assert_eq!(drive.device.ftl().buffered_chunk_pages(), 3);
     drive.switch(&[Delta]);
-    assert_eq!(drive.device.ftl().gathering_pages(), 0);
+    assert_eq!(drive.device.ftl().buffered_chunk_pages(), 0);
 
     drive.overwrite(300, &[Delta]);
     let committed = drive.device.ftl().delta_statistics().expect("it encodes").committed_deltas;

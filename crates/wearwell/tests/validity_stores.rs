@@ -360,11 +360,11 @@ fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_sin
         for at in 0.. {
             let Some(mut drive) = cut(&geometry, log, at, outcome, 6_000) else { break };
             cuts[kind] += 1;
-            let before = drive.validity.durable_since();
+            let before = drive.validity.durable_until();
             // Recovery uses flash alone: a new log on the same medium.
             let mut log = log(&geometry, drive.spare_pages());
             let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
-            let durable = log.durable_since();
+            let durable = log.durable_until();
             assert!(durable >= before, "cut {at} {outcome:?}: {durable} after {before}");
             assert_eq!(known, drive.dead_before(durable), "cut {at} {outcome:?}");
             let found = found_pages(&mut drive.io);
@@ -431,13 +431,13 @@ fn reports_that_found_the_buffer_full_are_not_called_durable_with_it() {
     let entries = first.page_entries();
     (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
     assert!(first.write_deferred(&mut io).expect("no fault"));
-    assert_eq!((io.sequence(), first.durable_since()), (1, 0), "five reports made at 0 are in RAM only");
+    assert_eq!((io.sequence(), first.durable_until()), (1, 0), "five reports made at 0 are in RAM only");
     let mut second = log(&geometry, 150);
     let known = recovered_log(&mut second, &mut io, &[0; 64]);
-    assert_eq!(second.durable_since(), 0);
+    assert_eq!(second.durable_until(), 0);
     assert_eq!(known.iter().filter(|&&dead| dead).count() as u32, entries);
     while first.write_back(&mut io).expect("no fault") {}
-    assert_eq!((io.sequence(), first.durable_since()), (2, 2));
+    assert_eq!((io.sequence(), first.durable_until()), (2, 2));
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn a_partly_filled_buffer_can_be_made_durable() {
         let mut log = log(&geometry, drive.spare_pages());
         let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
         assert_eq!(known, drive.dead_before(u64::MAX));
-        assert!(log.durable_since() >= drive.io.sequence());
+        assert!(log.durable_until() >= drive.io.sequence());
         let dead = known.iter().filter(|&&dead| dead).count() as u64;
         assert_eq!(log.entries_in_force(), dead, "pages that were cleaned are not found again");
     }

@@ -295,7 +295,7 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             .collect(),
         "RM-24" => by_size(runs, "flog"),
         "RM-25" => by_size(runs, "nlog"),
-        "RM-26" => below_opt(runs),
+        "RM-26" => loss_against_opt(runs),
         "RM-27" => ["homes", "mail"]
             .iter()
             .map(|trace| Ok(Value::new(*trace, ratio(runs, trace, "opt", "noremap", rate)?)))
@@ -320,9 +320,9 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
             let left = mean_ratio(runs, &SQLITE, "segments", "noremap", |run| run.figure("programs"))?;
             Ok(vec![Value::new("", 100.0 * (1.0 - left))])
         }),
-        "RM-34" => logs(|scheme| mean_ratio(runs, &SQLITE, "segments", scheme, late_rate)),
+        "RM-34" => logs(|scheme| mean_ratio(runs, &SQLITE, "segments", scheme, rate_after_first_erase)),
         "RM-36" => largest_group(runs),
-        "RM-37" => inversion(runs),
+        "RM-37" => rates_after_first_erase(runs),
         "RM-38" => SQLITE
             .iter()
             .map(|test| {
@@ -348,7 +348,7 @@ fn rate(run: Run<'_>) -> f64 {
 }
 
 /// Returns the requests per second of device time from the first erase on.
-fn late_rate(run: Run<'_>) -> f64 {
+fn rate_after_first_erase(run: Run<'_>) -> f64 {
     run.figure("after_first_erase.requests_per_s")
 }
 
@@ -431,7 +431,7 @@ fn by_size(runs: &Runs, scheme: &str) -> Result<Vec<Value>> {
     LARGE_SIZES.iter().map(of).collect()
 }
 
-fn below_opt(runs: &Runs) -> Result<Vec<Value>> {
+fn loss_against_opt(runs: &Runs) -> Result<Vec<Value>> {
     let mut gaps = Vec::new();
     for trace in ["homes", "mail"] {
         for mb in LARGE_SIZES {
@@ -460,7 +460,7 @@ fn largest_group(runs: &Runs) -> Result<Vec<Value>> {
 
 /// Returns the host pages written or remapped per second after Remap-SSD's first erase, for both schemes, and which is
 /// faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
-fn inversion(runs: &Runs) -> Result<Vec<Value>> {
+fn rates_after_first_erase(runs: &Runs) -> Result<Vec<Value>> {
     let (remap, none) = (runs.get("fillseq/segments")?, runs.get("fillseq/noremap")?);
     let from = remap.required("first_erase.device_s")?;
     let to = from + 0.1 * remap.required("timing.device_s")?;

@@ -46,14 +46,17 @@ impl Ablation {
         let runs = self.runs();
         let (_, first) = runs.first()?;
         let has_pairs = self.mechanisms.len() > 1;
-        let of_overlaps = if has_pairs { said_of_overlaps(&self.figures[0]) } else { String::new() };
+        let of_overlaps = if has_pairs { overlap_sentences(&self.figures[0]) } else { String::new() };
         Some(Shown {
             title: title(self),
             preamble: preamble(first),
             subsets: subset_rows(self),
             gains: gain_rows(self),
             overlaps: has_pairs.then(|| overlap_rows(self)),
-            sentences: of_overlaps + &said_of_subsets(self) + &said_of_shapley(self) + &postscript(&runs),
+            sentences: of_overlaps
+                + &missing_subset_sentences(self)
+                + &missing_shapley_sentences(self)
+                + &postscript(&runs),
         })
     }
 }
@@ -181,7 +184,7 @@ fn signed(value: f64, digits: usize) -> String {
 }
 
 /// Returns sentences on the strongest overlaps.
-fn said_of_overlaps(programs: &FigureGains) -> String {
+fn overlap_sentences(programs: &FigureGains) -> String {
     let share = |pair: &Overlap| pair.overlap.and_then(|overlap| overlap.relative).unwrap_or(0.0);
     let mut pairs: Vec<&Overlap> =
         programs.overlaps.iter().filter(|pair| share(pair).abs() >= LEAST_NAMED).collect();
@@ -189,10 +192,10 @@ fn said_of_overlaps(programs: &FigureGains) -> String {
     if pairs.is_empty() && programs.overlaps.iter().all(|pair| pair.overlap.is_some()) {
         return format!("no two overlap by {:.1} % of the baseline's page programs\n", 100.0 * LEAST_NAMED);
     }
-    pairs.iter().take(PAIRS_NAMED).map(|pair| said_of(pair, share(pair))).collect()
+    pairs.iter().take(PAIRS_NAMED).map(|pair| overlap_sentence(pair, share(pair))).collect()
 }
 
-fn said_of(pair: &Overlap, share: f64) -> String {
+fn overlap_sentence(pair: &Overlap, share: f64) -> String {
     let (how, than) =
         if share > 0.0 { ("compete for the same writes", "fewer") } else { ("help each other", "more") };
     let pages = pair.overlap.map_or(0.0, |overlap| overlap.absolute.abs());
@@ -206,7 +209,7 @@ fn said_of(pair: &Overlap, share: f64) -> String {
 }
 
 /// Returns sentences on the subsets without a complete run.
-fn said_of_subsets(ablation: &Ablation) -> String {
+fn missing_subset_sentences(ablation: &Ablation) -> String {
     let mut text = String::new();
     for subset in &ablation.subsets {
         if let Some(sentence) = &subset.refused {
@@ -223,7 +226,7 @@ fn said_of_subsets(ablation: &Ablation) -> String {
 }
 
 /// Returns sentences on why Shapley values are missing, each reason once.
-fn said_of_shapley(ablation: &Ablation) -> String {
+fn missing_shapley_sentences(ablation: &Ablation) -> String {
     let mut text = String::new();
     let mut reasons: Vec<&str> =
         ablation.figures.iter().filter_map(|f| f.why_no_shapley.as_deref()).collect();

@@ -90,13 +90,13 @@ pub(super) fn content(kind: &str) -> Spec {
     let row = row(kind);
     let share = (1.0 - row.deduplicated).max(0.0);
     let source = Source::Duplicates { share, theta: 0.9, pool: 100_000 };
-    let mean = mean_that_leaves(row.compressed);
+    let mean = mean_size_for_share(row.compressed);
     Spec { compress: Some(Ratio { mean, sigma: SIGMA }), ..Spec::new(source) }
 }
 
 /// Returns the mean compressed size, in pages, with which chunks of independent Gaussian pages leave `share` of their
 /// pages. By bisection, because the share increases with the mean.
-fn mean_that_leaves(share: f64) -> f64 {
+fn mean_size_for_share(share: f64) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
         let mean = f64::midpoint(low, high);

@@ -138,7 +138,10 @@ impl Spec {
             (None, _) => content_model::Spec::new(content_model::Source::Unique),
         };
         if self.content.is_some() && knows_contents(options.kind) {
-            let message = format!("{} draws its own contents: its facts are about them", options.kind);
+            let message = format!(
+                "{} chooses the contents of its pages itself: leave out the content model after +",
+                options.kind
+            );
             return Err(SpecError::Conflict(message));
         }
         let script = Script::new(ContentModel::new(&content, mix(seed ^ CONTENT_STREAM)));

@@ -34,7 +34,7 @@ const VERSIONS: usize = 16;
 /// Number of dead versions of an address that count as its newest (numbers 15 to 12).
 const NEWEST: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
-const PATIENCE: usize = 64;
+const ANSWER_TIMEOUT: usize = 64;
 
 /// A share for each class, that is for each number of reads.
 pub(super) type ByClass = [f64; CLASSES];
@@ -406,7 +406,7 @@ impl Contents {
     fn find_due(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<Version> {
         let at = below(random, self.due.len().max(1) as u64) as usize;
         let &(class, is_new) = self.due.get(at)?;
-        for _ in 0..PATIENCE {
+        for _ in 0..ANSWER_TIMEOUT {
             let address = known.ranks.draw(random) - 1;
             if address >= known.overwritten {
                 continue;

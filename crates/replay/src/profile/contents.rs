@@ -81,7 +81,7 @@ impl Contents {
         }
         if let Some(entry) = self.entries.get_mut(&content.0) {
             entry.seen = entry.seen.saturating_add(1);
-            self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.one_of;
+            self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.preset_and_fitted;
             return;
         }
         if self.entries.len() == self.entries_max {
@@ -93,7 +93,7 @@ impl Contents {
             }
         }
         let ordinal = self.ordinals;
-        let weight = u32::try_from(self.sample.one_of).unwrap_or(u32::MAX);
+        let weight = u32::try_from(self.sample.preset_and_fitted).unwrap_or(u32::MAX);
         self.ordinals = self.ordinals.saturating_add(weight);
         self.entries.insert(content.0, Entry { seen: 1, compressed_bytes: compressed_bytes(), ordinal });
     }
@@ -121,7 +121,7 @@ impl Contents {
         let nonzero_share = (self.pages - self.zero) as f64 / self.pages as f64;
         let total: f64 = seen.iter().sum();
         let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
-        let is_sampled = self.sample.one_of > 1;
+        let is_sampled = self.sample.preset_and_fitted > 1;
         let error = |parts, wholes| if is_sampled { error_of(parts, wholes) } else { 0.0 };
         let (duplicate_theta, duplicate_pool) = self.popularity();
         Some(ContentFigures {
@@ -129,7 +129,7 @@ impl Contents {
             zero_share: self.zero as f64 / self.pages as f64,
             duplicate_share,
             duplicate_share_error: error(&repeated, &seen) * nonzero_share,
-            distinct: self.entries.len() as u64 * self.sample.one_of,
+            distinct: self.entries.len() as u64 * self.sample.preset_and_fitted,
             duplicate_theta,
             duplicate_pool,
             compressed: sizes.shares(),

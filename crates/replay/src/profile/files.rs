@@ -43,7 +43,7 @@ impl Files {
         {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                format!("{} and this are a directory and a file", old.display()),
+                format!("{} and this path must both be directories or both be files", old.display()),
             ));
         }
         if is_directory {

@@ -107,22 +107,22 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// Creates a profiler that examines one of `one_of` pages and contents (1: all), and fewer when its tables are
+    /// Creates a profiler that examines one of `preset_and_fitted` pages and contents (1: all), and fewer when its tables are
     /// full.
     ///
     /// # Panics
-    /// Panics if `one_of` is 0.
-    pub fn new(one_of: u64) -> Self {
-        Self::bounded(one_of, ENTRIES_MAX)
+    /// Panics if `preset_and_fitted` is 0.
+    pub fn new(preset_and_fitted: u64) -> Self {
+        Self::bounded(preset_and_fitted, ENTRIES_MAX)
     }
 
     /// As [`Self::new`], with tables of at most `entries_max` entries.
     ///
     /// # Panics
-    /// Panics if `one_of` or `entries_max` is 0.
-    pub fn bounded(one_of: u64, entries_max: usize) -> Self {
-        assert!(one_of > 0 && entries_max > 0, "a sample has pages");
-        let sample = Sample { one_of };
+    /// Panics if `preset_and_fitted` or `entries_max` is 0.
+    pub fn bounded(preset_and_fitted: u64, entries_max: usize) -> Self {
+        assert!(preset_and_fitted > 0 && entries_max > 0, "a sample has pages");
+        let sample = Sample { preset_and_fitted };
         Self {
             contents: Contents::new(sample, entries_max),
             pages: Pages::new(sample, entries_max),
@@ -210,8 +210,8 @@ impl Profiler {
         let mut profile = Profile {
             input,
             partial: false,
-            contents_sampled_1_of: self.contents.sample.one_of,
-            pages_sampled_1_of: self.pages.sample.one_of,
+            contents_sampled_1_of: self.contents.sample.preset_and_fitted,
+            pages_sampled_1_of: self.pages.sample.preset_and_fitted,
             content,
             delta,
             unchanged_share,

@@ -102,7 +102,7 @@ impl Pages {
         // 0 means unknown here, but is also the fingerprint of the zero page, so fingerprints are hashed to a value
         // other than 0.
         let held = content.map_or(0, |content| mix(content ^ 1).max(1));
-        let weight = self.sample.one_of;
+        let weight = self.sample.preset_and_fitted;
         if !self.entries.contains_key(&key) && !self.insert(key) {
             return;
         }
@@ -142,7 +142,7 @@ impl Pages {
 
     /// Returns the number of distinct pages read or written, extrapolated if sampled.
     pub(super) fn touched(&self) -> u64 {
-        self.entries.len() as u64 * self.sample.one_of
+        self.entries.len() as u64 * self.sample.preset_and_fitted
     }
 
     fn written_entries(&self) -> impl Iterator<Item = (u64, u32)> {
@@ -151,7 +151,7 @@ impl Pages {
 
     /// Returns the number of distinct pages written, extrapolated if sampled.
     pub(super) fn written(&self) -> u64 {
-        self.written_entries().count() as u64 * self.sample.one_of
+        self.written_entries().count() as u64 * self.sample.preset_and_fitted
     }
 
     /// Returns the share of overwrites that change nothing; `None` if no overwrite has known old and new content.
@@ -173,7 +173,7 @@ impl Pages {
         if sum(&pages) == 0.0 {
             return None;
         }
-        let is_sampled = self.sample.one_of > 1;
+        let is_sampled = self.sample.preset_and_fitted > 1;
         let error = |parts, wholes| if is_sampled { error_of(parts, wholes) } else { 0.0 };
         let after = |share| self.intervals.quantile(share);
         Some(RewriteFigures {
@@ -210,7 +210,7 @@ impl Pages {
             top_1_percent: top_share(&counts, 0.01),
             top_10_percent: top_share(&counts, 0.1),
             top_20_percent: top_share(&counts, 0.2),
-            top_20_percent_error: if self.sample.one_of > 1 { self.top_error(0.2) } else { 0.0 },
+            top_20_percent_error: if self.sample.preset_and_fitted > 1 { self.top_error(0.2) } else { 0.0 },
             zipf_theta: theta,
             zipf_misfit: misfit,
         })

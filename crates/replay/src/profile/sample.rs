@@ -12,20 +12,20 @@ use wearwell::data::mix;
 pub(super) const GROUPS: usize = 16;
 const SALT: u64 = 0x7072_6f66_696c_6573;
 
-/// A sample of one in `one_of` pages or contents.
+/// A sample of one in `preset_and_fitted` pages or contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sample {
-    pub(super) one_of: u64,
+    pub(super) preset_and_fitted: u64,
 }
 
 impl Sample {
     pub(super) fn contains(self, key: u64) -> bool {
-        self.one_of == 1 || mix(key ^ SALT) <= u64::MAX / self.one_of
+        self.preset_and_fitted == 1 || mix(key ^ SALT) <= u64::MAX / self.preset_and_fitted
     }
 
     /// Returns a sample of half as many pages or contents, a subset of this one.
     pub(super) fn halved(self) -> Self {
-        Self { one_of: self.one_of * 2 }
+        Self { preset_and_fitted: self.preset_and_fitted * 2 }
     }
 }
 

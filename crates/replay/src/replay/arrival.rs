@@ -83,7 +83,7 @@ impl Run<'_> {
 
     /// Advances time until the request may start, if lifetime management delays it. Without a timing engine only
     /// switches schemes.
-    pub(super) fn hold_back(&mut self, request: &Request) -> Result<(), Error> {
+    pub(super) fn throttle_request(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.managed else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch(&mut self.device, 0) };
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;

@@ -11,7 +11,7 @@ use wearwell::timing::Completion;
 
 /// Sums up the response times of writes that were buffered for a chunk, until their chunk was programmed.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct ChunkResponseTimes {
     /// Number of writes whose chunk is not complete yet.
     waiting: u64,
     /// Requests that completed a chunk but have no completion time yet, by number, with the count of writes that waited
@@ -20,7 +20,7 @@ pub(super) struct Gathered {
     charged_ns: f64,
 }
 
-impl Gathered {
+impl ChunkResponseTimes {
     /// Notes a write (number `request`) with the pages in the chunk buffer before and after it. `gathers`: the write
     /// was buffered for a chunk. An emptied buffer means that this write completed the chunk.
     pub(super) fn note(&mut self, request: u64, (before, pages): (usize, usize), gathers: bool) {

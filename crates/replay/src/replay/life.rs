@@ -20,11 +20,11 @@ use crate::{precondition, process};
 /// Largest number of moments in the series of a life. When it is reached, every second moment is dropped.
 const MOST_POINTS: usize = 400;
 /// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
-/// after about ten erases per block. If these would be a large part of the rated cycles, [`MEASURED_SHARES`] applies.
-const MEASURED_ERASES: [f64; 2] = [15.0, 30.0];
+/// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_SHARES`] applies.
+const EXTRAPOLATION_ERASES: [f64; 2] = [15.0, 30.0];
 /// Range of the share of the rated cycles from which the lifetime is extrapolated, if that is less than
-/// [`MEASURED_ERASES`].
-const MEASURED_SHARES: [f64; 2] = [0.1, 0.2];
+/// [`EXTRAPOLATION_ERASES`].
+const EXTRAPOLATION_SHARES: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
     /// Creates a record without lives, for drives of `design` that are filled before the first request.
@@ -60,7 +60,7 @@ impl Plan<'_> {
         let resolved = &self.resolved;
         let seed = mix(self.config.seed() ^ SEED_OF_LIMITS);
         let limits = record.endurance.limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
-        let mut living = Living::new(run, &record.endurance);
+        let mut living = LifeSimulation::new(run, &record.endurance);
         living.usable_endurance =
             life::usable_endurance(&limits, living.most_failed, resolved.endurance_cycles);
         living.run.device.ftl_mut().store_mut().nand_mut().set_limits(limits);
@@ -90,7 +90,7 @@ impl Plan<'_> {
 const SEED_OF_LIMITS: u64 = 0x6c69_6665;
 
 /// A drive that is being worn out.
-struct Living<'a> {
+struct LifeSimulation<'a> {
     run: Run<'a>,
     host_bytes: u64,
     requests: u64,
@@ -120,7 +120,7 @@ struct Living<'a> {
     next_offer_bytes: u64,
 }
 
-impl<'a> Living<'a> {
+impl<'a> LifeSimulation<'a> {
     fn new(run: Run<'a>, endurance: &Endurance) -> Self {
         let (store, resolved) = (run.device.ftl().store(), &run.plan.resolved);
         let blocks = u64::from(resolved.geometry.blocks());
@@ -246,8 +246,9 @@ impl<'a> Living<'a> {
         self.next_bytes = self.host_bytes + self.every_bytes;
         let mean_erases = self.mean_erases();
         let rated = self.rated_erases / self.blocks;
-        let shares = MEASURED_SHARES.map(|share| share * rated);
-        for (noted, (erases, share)) in self.measured.iter_mut().zip(MEASURED_ERASES.into_iter().zip(shares))
+        let shares = EXTRAPOLATION_SHARES.map(|share| share * rated);
+        for (noted, (erases, share)) in
+            self.measured.iter_mut().zip(EXTRAPOLATION_ERASES.into_iter().zip(shares))
         {
             if noted.is_none() && mean_erases >= erases.min(share) {
                 *noted = Some((self.host_bytes, mean_erases));

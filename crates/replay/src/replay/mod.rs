@@ -33,7 +33,7 @@ mod plan;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use arrival::{Clock, Pace};
-use gathered::Gathered;
+use gathered::ChunkResponseTimes;
 pub use plan::{Plan, Surveyed};
 use wearwell::address::Lpn;
 use wearwell::data::{Descriptor, Fingerprint, mix};
@@ -71,7 +71,7 @@ pub enum ReplayError {
     #[error("content model: {0}")]
     Content(String),
     /// An input without requests, or a life whose input writes nothing.
-    #[error("{input}: there is no request in it{hint}")]
+    #[error("{input}: the input has no requests{hint}")]
     NoRequests {
         /// Name of the input.
         input: String,
@@ -138,11 +138,11 @@ struct Run<'a> {
     /// Lifetime management, if the configuration enables it.
     managed: Option<Managed>,
     /// Response times of writes that are buffered for chunks; `None` without timing or on a design without chunks.
-    gathered: Option<Gathered>,
+    gathered: Option<ChunkResponseTimes>,
     /// Options of lifetime management, which starts with the measured part.
     management: Option<LifetimeOptions>,
     compacts: bool,
-    looks_at_content: bool,
+    has_content_stage: bool,
     page_bytes: u64,
     page_shift: u32,
     exported_bytes: u64,
@@ -203,9 +203,9 @@ impl<'a> Run<'a> {
         let options = DeviceOptions { buffer: plan.config.buffer(&resolved.geometry) };
         let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
         device.ftl_mut().store_mut().stripe(plan.config.striping_name().into());
-        device.ftl_mut().choose_victims_by(plan.own_policy.clone());
+        device.ftl_mut().set_own_victim_policy(plan.own_policy.clone());
         Ok(Self {
-            looks_at_content: device.ftl().looks_at_content(),
+            has_content_stage: device.ftl().has_content_stage(),
             page_bytes: resolved.geometry.page_bytes as u64,
             page_shift: resolved.geometry.page_bytes.trailing_zeros(),
             exported_bytes: device.bytes(),
@@ -266,7 +266,7 @@ impl<'a> Run<'a> {
                 flow.map_continue(|settled| self.settled = settled)
             }
         };
-        device.ftl_mut().forget_access_counts();
+        device.ftl_mut().reset_access_counts();
         let ended = match (flow, config.mode) {
             (Break(()), _) => Some("interrupted before the first measured request".into()),
             (Continue(()), Precondition::Aged) => self.age(on_progress)?,
@@ -275,7 +275,7 @@ impl<'a> Run<'a> {
         if ended.is_none() {
             self.bind_pages(on_progress)?;
         }
-        precondition::write_gathered(&mut self.device)?;
+        precondition::write_partial_chunks(&mut self.device)?;
         if !self.plan.config.buffer.keep_at_end {
             self.device.empty_buffer()?;
         }
@@ -301,13 +301,14 @@ impl<'a> Run<'a> {
     fn age(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let ended = if let Some(input) = &self.plan.aging {
             let measured = std::mem::replace(&mut self.requests, input.open()?);
-            let ended = self.pump(None, self.plan.survey.aging_requests, Phase::Aging, on_progress)?;
+            let ended =
+                self.execute_requests(None, self.plan.survey.aging_requests, Phase::Aging, on_progress)?;
             self.requests = measured;
             ended
         } else {
             let share = self.plan.config.precondition.share();
             let count = (self.plan.survey.requests as f64 * share) as u64;
-            self.pump(Some(count), count, Phase::Aging, on_progress)?
+            self.execute_requests(Some(count), count, Phase::Aging, on_progress)?
         };
         self.aged = std::mem::take(&mut self.measured);
         (self.first_ns, self.last_ns) = (None, 0);
@@ -323,7 +324,7 @@ impl<'a> Run<'a> {
         if config.timing.engine() != TimingMode::None {
             let resolved = &self.plan.resolved;
             let open_loop = self.plan.arrival() == Arrival::Open;
-            self.gathered = self.device.ftl().chunk_statistics().map(|_| Gathered::default());
+            self.gathered = self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
             let keep_completions = self.gathered.is_some();
             let options = TimingOptions { open_loop, keep_completions, ..self.plan.timing_options() };
             self.timing =
@@ -341,7 +342,7 @@ impl<'a> Run<'a> {
         let total = limit.map_or(left, |limit| limit.min(left));
         let ended = match config.recovery.after_requests.filter(|&cut| cut < total) {
             Some(cut) => self.replay_with_cut(cut, total, on_progress)?,
-            None => self.pump(limit, total, Phase::Replay, on_progress)?,
+            None => self.execute_requests(limit, total, Phase::Replay, on_progress)?,
         };
         if let Some(timing) = &mut self.timing {
             timing.complete_until(u64::MAX);
@@ -385,17 +386,17 @@ impl<'a> Run<'a> {
         total: u64,
         on_progress: OnProgress<'_>,
     ) -> Result<Ended, ReplayError> {
-        let ended = self.pump(Some(cut), cut, Phase::Replay, on_progress)?;
+        let ended = self.execute_requests(Some(cut), cut, Phase::Replay, on_progress)?;
         if ended.is_some() {
             return Ok(ended);
         }
         self.recovery = Some(self.recover()?);
-        self.pump(Some(total - cut), total - cut, Phase::Replay, on_progress)
+        self.execute_requests(Some(total - cut), total - cut, Phase::Replay, on_progress)
     }
 
     /// Executes requests up to `limit`, or to the end of the input; `total` requests are expected. The survey of the
     /// input stops at damage, so only reading on reveals whether the input really ends there.
-    fn pump(
+    fn execute_requests(
         &mut self,
         limit: Option<u64>,
         total: u64,
@@ -439,7 +440,7 @@ impl<'a> Run<'a> {
     fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         let (read, damage) = self.read_requests(batch);
         let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
-        if self.looks_at_content {
+        if self.has_content_stage {
             let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
             self.content.prefetch(writes.map(|request| request.pages().start));
         }
@@ -473,7 +474,7 @@ impl<'a> Run<'a> {
     /// Prepares a request: adds content from the model if it has none, and converts its addresses to dense ones.
     #[inline]
     fn prepare(&mut self, request: &mut Request) {
-        if self.looks_at_content {
+        if self.has_content_stage {
             self.give_content(request);
         }
         if self.compacts
@@ -516,9 +517,9 @@ impl<'a> Run<'a> {
             self.arrive(time_ns)?;
         }
         if self.managed.is_some() {
-            self.hold_back(request)?;
+            self.throttle_request(request)?;
         }
-        let gathering = self.device.ftl().gathering_pages();
+        let gathering = self.device.ftl().buffered_chunk_pages();
         let packed = self.device.ftl().stats().packed_writes;
         let reads = self.page_reads();
         let kind = match self.perform(request)? {
@@ -528,7 +529,7 @@ impl<'a> Run<'a> {
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().work;
             let price = || self.plan.config.timing.price(&work.since(&self.work_before));
-            let priced = if self.looks_at_content { price() } else { ControllerWork::default() };
+            let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
             self.work_before = work;
             let number = timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
             if !self.device.deferred_ops().is_empty() {
@@ -538,7 +539,7 @@ impl<'a> Run<'a> {
             if let Some(gathered) = &mut self.gathered {
                 let ftl = self.device.ftl();
                 let gathers = ftl.stats().packed_writes > packed;
-                gathered.note(number, (gathering, ftl.gathering_pages()), gathers);
+                gathered.note(number, (gathering, ftl.buffered_chunk_pages()), gathers);
                 gathered.complete(&timing.take_completions());
             }
         }

@@ -304,8 +304,9 @@ impl Run<'_> {
             return arrivals_s;
         }
         let now_ns = timing.now_ns();
-        let owed_ns = self.managed.as_ref().map_or(0, |managed| managed.owed_ns(&self.device, now_ns));
-        (now_ns + owed_ns) as f64 / 1e9
+        let pending_delay_ns =
+            self.managed.as_ref().map_or(0, |managed| managed.pending_delay_ns(&self.device, now_ns));
+        (now_ns + pending_delay_ns) as f64 / 1e9
     }
 
     fn energy_uj(&self) -> f64 {
@@ -319,7 +320,7 @@ impl Run<'_> {
 
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.looks_at_content && self.plan.survey.lacks_content {
+        if self.has_content_stage && self.plan.survey.lacks_content {
             notes
                 .push(format!("figures that depend on content rest on a model: {}", self.content.describe()));
         }
@@ -436,7 +437,7 @@ impl Run<'_> {
 
     /// Returns a note if pages are buffered for an incomplete chunk at the end of the run.
     fn note_of_gathering_pages(&self) -> Option<String> {
-        let pages = self.device.ftl().gathering_pages();
+        let pages = self.device.ftl().buffered_chunk_pages();
         (pages > 0).then(|| {
             format!("pages in the chunk buffer at the end: {pages}; the host wrote them, and they are not programmed")
         })

@@ -29,7 +29,7 @@ impl Run<'_> {
             && request.offset_bytes & (self.page_bytes - 1) == 0
             && request.offset_bytes < self.exported_bytes
             && request.bytes.is_empty();
-        let descriptor = match (self.looks_at_content, &request.content[..]) {
+        let descriptor = match (self.has_content_stage, &request.content[..]) {
             (false, _) => Descriptor::of(Fingerprint::ZERO_PAGE),
             (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
             _ => return None,
@@ -81,7 +81,7 @@ impl Run<'_> {
             return self.device.write(offset, len, HostData::Bytes(&request.bytes));
         }
         self.descriptors.clear();
-        if !self.looks_at_content || request.content.is_empty() {
+        if !self.has_content_stage || request.content.is_empty() {
             self.descriptors.push(Descriptor::of(Fingerprint::ZERO_PAGE));
             return self.write_descriptors(offset, len);
         }

@@ -117,8 +117,8 @@ impl<'a> Plan<'a> {
             .parse()
             .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
         let plan = Self { config, input, aging, survey, resolved, content, sha256, own_policy: None };
-        plan.require_room()?;
-        plan.require_depth_to_matter()?;
+        plan.require_input_fits()?;
+        plan.refuse_unused_queue_depth()?;
         Ok(plan)
     }
 
@@ -137,7 +137,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Refuses a queue depth if requests arrive at the times of the input, where the depth would have no effect.
-    fn require_depth_to_matter(&self) -> Result<(), ConfigError> {
+    fn refuse_unused_queue_depth(&self) -> Result<(), ConfigError> {
         let is_auto = self.config.replay.arrival == Arrival::Auto;
         if is_auto && self.survey.is_timed && self.config.replay.queue_depth.is_some() {
             return Err(ConfigError::Value(
@@ -175,7 +175,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Refuses an input that does not fit the device, before hours are spent on its beginning.
-    fn require_room(&self) -> Result<(), ConfigError> {
+    fn require_input_fits(&self) -> Result<(), ConfigError> {
         let (touched, how) = if self.compacts() {
             (self.survey.footprint_pages * PAGE_BYTES, "")
         } else {

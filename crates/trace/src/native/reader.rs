@@ -77,7 +77,7 @@ impl NativeReader {
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.at != self.raw.len() {
-            return Err(self.tally.broken(corrupt("bytes behind the last record of a frame")));
+            return Err(self.tally.broken(corrupt("extra bytes after the last record of a frame")));
         }
         while self.left == 0 && !self.ended {
             self.read_frame().map_err(|error| self.tally.broken(error))?;
@@ -128,7 +128,7 @@ impl NativeReader {
             return Err(corrupt("the counts of the end record do not match"));
         }
         if !self.source.peek(1)?.is_empty() {
-            return Err(corrupt("bytes behind the end record"));
+            return Err(corrupt("extra bytes after the end record"));
         }
         self.ended = true;
         Ok(())

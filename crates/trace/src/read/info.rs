@@ -188,7 +188,7 @@ struct Chunk {
 
 /// Content of a page: no data, data of unknown content, or data with a known fingerprint.
 #[derive(Clone, Copy, PartialEq)]
-enum Held {
+enum PageContent {
     Nothing,
     Unknown,
     Known(Fingerprint),
@@ -249,30 +249,32 @@ impl Count {
             return;
         }
         let place = |page: u64| (ChunkId { device: request.device, number: page / 64 }, page % 64);
-        let aside: Vec<Held> = request.source_pages().map(|page| self.held(place(page))).collect();
+        let aside: Vec<PageContent> = request.source_pages().map(|page| self.held(place(page))).collect();
         if mode == RemapMode::Relocate {
-            request.source_pages().for_each(|page| self.hold(place(page), Held::Nothing));
+            request.source_pages().for_each(|page| self.hold(place(page), PageContent::Nothing));
         }
         for (page, held) in request.pages().zip(aside) {
             self.hold(place(page), held);
         }
     }
 
-    fn held(&self, (id, bit): (ChunkId, u64)) -> Held {
-        let Some(chunk) = self.chunks.get(&id) else { return Held::Nothing };
+    fn held(&self, (id, bit): (ChunkId, u64)) -> PageContent {
+        let Some(chunk) = self.chunks.get(&id) else { return PageContent::Nothing };
         match &chunk.fingerprints {
-            Some(fingerprints) if chunk.known >> bit & 1 == 1 => Held::Known(fingerprints[bit as usize]),
-            _ if chunk.live >> bit & 1 == 1 => Held::Unknown,
-            _ => Held::Nothing,
+            Some(fingerprints) if chunk.known >> bit & 1 == 1 => {
+                PageContent::Known(fingerprints[bit as usize])
+            }
+            _ if chunk.live >> bit & 1 == 1 => PageContent::Unknown,
+            _ => PageContent::Nothing,
         }
     }
 
-    fn hold(&mut self, (id, bit): (ChunkId, u64), held: Held) {
+    fn hold(&mut self, (id, bit): (ChunkId, u64), held: PageContent) {
         let chunk = self.chunks.entry(id).or_default();
         let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
-        chunk.live = set(chunk.live, held != Held::Nothing);
-        chunk.known = set(chunk.known, matches!(held, Held::Known(_)));
-        if let Held::Known(fingerprint) = held {
+        chunk.live = set(chunk.live, held != PageContent::Nothing);
+        chunk.known = set(chunk.known, matches!(held, PageContent::Known(_)));
+        if let PageContent::Known(fingerprint) = held {
             let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
             held[bit as usize] = fingerprint;
         }

@@ -170,14 +170,14 @@ impl<F: LineFormat> TextReader<F> {
             line: self.line,
             column: String::from_utf8_lossy(before).chars().count() + 1,
             expected: bad.expected,
-            found: wrong_part(&found, bad.at).chars().take(40).collect(),
+            found: quoted_part(&found, bad.at).chars().take(40).collect(),
         }
     }
 }
 
 /// Returns the part of the rest of a line that the error message quotes: one field if the error is in a field,
 /// everything if the error concerns the whole line (`at` is 0).
-fn wrong_part(rest: &str, at: usize) -> &str {
+fn quoted_part(rest: &str, at: usize) -> &str {
     let end = rest.find([',', ';', '\t', ' ']).filter(|_| at > 0);
     &rest[..end.unwrap_or(rest.len())]
 }

@@ -213,7 +213,7 @@ fn reader(
             let columns = options.columns.clone().ok_or_else(|| TraceError::NeedsOption {
                 file: tally.file.clone(),
                 format,
-                reason: "is a CSV of anybody's: say which column holds what",
+                reason: "is a CSV with columns in any order: say with --columns which column holds what",
             })?;
             Box::new(TextReader::new(source, columns, tally))
         }

@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn check_metadata_count(&self, block: BlockId, stream: Stream, pages: &[Ppn]) -> Result<(), String> {
-        let held = self.store.held_in(block);
+        let held = self.store.retained_in(block);
         let in_use =
             |&&ppn: &&Ppn| self.owns_metadata(stream, self.store.owner(ppn).0, ppn) || held.contains(&ppn);
         let used = pages.iter().filter(in_use).count() as u32;
@@ -121,7 +121,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<(), String> {
         if let Some(lost) = pages.iter().find(|&ppn| mapped.contains(ppn) && live.binary_search(ppn).is_err())
         {
-            return Err(format!("page {lost} is mapped and was called invalid"));
+            return Err(format!("page {lost} is mapped, but was reported invalid"));
         }
         let counted = self.store.blocks().valid(block);
         let needed = pages.iter().filter(|&ppn| mapped.contains(ppn) || hidden.contains(ppn)).count() as u32;
@@ -136,7 +136,9 @@ impl<N: Nand> Ftl<N> {
         }
         let superfluous = live.iter().find(|ppn| !mapped.contains(ppn) && !hidden.contains(ppn));
         match superfluous {
-            Some(ppn) => Err(format!("page {ppn} is valid, but nobody maps to it or hides it")),
+            Some(ppn) => Err(format!(
+                "page {ppn} counts as valid, but is neither mapped nor an unidentified invalid page"
+            )),
             None if counted != needed => {
                 Err(format!("block {block} counts {counted} valid pages and has {needed}"))
             }

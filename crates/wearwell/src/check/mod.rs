@@ -150,7 +150,7 @@ impl<N: Nand> Ftl<N> {
         if referrer == lpn {
             Ok(())
         } else {
-            Err(format!("page {ppn} is mapped by {lpn} but refers to {referrer}"))
+            Err(format!("logical page {lpn} is mapped to page {ppn}, whose referrer is {referrer}"))
         }
     }
 
@@ -188,7 +188,7 @@ impl<N: Nand> Ftl<N> {
         let most = self.metadata_pages() + packed + spared;
         if total < mapped || metadata > most {
             return Err(format!(
-                "{total} valid pages for {mapped} mapped ones and at most {most} of metadata"
+                "{total} pages are marked valid, but only {mapped} are mapped and at most {most} hold metadata"
             ));
         }
         self.check_states()

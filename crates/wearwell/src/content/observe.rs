@@ -42,7 +42,7 @@ pub(crate) struct Observations {
     /// Bytes offered, kept and charged, indexed by [`SchemeKind`].
     seen: [Observed; SchemeKind::COUNT],
     /// Writes that reached delta encoding while it was switched off.
-    passed_by_delta: u64,
+    writes_past_delta: u64,
     /// Writes that reached compression while it was switched off.
     passed: u64,
     group: Group,
@@ -77,9 +77,9 @@ impl Observations {
     }
 
     /// Counts a write that delta encoding passes on because it is off; `true` if the write is sampled.
-    pub(crate) fn takes_for_delta(&mut self) -> bool {
-        let takes = self.sampler.takes_write(self.passed_by_delta);
-        self.passed_by_delta += 1;
+    pub(crate) fn samples_write_for_delta(&mut self) -> bool {
+        let takes = self.sampler.takes_write(self.writes_past_delta);
+        self.writes_past_delta += 1;
         takes
     }
 
@@ -166,7 +166,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Passes a page by compression, which is off; one page in 64 is sampled, in groups of a chunk's size.
-    pub(crate) fn pass_compression(&mut self, content: &Content<'_>) {
+    pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
         if self.chunks.is_some() && self.observations.pass(content, page_bytes) {
             self.store.stats.work.compressed_pages += CHUNK_MEMBERS as u64;

@@ -98,7 +98,7 @@ impl ContentParts {
         }
         if !is_ideal && self.chunks.is_some() {
             return Err(Error::Options(
-                "entries of a reverse map name pages, not members of chunks: choose the ideal one beside compression"
+                "entries of a reverse map name pages, not members of chunks: with compression, choose the ideal reverse map"
                     .into(),
             ));
         }
@@ -184,8 +184,8 @@ impl Parts {
     /// flash (u-FTL); a battery that keeps all RAM for everything else.
     pub fn usual_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
-        let looks_at_content = self.content != ContentParts::default();
-        if self.validity != ValidityPart::Ram && (looks_at_content || self.mapping == MappingPart::Flat) {
+        let has_content_stage = self.content != ContentParts::default();
+        if self.validity != ValidityPart::Ram && (has_content_stage || self.mapping == MappingPart::Flat) {
             return Persistence::BatteryRam;
         }
         match (self.mapping, [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()]) {
@@ -255,9 +255,7 @@ impl Parts {
         self.check_journal()?;
         self.check_survey()?;
         if self.gc.metadata != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
-            return Err(Error::Options(
-                "sparing metadata blocks is defined for greedy collection only".into(),
-            ));
+            return Err(Error::Options("sparing metadata blocks requires greedy collection".into()));
         }
         Ok(())
     }
@@ -278,7 +276,7 @@ impl Parts {
             return Ok(());
         }
         Err(Error::Options(
-            "nothing on flash tells what these content mechanisms hold in RAM: keep RAM on a battery, or the map in NVRAM"
+            "recovery cannot rebuild from flash what these content mechanisms keep in RAM: keep RAM on a battery, or the map in NVRAM"
                 .into(),
         ))
     }
@@ -336,7 +334,7 @@ impl Parts {
             return Ok(());
         }
         Err(Error::Options(
-            "a journal of the map belongs to delta with delta.cache_entries, whose recovery replays it"
+            "a journal of the map requires the design delta with delta.cache_entries: only its recovery replays a journal"
                 .into(),
         ))
     }

@@ -69,7 +69,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Power loss.
     pub(crate) fn bind(&mut self, lpn: Lpn, unit: Unit, source: Option<Lpn>) -> Result<bool> {
-        if self.delta.as_ref().is_some_and(|stage| stage.keeps_from_bind(lpn)) {
+        if self.delta.as_ref().is_some_and(|stage| stage.forbids_bind(lpn)) {
             return Ok(false);
         }
         let Self { sharing, mapping, store, .. } = self;
@@ -132,7 +132,7 @@ impl<N: Nand> Ftl<N> {
     /// Removes the reference of `lpn` to `unit`. Returns `true` if other logical pages still refer to `unit`; otherwise
     /// removes `unit` from the content index.
     #[inline]
-    pub(crate) fn is_still_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
+    pub(crate) fn remove_reference(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };

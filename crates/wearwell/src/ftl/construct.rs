@@ -43,7 +43,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         self.invalidate_page(ppn);
-        self.validity.settle_construction(&mut self.store)
+        self.validity.write_deferred_in_construction(&mut self.store)
     }
 
     /// Ends the construction of a known state: writes buffered changes of a map and a validity store on flash, each

@@ -96,12 +96,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Most page programs between two writes of the validity buffer. Recovery reads only the newest pages, and would
     /// miss reports that stayed in the buffer longer.
-    pub(crate) fn longest_without_flush(&self) -> u64 {
+    pub(crate) fn max_programs_between_flushes(&self) -> u64 {
         4 * u64::from(self.validity.entries_per_flush())
     }
 
     /// Configures the store to report opened blocks and to retain old translation pages, if this design needs that.
-    pub(super) fn watch_store(&mut self) {
+    pub(super) fn configure_store_reports(&mut self) {
         if self.validity.is_on_flash() {
             self.store.note_opened();
         }

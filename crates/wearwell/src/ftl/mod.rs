@@ -82,8 +82,8 @@ pub struct Ftl<N> {
 pub(crate) struct FlushLimits {
     /// Most old versions of translation pages that are retained before the validity buffer is written
     /// ([`Ftl::retained_limit`]).
-    pub(crate) held_pages: usize,
-    /// Most page programs since the validity buffer was last written ([`Ftl::longest_without_flush`]).
+    pub(crate) retained_pages: usize,
+    /// Most page programs since the validity buffer was last written ([`Ftl::max_programs_between_flushes`]).
     pub(crate) programs: u64,
 }
 
@@ -135,21 +135,23 @@ impl<N: Nand> Ftl<N> {
             has_recovered: false,
             battery_has_saved: false,
         };
-        ftl.flush_limits =
-            FlushLimits { held_pages: ftl.retained_limit(), programs: ftl.longest_without_flush() };
-        ftl.watch_store();
+        ftl.flush_limits = FlushLimits {
+            retained_pages: ftl.retained_limit(),
+            programs: ftl.max_programs_between_flushes(),
+        };
+        ftl.configure_store_reports();
         let spare_pages = ftl.require_spare_space()?;
         if let Some(cached) = ftl.mapping.on_flash_mut() {
-            cached.limit_hidden_pages(spare_pages);
+            cached.limit_unidentified_pages(spare_pages);
         }
         if let Some(stage) = &mut ftl.delta {
             stage.limit_pages(spare_pages);
             if parts.persistence != Persistence::BatteryRam {
-                stage.list_members(ftl.store.geometry().spare_bytes);
+                stage.limit_deltas_to_spare_area(ftl.store.geometry().spare_bytes);
             }
             if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
-                stage.keep_from_binds();
+                stage.forbid_binds_of_written_deltas();
             }
         }
         if let Some(stage) = &mut ftl.chunks {
@@ -197,7 +199,8 @@ impl<N: Nand> Ftl<N> {
         let block_pages = self.store.data_pages() as u64;
         let metadata = self.metadata_pages();
         let pools = self.store.pools() as u64;
-        let reserve = (pools * self.kept_blocks() * block_pages + metadata + 1).min(good * block_pages);
+        let reserve =
+            (pools * self.reserved_blocks_per_pool() * block_pages + metadata + 1).min(good * block_pages);
         let usable = good * block_pages - reserve;
         if self.logical_pages == 0 || self.logical_pages as u64 > usable {
             let (logical, physical) = (self.logical_pages as u64, good * block_pages);
@@ -209,7 +212,7 @@ impl<N: Nand> Ftl<N> {
     /// Blocks of each pool that data pages must leave free: the GC reserve, an open block for GC copies (with dual-pool
     /// wear leveling another), and one open block for each further kind of page. Compressed chunks and a map under a
     /// tree need several pages at once, which the rest of an open block may not hold: they count one block more.
-    pub fn kept_blocks(&self) -> u64 {
+    pub fn reserved_blocks_per_pool(&self) -> u64 {
         let open_blocks = 1
             + u64::from(self.metadata_pages() > self.validity.metadata_pages())
             + u64::from(self.mapping.pages_per_update() > 1)
@@ -298,7 +301,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether the design has a content stage, so that each write needs the fingerprint of its content.
     #[inline]
-    pub fn looks_at_content(&self) -> bool {
+    pub fn has_content_stage(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
@@ -324,7 +327,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Number of pages that are acknowledged to the host and still in the RAM buffer of the next compressed chunk.
-    pub fn gathering_pages(&self) -> usize {
+    pub fn buffered_chunk_pages(&self) -> usize {
         self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
     }
 
@@ -335,7 +338,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Resets the access counts by which delta encoding finds hot pages. Called after preconditioning, whose accesses
     /// do not show what the workload accesses often.
-    pub fn forget_access_counts(&mut self) {
+    pub fn reset_access_counts(&mut self) {
         if let Some(stage) = &mut self.delta {
             stage.forget_heat();
         }
@@ -354,13 +357,13 @@ impl<N: Nand> Ftl<N> {
         self.collector.own = own;
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
         self.store.blocks_mut().set_ties(options.ties);
-        self.store.blocks_mut().spare_metadata(options.metadata != MetadataGc::Greedy);
+        self.store.blocks_mut().exclude_nonempty_metadata(options.metadata != MetadataGc::Greedy);
     }
 
     /// Installs a user-defined policy that chooses GC victims in place of the built-in one; `None` restores the
     /// built-in one. It is not called if only a greedy choice is safe (at most [`GcOptions::urgent_blocks`] free
     /// blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
-    pub fn choose_victims_by(&mut self, policy: Option<OwnPolicy>) {
+    pub fn set_own_victim_policy(&mut self, policy: Option<OwnPolicy>) {
         self.collector.own = policy;
     }
 

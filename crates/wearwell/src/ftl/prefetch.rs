@@ -8,7 +8,7 @@ use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Cached, Flat};
 use crate::nand::Nand;
-use crate::tables::prefetch::{TOGETHER, touch_all};
+use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
 
 impl<N: Nand> Ftl<N> {
     /// Reads the table entries that host writes to `upcoming` will need, so that their cache misses overlap.
@@ -16,16 +16,18 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn prefetch(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
-            AnyMapping::Flat(map) => upcoming.chunks(TOGETHER).for_each(|lpns| self.prefetch_flat(map, lpns)),
+            AnyMapping::Flat(map) => {
+                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_flat(map, lpns));
+            }
             AnyMapping::Cached(map) => {
-                upcoming.chunks(TOGETHER).for_each(|lpns| self.prefetch_cached(map, lpns))
+                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_cached(map, lpns));
             }
             AnyMapping::Journalled(map) => {
-                upcoming.chunks(TOGETHER).for_each(|lpns| self.prefetch_cached(map.cached(), lpns));
+                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_cached(map.cached(), lpns));
             }
         }
         if !fingerprints.is_empty() {
-            self.prefetch_known(fingerprints);
+            self.prefetch_content_lookups(fingerprints);
         }
     }
 
@@ -34,8 +36,8 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn prefetch_reads(&self, upcoming: &[Lpn]) {
         let pages = self.store.geometry().pages();
-        for lpns in upcoming.chunks(TOGETHER) {
-            let units: ArrayVec<Unit, TOGETHER> = match &self.mapping {
+        for lpns in upcoming.chunks(PREFETCHED_WRITES) {
+            let units: ArrayVec<Unit, PREFETCHED_WRITES> = match &self.mapping {
                 AnyMapping::Flat(map) => lpns.iter().filter_map(|&lpn| map.get(lpn)).collect(),
                 AnyMapping::Cached(map) => map.prefetch_updates(&self.store, lpns),
                 AnyMapping::Journalled(map) => map.cached().prefetch_updates(&self.store, lpns),
@@ -50,7 +52,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn prefetch_flat(&self, map: &Flat, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
-        let (mut units, mut places) = ([Unit(0); TOGETHER], [Ppn(0); TOGETHER]);
+        let (mut units, mut places) = ([Unit(0); PREFETCHED_WRITES], [Ppn(0); PREFETCHED_WRITES]);
         let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
         for ((unit, place), &lpn) in units.iter_mut().zip(&mut *places).zip(lpns) {
             *unit = map.get(lpn).unwrap_or(Unit(0));
@@ -86,7 +88,7 @@ impl<N: Nand> Ftl<N> {
     /// of their loop.
     #[inline(never)]
     fn prefetch_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
-        let mut contents = [Fingerprint::default(); TOGETHER];
+        let mut contents = [Fingerprint::default(); PREFETCHED_WRITES];
         let contents = &mut contents[..lpns.len()];
         for (content, &unit) in contents.iter_mut().zip(units) {
             *content = self.fingerprint_of_unit(unit);
@@ -106,7 +108,7 @@ impl<N: Nand> Ftl<N> {
     /// Reads the entries of fingerprint store and content index that looking up these fingerprints will need, so that
     /// their cache misses overlap.
     #[inline(never)]
-    fn prefetch_known(&self, fingerprints: &[Fingerprint]) {
+    fn prefetch_content_lookups(&self, fingerprints: &[Fingerprint]) {
         if let Some(stage) = &self.recycle {
             stage.part.prefetch_find(fingerprints);
         }

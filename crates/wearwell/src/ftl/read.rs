@@ -51,7 +51,7 @@ impl<N: Nand> Ftl<N> {
             let rest = &mut into[done * page_bytes..];
             if is_direct {
                 places.clear();
-                self.mapped_run(lpn, rest.len() / page_bytes, &mut places)?;
+                self.collect_mapped_pages(lpn, rest.len() / page_bytes, &mut places)?;
             }
             if places.is_empty() {
                 self.read(lpn, &mut rest[..page_bytes])?;
@@ -70,7 +70,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Appends the physical pages of the logical pages from `first` on, at most `most`, up to the first unmapped one.
-    fn mapped_run(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
+    fn collect_mapped_pages(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
         for lpn in (first.0..).take(most).map(Lpn) {
             self.require_in_range(lpn)?;
             let Some(unit) = self.mapping.lookup(&mut self.store, lpn)? else { break };

@@ -33,7 +33,7 @@ impl<N: Nand> Ftl<N> {
         if self.delta.is_some() {
             self.drop_delta(lpn);
         }
-        if self.sharing.is_some() && self.is_still_shared(lpn, old) {
+        if self.sharing.is_some() && self.remove_reference(lpn, old) {
             return;
         }
         if self.chunks.is_some() && !is_page(old, self.store.geometry().pages()) {

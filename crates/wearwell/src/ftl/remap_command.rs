@@ -44,7 +44,7 @@ impl Remap {
     }
 
     /// Whether the command deallocates `source`: it relocates, and `source` is not one of its targets.
-    fn buries(self, source: Lpn) -> bool {
+    fn deallocates_source(self, source: Lpn) -> bool {
         let is_target = (self.target.0..self.target.0 + self.pages).contains(&source.0);
         self.mode == RemapMode::Relocate && !is_target
     }
@@ -116,7 +116,7 @@ impl<N: Nand> Ftl<N> {
         }
         let mut entries = Vec::with_capacity(places.len());
         for ((lpn, source), place) in remap.targets().zip(remap.sources()).zip(places) {
-            let source = (place.is_some() && remap.buries(source)).then_some(source);
+            let source = (place.is_some() && remap.deallocates_source(source)).then_some(source);
             entries.push(Entry { lpn, place, source, sequence: store.next_sequence() });
         }
         sharing.record_command(store, Command { start: remap.target, pages: remap.pages }, &entries)
@@ -138,8 +138,10 @@ impl<N: Nand> Ftl<N> {
                 self.sharing.as_mut().expect("it binds").mark_bound(target);
             }
         }
-        for (source, _) in
-            remap.sources().zip(places).filter(|&(source, place)| place.is_some() && remap.buries(source))
+        for (source, _) in remap
+            .sources()
+            .zip(places)
+            .filter(|&(source, place)| place.is_some() && remap.deallocates_source(source))
         {
             let moved = self.change_map(source, None)?;
             self.release(source, moved);

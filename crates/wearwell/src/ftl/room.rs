@@ -91,7 +91,8 @@ impl<N: Nand> Ftl<N> {
     /// first, because pages that the map identifies as invalid are added to its buffer. After a map step that
     /// programmed nothing, validity has no new work and is not checked again.
     fn write_deferred_metadata(&mut self) -> Result<()> {
-        let (of_map, of_validity) = (self.mapping.pages_per_update(), self.validity.pages_per_settle());
+        let (of_map, of_validity) =
+            (self.mapping.pages_per_update(), self.validity.pages_per_deferred_write());
         loop {
             self.require_metadata_pages(of_map, of_validity)?;
             if self.write_deferred_validity_step()? {
@@ -114,12 +115,12 @@ impl<N: Nand> Ftl<N> {
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         self.report_opened_blocks();
         let is_settled = !self.validity.write_deferred(&mut self.store)?;
-        let durable_since = self.validity.durable_since();
-        self.store.release_held(durable_since);
+        let durable_until = self.validity.durable_until();
+        self.store.release_retained(durable_until);
         if !is_settled {
             return Ok(true);
         }
-        let is_due = self.persistence.compares_versions() && self.is_flush_due(durable_since);
+        let is_due = self.persistence.compares_versions() && self.is_flush_due(durable_until);
         if is_due {
             self.validity.flush(&mut self.store)?;
         }
@@ -127,16 +128,16 @@ impl<N: Nand> Ftl<N> {
     }
 
     #[inline(always)]
-    fn is_flush_due(&self, durable_since: u64) -> bool {
-        self.store.held_pages() > self.flush_limits.held_pages
-            || (self.store.sequence() - durable_since > self.flush_limits.programs
+    fn is_flush_due(&self, durable_until: u64) -> bool {
+        self.store.retained_pages() > self.flush_limits.retained_pages
+            || (self.store.sequence() - durable_until > self.flush_limits.programs
                 && self.validity.has_unwritten())
     }
 
     /// Runs the deferred writes of a validity store on flash until none is due; the mapping writes nothing.
     pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
         while self.validity.is_on_flash() {
-            self.require_metadata(Stream::Validity, self.validity.pages_per_settle())?;
+            self.require_metadata(Stream::Validity, self.validity.pages_per_deferred_write())?;
             if !self.write_deferred_validity_step()? {
                 break;
             }

@@ -15,7 +15,7 @@ use crate::nand::Nand;
 
 /// Pages that are mapped together. A larger number means fewer waits for the last cache misses of a loop; at 128 the
 /// cache lines still fit the first-level cache.
-const TOGETHER: usize = 128;
+const PREFETCHED_WRITES: usize = 128;
 
 impl<N: Nand> Ftl<N> {
     /// Whether this design writes runs of pages table by table: the map is a plain table in RAM, validity is in RAM,
@@ -23,7 +23,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub fn writes_in_runs(&self) -> bool {
         let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.is_mirrored());
-        is_flat && !self.validity.is_on_flash() && !self.looks_at_content()
+        is_flat && !self.validity.is_on_flash() && !self.has_content_stage()
     }
 
     /// Writes pages in order, with content that the design does not look at. Returns how many were written, and the
@@ -35,7 +35,7 @@ impl<N: Nand> Ftl<N> {
         let mut done = 0;
         while done < lpns.len() {
             let rest = &lpns[done..];
-            let (written, outcome) = self.write_some(&rest[..rest.len().min(TOGETHER)]);
+            let (written, outcome) = self.write_some(&rest[..rest.len().min(PREFETCHED_WRITES)]);
             done += written;
             if outcome.is_err() {
                 return (done, outcome);
@@ -49,7 +49,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn write_some(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.writes_in_runs() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
-            let mut places = [Ppn(0); TOGETHER];
+            let mut places = [Ppn(0); PREFETCHED_WRITES];
             let low_blocks = self.collector.options.low_blocks;
             let (written, outcome) = self.store.append_run(lpns, low_blocks, &mut places);
             self.map_run(&lpns[..written], &places[..written]);
@@ -68,7 +68,7 @@ impl<N: Nand> Ftl<N> {
         let (AnyMapping::Flat(map), Some(bitmap)) = (&mut self.mapping, self.validity.ram_mut()) else {
             unreachable!("runs are written where map and validity are tables in RAM")
         };
-        let mut units = [Unit::NONE; TOGETHER];
+        let mut units = [Unit::NONE; PREFETCHED_WRITES];
         let units = &mut units[..places.len()];
         units.iter_mut().zip(places).for_each(|(unit, &place)| *unit = place.into());
         map.exchange(lpns, units);

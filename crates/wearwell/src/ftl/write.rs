@@ -56,7 +56,7 @@ impl<N: Nand> Ftl<N> {
             self.split_wasteful_chunks()?;
         }
         let pool = self.make_room_for_write()?;
-        if !self.looks_at_content() {
+        if !self.has_content_stage() {
             return self.write_page(lpn, pool, content, Fingerprint::default());
         }
         let fingerprint = self.hash(&content);
@@ -72,12 +72,12 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         if self.delta.is_some() {
-            return self.write_delta_or_other(lpn, pool, content, fingerprint);
+            return self.store_delta_or_page(lpn, pool, content, fingerprint);
         }
-        self.write_packed_or_page(lpn, pool, content, fingerprint)
+        self.compress_or_write_page(lpn, pool, content, fingerprint)
     }
 
-    fn write_delta_or_other(
+    fn store_delta_or_page(
         &mut self,
         lpn: Lpn,
         pool: u32,
@@ -87,13 +87,13 @@ impl<N: Nand> Ftl<N> {
         if self.store_delta(lpn, &content, fingerprint)? {
             self.drop_buffered(lpn);
         } else {
-            self.write_packed_or_page(lpn, pool, content, fingerprint)?;
+            self.compress_or_write_page(lpn, pool, content, fingerprint)?;
         }
         self.scan_for_cold()
     }
 
     #[inline(always)]
-    fn write_packed_or_page(
+    fn compress_or_write_page(
         &mut self,
         lpn: Lpn,
         pool: u32,
@@ -104,11 +104,11 @@ impl<N: Nand> Ftl<N> {
             // No page is programmed now, so the turn of this pool is returned. Otherwise each page that is buffered
             // would take one turn and each page of a chunk that saves nothing another one, and half of the pools would
             // get no host pages if the number of pools is a multiple of eight.
-            self.store.give_back_turn(Stream::Host, pool);
+            self.store.restore_next_pool(Stream::Host, pool);
             return self.stage_for_chunk(lpn, &content, fingerprint);
         }
         if self.chunks.is_some() {
-            self.pass_compression(&content);
+            self.sample_for_compression(&content);
         }
         self.write_page(lpn, pool, content, fingerprint)?;
         self.drop_buffered(lpn);

@@ -39,7 +39,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Collects one victim of `pool`, and moves a block if wear leveling requires it; `false` if no page can be freed.
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
-        self.relieve_map()?;
+        self.write_back_crowded_map()?;
         let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
         self.store.prefetch_block(victim);
         self.store.stats.gc_victims += 1;
@@ -48,12 +48,12 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
         if let Some(cold) = self.collector.coldest_block(&mut self.store, pool)
-            && self.can_level(cold, pool)?
+            && self.may_move_for_wear(cold, pool)?
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
         }
         if let Some(cold) = self.collector.due_swap(&self.store, victim)
-            && self.can_level(cold, pool)?
+            && self.may_move_for_wear(cold, pool)?
         {
             self.swap_dirty(victim, cold, pool)?;
         }
@@ -87,9 +87,9 @@ impl<N: Nand> Ftl<N> {
     /// Writes translation pages if a map on flash is short of NVRAM for the changes that a collection causes, as long
     /// as they have room without using the reserve of GC.
     #[inline]
-    fn relieve_map(&mut self) -> Result<()> {
+    fn write_back_crowded_map(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
-        while self.mapping.is_crowded() && self.store.has_room(Stream::Translation, pages) {
+        while self.mapping.is_nvram_nearly_full() && self.store.has_room(Stream::Translation, pages) {
             self.mapping.write_deferred(&mut self.store)?;
         }
         Ok(())
@@ -97,7 +97,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether wear leveling may move a block now: GC keeps its reserve, and all referrers of the block's pages can be
     /// recorded.
-    fn can_level(&mut self, block: BlockId, pool: u32) -> Result<bool> {
+    fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > RESERVE_BLOCKS
             && self.can_empty(block, self.store.blocks().block_pages())?)
     }
@@ -148,7 +148,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) == 0 {
             return self.fitting_victim(pool);
         }
-        let own = self.own_choice(pool)?;
+        let own = self.user_policy_choice(pool)?;
         let Self { store, recycle, delta, collector, .. } = self;
         let (recycle, delta) = (&*recycle, &*delta);
         if let MetadataGc::WhenEmpty { share } = collector.options.metadata {
@@ -189,7 +189,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the choice of the user-supplied policy; `None` if there is no policy, or if the pool is short of free
     /// blocks.
     #[inline]
-    fn own_choice(&self, pool: u32) -> Result<Option<BlockId>> {
+    fn user_policy_choice(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.own else { return Ok(None) };
         if self.store.free_blocks(pool) <= self.collector.options.urgent_blocks {
             return Ok(None);
@@ -212,7 +212,7 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.blocks();
         // If all blocks hold plain data pages, copies use one stream, and nothing fits if the block with the fewest
         // valid pages does not.
-        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.looks_at_content();
+        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.has_content_stage();
         if is_of_one_kind && !self.mapping.identifies_late() {
             return Ok(None);
         }
@@ -295,7 +295,7 @@ impl<N: Nand> Ftl<N> {
         // In RAM these pages are invalid from now on, even if copying was interrupted: the map must not find them
         // again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
-            batch.superseded.iter().for_each(|&lpn| self.mapping.superseded_erased(lpn));
+            batch.superseded.iter().for_each(|&lpn| self.mapping.clear_superseded(lpn));
         }
         if self.validity.is_on_flash() {
             self.finish_victim(victim, &batch, outcome.is_ok());
@@ -395,7 +395,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner(ppn);
         match (&self.sharing, &self.recycle) {
-            (Some(sharing), _) => sharing.representative(ppn, spare_owner),
+            (Some(sharing), _) => sharing.any_referrer(ppn, spare_owner),
             (None, Some(stage)) => stage.part.owner(ppn, spare_owner),
             (None, None) => spare_owner,
         }
@@ -425,7 +425,7 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(victim).0;
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
-        let held = self.store.held_in(victim);
+        let held = self.store.retained_in(victim);
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
             let id = self.store.owner(ppn);
             if self.owns_metadata(stream, id.0, ppn) || held.contains(&ppn) {
@@ -439,7 +439,7 @@ impl<N: Nand> Ftl<N> {
             match &mut self.sharing {
                 Some(sharing) if stream == Stream::RemapLog => sharing.reverse.relocate_own(id.0, to),
                 _ if stream == Stream::Validity => self.validity.relocate_own(id.0, from, to),
-                _ if self.store.move_held(from, to) => {}
+                _ if self.store.move_retained(from, to) => {}
                 _ => self.mapping.relocate_own(id.0, to),
             }
         }

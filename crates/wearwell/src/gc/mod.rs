@@ -96,7 +96,8 @@ impl WearOptions {
     /// Checks that at most one way of moving cold data is chosen: static or dual-pool wear leveling.
     pub(crate) fn check(self) -> Result<()> {
         let both = self.static_gap > 0 && self.dual_pool_gap > 0;
-        let refusal = "static and dual-pool wear leveling exclude each other: one of the two thresholds is 0";
+        let refusal =
+            "static and dual-pool wear leveling exclude each other: set one of the two thresholds to 0";
         if both { Err(Error::Options(refusal.into())) } else { Ok(()) }
     }
 

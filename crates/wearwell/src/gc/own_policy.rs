@@ -112,9 +112,7 @@ impl OwnPolicy {
         let chosen = policy.choose(candidates).map_err(|why| Error::Policy { name: policy.name(), why })?;
         match chosen {
             Some(block) if !candidates.has(block) => {
-                let why = format!(
-                    "it chose block {block}, which is none of the blocks that it was given to choose from"
-                );
+                let why = format!("it chose block {block}, which is not one of its candidates");
                 Err(Error::Policy { name: policy.name(), why })
             }
             chosen => Ok(chosen),

@@ -105,7 +105,7 @@ impl<N: Nand> Ftl<N> {
                 let sequence = store.next_sequence();
                 return sharing.record(mapping, store, Entry { place: Some(to), source, sequence, ..entry });
             }
-            self.store_once_more(entry.lpn, to)?;
+            self.store_own_copy(entry.lpn, to)?;
         }
         self.record_remaining_tombstones(entry, pool, is_recordable)
     }
@@ -121,7 +121,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Gives `lpn`, which refers to the copy at `at`, a flash page of its own with the same content.
-    fn store_once_more(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
+    fn store_own_copy(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
         let mut page = self.blank_page();
         let pool = self.store.pool_of(self.store.block_of(at));
         let fingerprint = self.store.nand().fingerprint(at);

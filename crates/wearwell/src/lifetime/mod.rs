@@ -308,7 +308,7 @@ impl Lifetime {
                 None => Decision::default(),
             },
             Choice::Best if self.epoch.is_none() => Decision { enabled: all, throttle_bytes_per_epoch: None },
-            Choice::Best => self.without_loser(self.decide_by_algorithm(0.0, f64::INFINITY)),
+            Choice::Best => self.without_costlier_scheme(self.decide_by_algorithm(0.0, f64::INFINITY)),
         };
         if !self.options.throttles {
             decision.throttle_bytes_per_epoch = None;
@@ -336,7 +336,7 @@ impl Lifetime {
     }
 
     /// Removes delta encoding from the decision, if compression runs and serves the same writes at lower cost.
-    fn without_loser(&self, decision: Decision) -> Decision {
+    fn without_costlier_scheme(&self, decision: Decision) -> Decision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
         let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
         else {
@@ -375,6 +375,6 @@ impl Lifetime {
 
 /// Returns the expected effect of a scheme, derived from its observations; without observations it saves nothing.
 fn estimate((scheme, ratio): (&Scheme, &RatioEstimate)) -> SchemeEstimate {
-    let overhead = scheme.overhead * ratio.worked_share();
+    let overhead = scheme.overhead * ratio.processed_share();
     SchemeEstimate::new(ratio.write_ratio().unwrap_or(1.0), overhead)
 }

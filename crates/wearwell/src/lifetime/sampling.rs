@@ -128,7 +128,7 @@ impl RatioEstimate {
     }
 
     /// Returns the share of the offered bytes that the scheme processes; 1 before anything was observed.
-    pub fn worked_share(&self) -> f64 {
+    pub fn processed_share(&self) -> f64 {
         1.0 - self.share_of_offered(&self.untried)
     }
 

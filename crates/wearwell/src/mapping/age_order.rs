@@ -124,21 +124,21 @@ impl AgeOrder {
     /// Removes a slot from the order.
     #[inline]
     pub(super) fn remove(&mut self, slots: &mut impl Placed, slot: u32) {
-        self.make_void(slots, slot);
-        self.pass_void(slots);
+        self.void_position(slots, slot);
+        self.skip_void(slots);
     }
 
-    /// Marks the queue position of a slot as void. If that may be the first position, [`AgeOrder::pass_void`] has to
+    /// Marks the queue position of a slot as void. If that may be the first position, [`AgeOrder::skip_void`] has to
     /// follow.
     #[inline]
-    pub(super) fn make_void(&mut self, slots: &mut impl Placed, slot: u32) {
+    pub(super) fn void_position(&mut self, slots: &mut impl Placed, slot: u32) {
         slots.set_place(slot, slots.place(slot) ^ FAR);
         self.len -= 1;
     }
 
     /// Advances the beginning of the queue to the first valid position.
     #[inline]
-    pub(super) fn pass_void(&mut self, slots: &impl Placed) {
+    pub(super) fn skip_void(&mut self, slots: &impl Placed) {
         while self.first < self.end && slots.place(self.slot(self.first)) != self.first as Place {
             self.first += 1;
         }

@@ -12,7 +12,7 @@
 //! notes that the location named on flash is an *unidentified invalid page*, and the next write of the translation page
 //! finds it. GC queries [`Mapping::is_superseded`] before it moves a page. The price: valid counts are upper bounds,
 //! too high by at most one page per dirty entry, and the engine has to bound that excess
-//! ([`Cached::limit_hidden_pages`]).
+//! ([`Cached::limit_unidentified_pages`]).
 //!
 //! Entries of pages moved by GC may exceed the cache's capacity for a moment, because GC must not write translation
 //! pages while it needs the last free pages itself. The engine evicts the excess as soon as it has room. The excess is
@@ -42,14 +42,14 @@ use crate::error::{Error, Result};
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::prefetch::{MOST_PAGES, TOGETHER, touch_all};
+use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, touch_all};
 
 /// Bytes of one entry in the cache: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
 
 /// Evictions that are prefetched together. Data prefetched for twice as many would be evicted from the first-level
 /// cache before its use.
-const EVICTIONS: usize = MOST_PAGES;
+const EVICTIONS: usize = PREFETCHED_PAGES;
 
 /// When a demand-paged map reports the page that a write replaces as invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -143,7 +143,7 @@ pub struct Cached {
     /// The whole map in RAM, while a device is built in a known state.
     under_construction: Option<Construction>,
     /// Evictions left until the next batch of evictions is prefetched.
-    warmed_evictions: u32,
+    evictions_until_prefetch: u32,
     /// Copy of the dirty entries in NVRAM, where they survive a loss of power; `None` if the map has none.
     in_nvram: Option<NvramEntries>,
     counts: FetchCounts,
@@ -172,7 +172,7 @@ impl Cached {
             marked_at: 0,
             clean_until: 0,
             under_construction: None,
-            warmed_evictions: 0,
+            evictions_until_prefetch: 0,
             in_nvram: None,
             counts: FetchCounts::default(),
             options,
@@ -257,7 +257,7 @@ impl Cached {
     }
 
     /// Bounds the number of unidentified invalid pages to `pages`, because the device has no room for more.
-    pub(crate) fn limit_hidden_pages(&mut self, pages: u64) {
+    pub(crate) fn limit_unidentified_pages(&mut self, pages: u64) {
         self.hidden_limit = u32::try_from(pages).unwrap_or(u32::MAX);
     }
 
@@ -289,7 +289,7 @@ impl Cached {
             let Some((lpn, unit)) = entry else { continue };
             if lpn.0 >= logical_pages || self.cache.find(lpn).is_some() {
                 return Err(Error::Damaged(format!(
-                    "word {word} of the map in NVRAM is an entry of logical page {lpn}, which is none or has another"
+                    "word {word} of the map in NVRAM is an entry of logical page {lpn}, which does not exist or has another entry"
                 )));
             }
             in_nvram.adopt(self.cache.insert_dirty(lpn, unit, false), word);
@@ -305,14 +305,18 @@ impl Cached {
         for slot in dirty {
             let Entry { lpn, unit, .. } = *self.cache.entry(slot);
             if in_nvram.said(io, slot) != Some((lpn, unit)) {
-                return Err(format!("NVRAM does not say that logical page {lpn} is at {unit}"));
+                return Err(format!(
+                    "NVRAM has no entry for logical page {lpn} at {unit}, which is dirty in the cache (audit)"
+                ));
             }
         }
         let (words, entries) = (in_nvram.taken(), self.cache.dirty_entries());
         if words == entries {
             return Ok(());
         }
-        Err(format!("{words} words of NVRAM hold entries of the map, of which {entries} are dirty"))
+        Err(format!(
+            "{words} words of NVRAM hold map entries, but {entries} entries are dirty in the cache (audit)"
+        ))
     }
 
     /// Stores the new location of an entry in NVRAM, if dirty entries are kept there. Called before RAM is changed, so
@@ -410,7 +414,7 @@ impl Cached {
         let Some(mut map) = self.under_construction.take() else { return Ok(()) };
         for id in 0..self.table.pages() {
             let lpns = self.table.range_of(id);
-            map.give_back_before(Lpn(lpns.start));
+            map.free_parts_before(Lpn(lpns.start));
             self.table.load(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.put(k, map.get(lpn));
@@ -427,7 +431,7 @@ impl Cached {
 
     /// Returns the cached entry of `lpn`, which becomes the most recent one. On a miss, reads the entry from its
     /// translation page.
-    fn bring_in<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Slot> {
+    fn find_or_fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Slot> {
         if let Some(slot) = self.cache.find(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
@@ -439,7 +443,7 @@ impl Cached {
             self.evict(io)?;
         }
         let unit = self.fetch(io, lpn)?;
-        self.note_event();
+        self.count_change();
         Ok(self.cache.insert(lpn, unit))
     }
 
@@ -453,11 +457,11 @@ impl Cached {
     /// dirty.
     #[inline]
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        if self.warmed_evictions == 0 {
+        if self.evictions_until_prefetch == 0 {
             self.prefetch_evictions(io);
-            self.warmed_evictions = EVICTIONS as u32;
+            self.evictions_until_prefetch = EVICTIONS as u32;
         }
-        self.warmed_evictions -= 1;
+        self.evictions_until_prefetch -= 1;
         let slot = self.cache.oldest().expect("a cache that is full has an oldest entry");
         let Entry { lpn, is_dirty, .. } = *self.cache.entry(slot);
         if is_dirty {
@@ -471,7 +475,7 @@ impl Cached {
     /// Evicts entries until the cache is within its capacity or a dirty entry was evicted. Returns whether one was
     /// dirty.
     #[inline]
-    fn shed<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn evict_excess<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         while self.cache.len() > self.options.entries as usize {
             if self.evict(io)? {
                 return Ok(true);
@@ -528,13 +532,18 @@ impl Cached {
 
     /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access (see
     /// [`crate::tables::prefetch`]). Returns the locations in the entries on flash.
-    pub(crate) fn prefetch_updates<N: Nand>(&self, io: &Store<N>, lpns: &[Lpn]) -> ArrayVec<Unit, TOGETHER> {
+    pub(crate) fn prefetch_updates<N: Nand>(
+        &self,
+        io: &Store<N>,
+        lpns: &[Lpn],
+    ) -> ArrayVec<Unit, PREFETCHED_WRITES> {
         if let Some(map) = &self.under_construction {
             map.prefetch(lpns);
             return ArrayVec::new();
         }
         self.cache.prefetch(lpns);
-        let (mut pages, mut words) = (ArrayVec::<_, TOGETHER>::new(), ArrayVec::<_, TOGETHER>::new());
+        let (mut pages, mut words) =
+            (ArrayVec::<_, PREFETCHED_WRITES>::new(), ArrayVec::<_, PREFETCHED_WRITES>::new());
         // A lazy map reads the table only at evictions.
         for &lpn in lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none()) {
             let id = self.cache.page_of(lpn);
@@ -552,8 +561,8 @@ impl Cached {
     /// these name.
     #[inline(never)]
     fn prefetch_evictions<N: Nand>(&self, io: &Store<N>) {
-        let mut pages = ArrayVec::<_, MOST_PAGES>::new();
-        let mut words = ArrayVec::<_, { 4 * MOST_PAGES }>::new();
+        let mut pages = ArrayVec::<_, PREFETCHED_PAGES>::new();
+        let mut words = ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new();
         for id in self.cache.prefetch_oldest(EVICTIONS) {
             let Some(place) = self.table.place(id) else { continue };
             let before = words.len();
@@ -570,7 +579,7 @@ impl Cached {
     }
 
     #[inline]
-    fn note_event(&mut self) {
+    fn count_change(&mut self) {
         self.changes_since_checkpoint += 1;
     }
 
@@ -578,14 +587,14 @@ impl Cached {
     fn assign(&mut self, slot: Slot, unit: Unit) -> Unit {
         let (old, was_clean) = self.cache.assign(slot, unit);
         self.counts.dirty_inserts += u64::from(was_clean);
-        self.note_event();
+        self.count_change();
         old
     }
 
     #[inline]
     fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) {
         self.counts.dirty_inserts += 1;
-        self.note_event();
+        self.count_change();
         self.cache.insert_dirty(lpn, unit, hides_unidentified_page);
     }
 
@@ -621,7 +630,7 @@ impl Cached {
         let dirty_limit = self.options.dirty_entries.unwrap_or(u32::MAX);
         self.cache.dirty_entries() > dirty_limit
             || self.cache.hidden_pages() > self.hidden_limit
-            || self.is_crowded()
+            || self.is_nvram_nearly_full()
     }
 
     /// Writes one translation page for a due checkpoint or because a bound is exceeded; returns `false` if none was
@@ -673,7 +682,7 @@ pub(crate) fn still_names<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Re
 
 impl Mapping for Cached {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        let slot = self.bring_in(io, lpn)?;
+        let slot = self.find_or_fetch(io, lpn)?;
         Ok(self.cache.entry(slot).unit.some())
     }
 
@@ -690,7 +699,7 @@ impl Mapping for Cached {
             let new = new.expect("a lazy map is trimmed by trim_page_range");
             return Ok(self.update_lazily(lpn, new));
         }
-        let (slot, new) = (self.bring_in(io, lpn)?, new.unwrap_or(Unit::NONE));
+        let (slot, new) = (self.find_or_fetch(io, lpn)?, new.unwrap_or(Unit::NONE));
         if self.in_nvram.is_some() {
             if self.cache.entry(slot).unit == new {
                 return Ok(new.some());
@@ -760,8 +769,8 @@ impl Mapping for Cached {
     }
 
     #[inline]
-    fn is_crowded(&self) -> bool {
-        self.in_nvram.as_ref().is_some_and(NvramEntries::is_crowded)
+    fn is_nvram_nearly_full(&self) -> bool {
+        self.in_nvram.as_ref().is_some_and(NvramEntries::is_nvram_nearly_full)
     }
 
     fn prefetch(&self, lpns: &[Lpn]) {
@@ -778,11 +787,11 @@ impl Mapping for Cached {
     /// Clears the entry's note of an earlier version. If that version were reported after the erase, the report would
     /// hit a page that was written there since. An uncertain entry of a recovery keeps its note, because more than one
     /// earlier version may be unidentified, and the spare area is read before any of them is reported.
-    fn superseded_erased(&mut self, lpn: Lpn) {
+    fn clear_superseded(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find(lpn)
             && !self.cache.entry(slot).is_uncertain
         {
-            self.cache.set_hides_invalid_page(slot, false);
+            self.cache.set_hides_unidentified_page(slot, false);
         }
     }
 
@@ -799,7 +808,7 @@ impl Mapping for Cached {
         if self.must_write() && self.write_due(io)? {
             return Ok(true);
         }
-        self.shed(io)
+        self.evict_excess(io)
     }
 
     fn has_unwritten(&self) -> bool {

@@ -50,7 +50,7 @@ impl Construction {
     }
 
     /// Frees the last part of the table that lies entirely before `lpn`: its logical pages will not be accessed again.
-    pub(super) fn give_back_before(&mut self, lpn: Lpn) {
+    pub(super) fn free_parts_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::split(lpn);
         if let Some(before) = part.checked_sub(1) {
             self.parts[before] = Table::zeroed(0);
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_come_back_from_every_part_and_go_part_by_part() {
+    fn parts_keep_their_entries_until_freed_one_by_one() {
         let pages = (2 << PART_LOG2) + 5;
         let mut map = Construction::new(pages);
         let lpns = [0, (1 << PART_LOG2) - 1, 1 << PART_LOG2, 2 << PART_LOG2, pages - 1].map(Lpn);
@@ -71,7 +71,7 @@ mod tests {
             assert_eq!(map.replace(lpn, Unit(lpn.0 + 7)), Unit::NONE);
         }
         for lpn in lpns {
-            map.give_back_before(lpn);
+            map.free_parts_before(lpn);
             assert_eq!(map.get(lpn), Unit(lpn.0 + 7));
         }
         assert_eq!(map.parts.iter().map(Table::len).collect::<Vec<_>>(), [0, 0, 5]);

@@ -18,7 +18,7 @@ use arrayvec::ArrayVec;
 use super::age_order::{AgeOrder, Place, Placed};
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
-use crate::tables::prefetch::{MOST_PAGES, touch_all};
+use crate::tables::prefetch::{PREFETCHED_PAGES, touch_all};
 use crate::tables::{Chained, Chains};
 
 /// Slot number that means "no slot".
@@ -66,7 +66,7 @@ pub(super) struct EntryCache {
     /// First slot of each translation page's list of dirty entries; [`NIL`] if the page has none.
     dirty_heads: Vec<u32>,
     /// All translation pages before this one have no dirty entry.
-    clean_below: u32,
+    first_maybe_dirty_page: u32,
     hidden_pages: u32,
 }
 
@@ -125,7 +125,7 @@ impl EntryCache {
             changes: AgeOrder::default(),
             by_page: Divider::new(entries_per_page),
             dirty_heads: vec![NIL; translation_pages as usize],
-            clean_below: 0,
+            first_maybe_dirty_page: 0,
             hidden_pages: 0,
         }
     }
@@ -156,13 +156,13 @@ impl EntryCache {
 
     /// Prefetches what evicting the `count` oldest entries will access (see [`crate::tables::prefetch`]). Returns the
     /// translation pages of those entries that are dirty.
-    pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, MOST_PAGES> {
+    pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
         let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
         touch_all(oldest().map(|entry| entry.lpn.0.into()));
         self.index.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
-        let pages: ArrayVec<u32, MOST_PAGES> =
-            dirty.map(|entry| self.page_of(entry.lpn)).take(MOST_PAGES).collect();
+        let pages: ArrayVec<u32, PREFETCHED_PAGES> =
+            dirty.map(|entry| self.page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
         let heads = pages.iter().map(|&page| self.entry(self.dirty_heads[page as usize]));
         touch_all(heads.clone().map(|first| first.dirty_next.into()));
         let seconds = heads.filter(|first| first.dirty_next != NIL);
@@ -197,7 +197,7 @@ impl EntryCache {
     pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> Slot {
         self.hidden_pages += u32::from(hides_unidentified_page);
         let slot = self.add(Entry { is_dirty: true, hides_unidentified_page, ..Entry::clean(lpn, unit) });
-        self.list_dirty(slot, lpn);
+        self.link_dirty(slot, lpn);
         slot
     }
 
@@ -244,7 +244,7 @@ impl EntryCache {
         if was_clean {
             let lpn = entry.lpn;
             entry.is_dirty = true;
-            self.list_dirty(slot, lpn);
+            self.link_dirty(slot, lpn);
         } else {
             self.changes.touch(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
         }
@@ -253,9 +253,9 @@ impl EntryCache {
 
     /// Adds the entry of `lpn` to the dirty entries of its translation page, as the most recent change.
     #[inline(always)]
-    fn list_dirty(&mut self, slot: Slot, lpn: Lpn) {
+    fn link_dirty(&mut self, slot: Slot, lpn: Lpn) {
         let page = self.page_of(lpn);
-        self.clean_below = self.clean_below.min(page);
+        self.first_maybe_dirty_page = self.first_maybe_dirty_page.min(page);
         let head = std::mem::replace(&mut self.dirty_heads[page as usize], slot);
         self.slots[slot as usize].dirty_next = head;
         self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
@@ -263,7 +263,7 @@ impl EntryCache {
 
     /// Sets or clears the note of an entry that an earlier version of its page is still counted as valid, and counts
     /// such entries.
-    pub(super) fn set_hides_invalid_page(&mut self, slot: Slot, hides: bool) {
+    pub(super) fn set_hides_unidentified_page(&mut self, slot: Slot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
         self.hidden_pages -= u32::from(entry.hides_unidentified_page);
         self.hidden_pages += u32::from(hides);
@@ -292,8 +292,8 @@ impl EntryCache {
     /// Returns the first translation page with a dirty entry. O(1) amortised over a write-back of all pages.
     pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
         let pages = self.dirty_heads.len() as u32;
-        let found = (self.clean_below..pages).find(|&page| self.dirty_heads[page as usize] != NIL);
-        self.clean_below = found.unwrap_or(pages);
+        let found = (self.first_maybe_dirty_page..pages).find(|&page| self.dirty_heads[page as usize] != NIL);
+        self.first_maybe_dirty_page = found.unwrap_or(pages);
         found
     }
 
@@ -306,13 +306,13 @@ impl EntryCache {
     pub(super) fn clean_page(&mut self, page: u32) {
         let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
         while slot != NIL {
-            self.changes.make_void(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
+            self.changes.void_position(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
             self.hidden_pages -= u32::from(entry.hides_unidentified_page);
             (entry.is_dirty, entry.hides_unidentified_page, entry.is_uncertain) = (false, false, false);
             slot = entry.dirty_next;
         }
-        self.changes.pass_void(&Ordered::<BY_CHANGE>(&mut self.slots));
+        self.changes.skip_void(&Ordered::<BY_CHANGE>(&mut self.slots));
     }
 
     /// Returns the dirty entry whose last change is longest ago.

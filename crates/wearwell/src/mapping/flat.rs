@@ -63,7 +63,7 @@ impl Flat {
                 Some(unit) => {
                     u32::try_from(unit).ok().map(Unit).filter(|&unit| is_place(unit)).ok_or_else(|| {
                         Error::Damaged(format!(
-                            "the map in NVRAM gives logical page {lpn} the place {unit}, which is none"
+                            "the map in NVRAM has logical page {lpn} at {unit}, which is no location of this device"
                         ))
                     })?
                 }

@@ -100,7 +100,7 @@ struct Journal {
     /// Serial number of the next journal page.
     next: u64,
     /// Horizon (first serial number not merged yet) that the header of the newest journal page on flash holds.
-    noted_horizon: u64,
+    written_horizon: u64,
     merge: Option<Merge>,
     counts: JournalCounts,
 }
@@ -115,7 +115,7 @@ impl Journal {
             buffer: Vec::new(),
             horizon: 0,
             next: 0,
-            noted_horizon: 0,
+            written_horizon: 0,
             merge: None,
             counts: JournalCounts::default(),
         }
@@ -147,7 +147,7 @@ impl Journal {
     }
 
     fn has_unwritten(&self) -> bool {
-        !self.buffer.is_empty() || self.noted_horizon != self.horizon
+        !self.buffer.is_empty() || self.written_horizon != self.horizon
     }
 
     /// Returns the merge in progress, or a new one if the journal has reached its maximum length.
@@ -167,7 +167,7 @@ impl Journal {
         let place =
             io.append(Stream::Translation, pool, id, content, Fingerprint::default(), Cause::Translation)?;
         self.places[slot] = place;
-        self.noted_horizon = self.horizon;
+        self.written_horizon = self.horizon;
         self.next += 1;
         self.buffer.drain(..written);
         self.counts.pages += 1;
@@ -205,7 +205,7 @@ impl Journal {
         let mut bytes = vec![0; self.page_bytes];
         io.read(newest, &mut bytes, Cause::Recovery)?;
         let last = decode(&bytes);
-        (self.horizon, self.noted_horizon, self.next) = (last.horizon, last.horizon, last.serial + 1);
+        (self.horizon, self.written_horizon, self.next) = (last.horizon, last.horizon, last.serial + 1);
         let mut records = Vec::new();
         for serial in self.horizon..self.next {
             let slot = self.slot_of(serial);

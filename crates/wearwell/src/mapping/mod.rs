@@ -77,7 +77,7 @@ pub trait Mapping {
 
     /// Tells a lazy map that a superseded version of `lpn` is about to be erased, so that the map need not report it as
     /// invalid later.
-    fn superseded_erased(&mut self, _: Lpn) {}
+    fn clear_superseded(&mut self, _: Lpn) {}
 
     /// Records that GC moved the page of `lpn` to `new`. Causes no flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
@@ -103,7 +103,7 @@ pub trait Mapping {
 
     /// Whether NVRAM has room for only a few more moved pages, so that translation pages should be written before the
     /// next collection.
-    fn is_crowded(&self) -> bool {
+    fn is_nvram_nearly_full(&self) -> bool {
         false
     }
 
@@ -218,8 +218,8 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.store_moves(io))
     }
     #[inline]
-    fn is_crowded(&self) -> bool {
-        delegate!(self, m => m.is_crowded())
+    fn is_nvram_nearly_full(&self) -> bool {
+        delegate!(self, m => m.is_nvram_nearly_full())
     }
     #[inline]
     fn prefetch(&self, lpns: &[Lpn]) {
@@ -235,8 +235,8 @@ impl Mapping for AnyMapping {
     fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
         delegate!(self, m => m.is_superseded(lpn, ppn))
     }
-    fn superseded_erased(&mut self, lpn: Lpn) {
-        delegate!(self, m => m.superseded_erased(lpn));
+    fn clear_superseded(&mut self, lpn: Lpn) {
+        delegate!(self, m => m.clear_superseded(lpn));
     }
     fn owns(&self, id: u32, ppn: Ppn) -> bool {
         delegate!(self, m => m.owns(id, ppn))

@@ -47,7 +47,7 @@ pub(super) struct NvramEntries {
     word_of: Vec<u32>,
     vacant: Vec<u32>,
     /// Minimum number of vacant NVRAM words: with fewer, translation pages have to be written.
-    least_vacant: u32,
+    min_vacant_words: u32,
     /// Logical pages that GC moved and whose NVRAM words still hold the old location.
     pub(super) moved: Vec<Lpn>,
 }
@@ -80,7 +80,7 @@ impl NvramEntries {
             words,
             word_of: Vec::new(),
             vacant: (0..words).rev().collect(),
-            least_vacant: if is_whole { 0 } else { half_of_moves as u32 },
+            min_vacant_words: if is_whole { 0 } else { half_of_moves as u32 },
             moved: Vec::new(),
         })
     }
@@ -104,8 +104,8 @@ impl NvramEntries {
     /// Whether few NVRAM words are vacant, so that translation pages have to be written before more entries become
     /// dirty.
     #[inline]
-    pub(super) fn is_crowded(&self) -> bool {
-        (self.vacant.len() as u32) < self.least_vacant
+    pub(super) fn is_nvram_nearly_full(&self) -> bool {
+        (self.vacant.len() as u32) < self.min_vacant_words
     }
 
     /// Stores the location of `lpn` in the word of its entry, or in a vacant word. `slot` is the entry's cache slot.

@@ -189,7 +189,7 @@ impl TranslationTable {
         };
         self.words.truncate(entries);
         if let Some(old) = std::mem::replace(&mut self.directory[id as usize], written?).some() {
-            io.hold_metadata(old);
+            io.retain_or_discard(old);
         }
         self.note_change(id);
         Ok(())

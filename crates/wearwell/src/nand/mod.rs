@@ -48,8 +48,8 @@ macro_rules! delegate_queries {
         fn keeps_bytes(&self) -> bool {
             self.inner.keeps_bytes()
         }
-        fn give_up_bytes(&mut self, pages: &[Ppn]) {
-            self.inner.give_up_bytes(pages);
+        fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
+            self.inner.drop_metadata_bytes(pages);
         }
         fn owner(&self, ppn: Ppn) -> u32 {
             self.inner.owner(ppn)
@@ -447,7 +447,7 @@ pub trait Nand {
 
     /// Lets a simulation drop the bytes of these metadata pages, because they will not be read again; it refuses to
     /// read them from then on.
-    fn give_up_bytes(&mut self, _: &[Ppn]) {}
+    fn drop_metadata_bytes(&mut self, _: &[Ppn]) {}
 
     /// The owner in a programmed page's OOB, without a flash operation. For structures that a controller keeps in RAM
     /// and accounts for there, and for audits.

@@ -18,7 +18,7 @@ use super::frames::{Frame, Frames};
 use super::{Geometry, Word};
 use crate::address::{BlockId, Ppn};
 use crate::tables::Table;
-use crate::tables::prefetch::{MOST_PAGES, TOGETHER, touch_all};
+use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, touch_all};
 
 type Slot = u32;
 
@@ -114,10 +114,10 @@ impl Payloads {
     #[inline]
     pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
         let old = self.slot(base);
-        assert!(old != NONE, "the bytes of page {} were given up", base.ppn);
+        assert!(old != NONE, "page {} is changed after its bytes were dropped", base.ppn);
         let Version { frame, newer, mut head, .. } = *self.version(old);
         if newer != NONE {
-            return self.put_apart(page, old, words);
+            return self.put_separately(page, old, words);
         }
         let list = self.free_lists.pop().unwrap_or_else(|| self.new_list());
         let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.lists[list as usize]);
@@ -144,7 +144,7 @@ impl Payloads {
     /// Stores a page that is programmed with the content of `base` except for `words`, if `base` is not the newest
     /// version: its bytes are assembled and stored separately.
     #[cold]
-    fn put_apart(&mut self, page: Place, base: Slot, words: &[Word]) {
+    fn put_separately(&mut self, page: Place, base: Slot, words: &[Word]) {
         let frame = self.frames.take();
         let mut bytes = vec![0; self.frames.get(frame).len()];
         self.copy_to(base, &mut bytes);
@@ -202,8 +202,10 @@ impl Payloads {
     /// of words of each page; `words` holds those of all pages one after the other, none in a spare area. Words of
     /// pages without bytes are unchanged.
     pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
-        let slots: ArrayVec<Slot, MOST_PAGES> = pages.iter().map(|&(page, _)| self.slot(page)).collect();
-        let newest: ArrayVec<_, MOST_PAGES> = slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
+        let slots: ArrayVec<Slot, PREFETCHED_PAGES> =
+            pages.iter().map(|&(page, _)| self.slot(page)).collect();
+        let newest: ArrayVec<_, PREFETCHED_PAGES> =
+            slots.iter().map(|&slot| self.newest_bytes(slot)).collect();
         let mut rest = words.iter_mut();
         for ((&slot, bytes), &(_, count)) in slots.iter().zip(newest).zip(pages) {
             let words = rest.by_ref().take(count);
@@ -216,10 +218,11 @@ impl Payloads {
     }
 
     /// Drops the bytes of these pages, which will not be read again.
-    pub(super) fn give_up(&mut self, pages: &[Place]) {
-        for pages in pages.chunks(TOGETHER) {
-            let slots: ArrayVec<Slot, TOGETHER> = pages.iter().map(|&page| self.slot(page)).collect();
-            let newer: ArrayVec<Slot, TOGETHER> =
+    pub(super) fn detach_chunks(&mut self, pages: &[Place]) {
+        for pages in pages.chunks(PREFETCHED_WRITES) {
+            let slots: ArrayVec<Slot, PREFETCHED_WRITES> =
+                pages.iter().map(|&page| self.slot(page)).collect();
+            let newer: ArrayVec<Slot, PREFETCHED_WRITES> =
                 slots.iter().map(|&slot| self.version(slot).newer).collect();
             touch_all(newer.iter().map(|&slot| self.version(slot).users.into()));
             for &page in pages {

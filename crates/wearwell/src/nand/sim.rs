@@ -18,7 +18,7 @@ use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::tables::Table;
-use crate::tables::prefetch::{MOST_PAGES, touch_all};
+use crate::tables::prefetch::{PREFETCHED_PAGES, touch_all};
 
 /// What the medium keeps of each data page in addition to its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -487,7 +487,10 @@ impl Nand for SimNand {
         let oob = self.oob(ppn, block);
         if !into.is_empty() {
             let is_kept = self.payloads.read(self.place(ppn), into);
-            assert!(is_kept || oob.kind.is_host_data(), "the bytes of metadata page {ppn} were given up");
+            assert!(
+                is_kept || oob.kind.is_host_data(),
+                "metadata page {ppn} is read after its bytes were dropped"
+            );
         }
         Ok(oob)
     }
@@ -496,7 +499,7 @@ impl Nand for SimNand {
         let place = self.programmed_place(ppn);
         self.readable(ppn, place.block as usize)?;
         let is_kept = self.payloads.look_at(place, page, look);
-        assert!(is_kept, "the bytes of metadata page {ppn} were given up");
+        assert!(is_kept, "metadata page {ppn} is read after its bytes were dropped");
         Ok(())
     }
 
@@ -505,14 +508,14 @@ impl Nand for SimNand {
         let place = self.programmed_place(ppn);
         self.readable(ppn, place.block as usize)?;
         let is_kept = self.payloads.read_words(place, words);
-        assert!(is_kept, "the bytes of metadata page {ppn} were given up");
+        assert!(is_kept, "metadata page {ppn} is read after its bytes were dropped");
         Ok(())
     }
 
     fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [Word]) {
         let mut rest = words;
-        for pages in pages.chunks(MOST_PAGES) {
-            let places: ArrayVec<_, MOST_PAGES> =
+        for pages in pages.chunks(PREFETCHED_PAGES) {
+            let places: ArrayVec<_, PREFETCHED_PAGES> =
                 pages.iter().map(|&(ppn, count)| (self.place(ppn), count)).collect();
             let row = |place: &Place| &self.blocks[place.block as usize];
             touch_all(places.iter().map(|(place, _)| row(place).programmed.into()));
@@ -623,10 +626,11 @@ impl Nand for SimNand {
         self.retain.bytes
     }
 
-    fn give_up_bytes(&mut self, pages: &[Ppn]) {
-        for pages in pages.chunks(MOST_PAGES) {
-            let places: ArrayVec<Place, MOST_PAGES> = pages.iter().map(|&ppn| self.place(ppn)).collect();
-            self.payloads.give_up(&places);
+    fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
+        for pages in pages.chunks(PREFETCHED_PAGES) {
+            let places: ArrayVec<Place, PREFETCHED_PAGES> =
+                pages.iter().map(|&ppn| self.place(ppn)).collect();
+            self.payloads.detach_chunks(&places);
         }
     }
 

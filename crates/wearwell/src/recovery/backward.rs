@@ -323,7 +323,7 @@ impl<N: Nand> Ftl<N> {
     /// Executes steps 6 and 7: visits the newest data pages, newest first, back to the sequence number up to which
     /// nothing can have been lost.
     fn read_backward(&mut self, survey: &Survey, changes: &mut Changes) -> Result<()> {
-        let until = self.nothing_lost_until(survey)?;
+        let until = self.changes_durable_until(survey)?;
         let mut heap: BinaryHeap<Backward> = (0..survey.data.len())
             .map(|index| Backward { sequence: survey.data[index].bound, pages_left: None, index })
             .collect();
@@ -349,10 +349,10 @@ impl<N: Nand> Ftl<N> {
     /// Returns the sequence number up to which all map changes are on flash, and so are the reports of the page
     /// versions that they replaced. It is read from the newest translation page that was written before the validity
     /// buffer was last written, or from the newest of all if page validity is rebuilt from the map.
-    fn nothing_lost_until(&mut self, survey: &Survey) -> Result<u64> {
+    fn changes_durable_until(&mut self, survey: &Survey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
-        let since = if self.validity.is_on_flash() { self.validity.durable_since() } else { u64::MAX };
+        let since = if self.validity.is_on_flash() { self.validity.durable_until() } else { u64::MAX };
         let of_pages = survey.versions.iter().filter(|&(&id, _)| id < pages);
         let versions = of_pages.flat_map(|(_, versions)| versions).filter(|v| v.generation <= since);
         let Some(newest) = versions.max_by_key(|version| version.generation).copied() else { return Ok(0) };
@@ -472,7 +472,7 @@ impl<N: Nand> Ftl<N> {
         if !self.validity.is_on_flash() {
             return Ok(());
         }
-        let since = self.validity.durable_since();
+        let since = self.validity.durable_until();
         for data in survey.data.iter().filter(|data| data.first_sequence > since) {
             self.validity.opened(data.block);
         }
@@ -488,7 +488,7 @@ impl<N: Nand> Ftl<N> {
                 self.compare_versions(id, versions, &current)?;
                 // If power is lost again before the buffer is written, these versions are needed again.
                 for pair in versions.windows(2) {
-                    self.store.hold_again(pair[1].generation, pair[0].ppn);
+                    self.store.retain_again(pair[1].generation, pair[0].ppn);
                 }
             }
         }
@@ -528,7 +528,7 @@ impl<N: Nand> Ftl<N> {
     /// Sets the valid count of every data block to its programmed pages that were not reported invalid. Reads the whole
     /// validity store.
     pub(crate) fn recount_valid(&mut self) -> Result<()> {
-        let mut counts = self.store.programmed_pages_of_data();
+        let mut counts = self.store.programmed_and_valid_counts();
         for (&block, pages) in &mut counts {
             if self.store.nand().is_condemned(BlockId(block)) {
                 let readable = self.readable_pages(BlockId(block))?;

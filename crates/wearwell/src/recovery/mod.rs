@@ -106,7 +106,7 @@ impl<N: Nand> Ftl<N> {
                 self.save_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
                 report.battery_reads = self.store.stats.total_reads() - before.total_reads();
-                if self.looks_at_content() {
+                if self.has_content_stage() {
                     report.mapped_pages = self.rebuild_from_translation_pages(&mut report.steps)?;
                 } else {
                     report.steps = self.rebuild_directories()?;
@@ -163,7 +163,7 @@ impl<N: Nand> Ftl<N> {
     /// areas restores that.
     pub(crate) fn saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
-        by_battery && !self.validity.is_on_flash() && !self.looks_at_content()
+        by_battery && !self.validity.is_on_flash() && !self.has_content_stage()
     }
 
     /// Saves the bitmap of page validity. Makes room for the copy and writes the map first, because garbage collection
@@ -184,7 +184,7 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_on_flash() {
             self.report_opened_blocks();
             for (kind, page) in self.store.take_interrupted() {
-                self.disown(kind, page)?;
+                self.discard_interrupted_page(kind, page)?;
             }
         }
         self.write_back()
@@ -192,7 +192,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Corrects the state for a page that reached the flash unknown to RAM. Such a data page would count as valid until
     /// invalidated, and such a translation page would be taken for the newest version.
-    fn disown(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
+    fn discard_interrupted_page(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
             PageKind::Translation => {

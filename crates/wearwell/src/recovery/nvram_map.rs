@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
     /// Adds what follows from the map to page validity on flash: blocks opened, pages invalidated and pages revived
     /// since it was last written.
     fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
-        let since = self.validity.durable_since();
+        let since = self.validity.durable_until();
         for (block, opened_at) in (0..).map(BlockId).zip(self.opened_for_data()) {
             if opened_at != u64::MAX && opened_at >= since {
                 self.validity.opened(block);
@@ -111,7 +111,7 @@ impl<N: Nand> Ftl<N> {
         validity.scan(store, |block, pages| {
             invalid.insert(block, pages.to_vec());
         })?;
-        for (block, (programmed, _)) in self.store.programmed_pages_of_data() {
+        for (block, (programmed, _)) in self.store.programmed_and_valid_counts() {
             let (first, known) =
                 (self.store.geometry().first_page(BlockId(block)), invalid.get(&BlockId(block)));
             for k in 0..programmed {

@@ -195,7 +195,7 @@ impl Sharing {
 
     /// Returns one logical page that refers to `ppn`, a page of the block whose entries are loaded: its OOB owner if
     /// that owner still refers to it (fewer entries than referrers), otherwise the first page with an entry.
-    pub(crate) fn representative(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
+    pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from = self.entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
         let binders = self.entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
         let mut binders = binders.peekable();

@@ -115,7 +115,7 @@ pub struct BlockTable {
     highest_limit: u16,
     ties: Ties,
     /// Whether metadata blocks become candidates of collection only when they have no valid page.
-    spares_metadata: bool,
+    excludes_nonempty_metadata: bool,
     metadata_blocks: u32,
     /// Per pool, blocks with their closing numbers in the order in which they were closed, for FIFO cleaning; empty
     /// unless tracked.
@@ -139,7 +139,7 @@ impl BlockTable {
             ties: Ties::default(),
             candidates: vec![Candidates::default(); pools as usize],
             highest_limit: 0,
-            spares_metadata: false,
+            excludes_nonempty_metadata: false,
             metadata_blocks: 0,
             closing_order: Vec::new(),
             opening_order: None,
@@ -256,11 +256,11 @@ impl BlockTable {
     }
 
     /// Sets whether metadata blocks are candidates of collection only when they have no valid page.
-    pub(crate) fn spare_metadata(&mut self, spares: bool) {
-        if self.spares_metadata == spares {
+    pub(crate) fn exclude_nonempty_metadata(&mut self, spares: bool) {
+        if self.excludes_nonempty_metadata == spares {
             return;
         }
-        self.spares_metadata = spares;
+        self.excludes_nonempty_metadata = spares;
         (0..self.pools).for_each(|pool| self.rescan(pool));
     }
 
@@ -282,7 +282,7 @@ impl BlockTable {
     #[inline]
     pub(crate) fn is_candidate(&self, block: BlockId) -> bool {
         self.state[block.index()] == BlockState::Closed
-            && !(self.spares_metadata
+            && !(self.excludes_nonempty_metadata
                 && !self.kind[block.index()].is_host_data()
                 && self.valid[block.index()] > 0)
     }
@@ -399,7 +399,7 @@ impl BlockTable {
     /// device of one pool are written for vector instructions: a simulated life of zipf writes takes 0.7 of the time of
     /// plain loops.
     fn least_count(&self, pool: u32) -> Option<u16> {
-        if self.pools > 1 || self.spares_metadata {
+        if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
             return candidates.map(|block| self.valid[block.index()]).min();
         }
@@ -409,7 +409,7 @@ impl BlockTable {
 
     /// Appends to `found` the candidates with at most `limit` valid pages, in order of their block numbers.
     fn collect_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
-        if self.pools > 1 || self.spares_metadata {
+        if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
             return found.extend(candidates.filter(|block| self.valid[block.index()] <= limit));
         }

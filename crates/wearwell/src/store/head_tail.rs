@@ -242,7 +242,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Drops the tail that an erased block still needed.
-    pub(super) fn forgive_tail(&mut self, block: BlockId) {
+    pub(super) fn drop_due_tail(&mut self, block: BlockId) {
         let Some(HeadTail { tail_pages, .. }) = self.head_tail else { return };
         if let Some(at) = self.without_tail.iter().position(|&due| due == block) {
             self.without_tail.swap_remove(at);

@@ -9,7 +9,7 @@ use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Starts retaining old versions of translation pages until [`Store::release_held`]: a recovery compares them with
+    /// Starts retaining old versions of translation pages until [`Store::release_retained`]: a recovery compares them with
     /// the newer ones (GeckoFTL, appendix C.2.2).
     pub(crate) fn retain_translation_versions(&mut self) {
         self.holds = true;
@@ -17,7 +17,7 @@ impl<N: Nand> Store<N> {
 
     /// Retains an old version of a translation page if a recovery may need it, otherwise discards it. A retained page
     /// counts as valid, so that its block is not erased.
-    pub(crate) fn hold_metadata(&mut self, ppn: Ppn) {
+    pub(crate) fn retain_or_discard(&mut self, ppn: Ppn) {
         if self.holds {
             self.held.push_back((self.sequence, ppn));
         } else {
@@ -26,25 +26,25 @@ impl<N: Nand> Store<N> {
     }
 
     /// Number of old versions of translation pages that are retained.
-    pub fn held_pages(&self) -> usize {
+    pub fn retained_pages(&self) -> usize {
         self.held.len()
     }
 
     /// The retained old versions of translation pages in a block: usually none. O(versions retained).
-    pub(crate) fn held_in(&self, block: BlockId) -> Vec<Ppn> {
+    pub(crate) fn retained_in(&self, block: BlockId) -> Vec<Ppn> {
         let places = self.held.iter().map(|&(_, ppn)| ppn);
         places.filter(|&ppn| self.block_of(ppn) == block).collect()
     }
 
     /// Records that GC moved the retained version at `from`; returns whether there is one.
-    pub(crate) fn move_held(&mut self, from: Ppn, to: Ppn) -> bool {
+    pub(crate) fn move_retained(&mut self, from: Ppn, to: Ppn) -> bool {
         let held = self.held.iter_mut().find(|(_, held)| *held == from);
         held.map(|(_, place)| *place = to).is_some()
     }
 
     /// Discards the retained versions that were replaced at or before `sequence`.
     #[inline]
-    pub(crate) fn release_held(&mut self, sequence: u64) {
+    pub(crate) fn release_retained(&mut self, sequence: u64) {
         if self.held.front().is_some_and(|&(replaced, _)| replaced <= sequence) {
             self.release_oldest(sequence);
         }
@@ -54,7 +54,7 @@ impl<N: Nand> Store<N> {
     fn release_oldest(&mut self, sequence: u64) {
         let released = self.held.partition_point(|&(replaced, _)| replaced <= sequence);
         let pages: Vec<Ppn> = self.held.drain(..released).map(|(_, ppn)| ppn).collect();
-        self.nand.give_up_bytes(&pages);
+        self.nand.drop_metadata_bytes(&pages);
         for ppn in pages {
             self.discard(ppn);
         }
@@ -62,7 +62,7 @@ impl<N: Nand> Store<N> {
 
     /// Retains, in a recovery, an old version of a translation page that may be needed again. `replaced` is the
     /// sequence number of the program that replaced it.
-    pub(crate) fn hold_again(&mut self, replaced: u64, ppn: Ppn) {
+    pub(crate) fn retain_again(&mut self, replaced: u64, ppn: Ppn) {
         if self.holds {
             self.adopt_valid(ppn);
             let at = self.held.partition_point(|&(sequence, _)| sequence <= replaced);

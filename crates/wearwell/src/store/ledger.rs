@@ -56,7 +56,7 @@ impl<N: Nand> Store<N> {
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
-                "{erases} erases, {retired} blocks retired, {cut} operations cut; blocks were worn {wear} times"
+                "{erases} erases counted, {retired} blocks retired, {cut} operations cut, but blocks were worn {wear} times (audit)"
             ));
         }
         let present = self.programmed_pages();

@@ -352,7 +352,7 @@ impl<N: Nand> Store<N> {
     /// Takes back one [`Store::take_pool`], because its page is not written: the stream's next page is for `pool`
     /// again.
     #[inline]
-    pub(crate) fn give_back_turn(&mut self, stream: Stream, pool: u32) {
+    pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
         self.turns.give_back(stream, pool);
     }
 
@@ -616,7 +616,7 @@ impl<N: Nand> Store<N> {
     /// Counts a metadata page as no longer valid, and lets the simulation drop its bytes: the page will not be read
     /// again.
     pub fn discard_metadata(&mut self, ppn: Ppn) {
-        self.nand.give_up_bytes(&[ppn]);
+        self.nand.drop_metadata_bytes(&[ppn]);
         self.discard(ppn);
     }
 
@@ -779,7 +779,7 @@ impl<N: Nand> Store<N> {
     /// Power loss. A failed erase is not an error: the block is retired.
     pub fn erase(&mut self, block: BlockId, cause: Cause) -> Result<()> {
         assert_eq!(self.blocks.valid(block), 0, "erase of block {block} with valid pages");
-        self.forgive_tail(block);
+        self.drop_due_tail(block);
         if self.nand.is_condemned(block) {
             self.retire(block);
             return Ok(());

@@ -111,7 +111,7 @@ impl<N: Nand> Store<N> {
 
     /// Number of programmed pages of each data block in use, by block number, as a pair of equal numbers: a recount of
     /// valid pages lowers the second. A closed block counts as full.
-    pub(crate) fn programmed_pages_of_data(&self) -> FxHashMap<u32, (u32, u32)> {
+    pub(crate) fn programmed_and_valid_counts(&self) -> FxHashMap<u32, (u32, u32)> {
         let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
         let in_use = |&block: &BlockId| {
             matches!(self.blocks.state(block), BlockState::Open | BlockState::Closed)

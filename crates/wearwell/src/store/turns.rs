@@ -66,7 +66,7 @@ pub(super) struct Turns {
     lost: Vec<u32>,
     /// Debt of each pool in each stream, at index `stream * pools + pool`: increases by the pool's lost blocks whenever
     /// the pool is due, and decreases by the pool's initial number of blocks when it is skipped.
-    owed: Vec<u32>,
+    skip_debt: Vec<u32>,
     /// Whether any pool has lost a block; if not, advancing is one addition.
     any_lost: bool,
 }
@@ -80,7 +80,7 @@ impl Turns {
             stride: Stride::new(Striping::default(), geometry),
             next: [0; Stream::COUNT],
             lost: vec![0; pools as usize],
-            owed: vec![0; Stream::COUNT * pools as usize],
+            skip_debt: vec![0; Stream::COUNT * pools as usize],
             any_lost: false,
         }
     }
@@ -89,7 +89,7 @@ impl Turns {
     pub(super) fn restart(&mut self) {
         self.next = [0; Stream::COUNT];
         self.lost.fill(0);
-        self.owed.fill(0);
+        self.skip_debt.fill(0);
         self.any_lost = false;
     }
 
@@ -133,12 +133,12 @@ impl Turns {
     fn next_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.after(pool);
         for _ in 0..self.pools {
-            let owed = &mut self.owed[stream as usize * self.pools as usize + next as usize];
-            *owed += self.lost[next as usize];
-            if *owed < self.pool_blocks {
+            let skip_debt = &mut self.skip_debt[stream as usize * self.pools as usize + next as usize];
+            *skip_debt += self.lost[next as usize];
+            if *skip_debt < self.pool_blocks {
                 break;
             }
-            *owed -= self.pool_blocks;
+            *skip_debt -= self.pool_blocks;
             next = self.after(next);
         }
         next
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pool_without_blocks_has_no_turn_and_nothing_hangs_without_any() {
+    fn a_pool_without_blocks_is_skipped_and_no_blocks_at_all_terminates() {
         let mut turns = turns_of(2);
         (0..2).for_each(|_| turns.lose_block(3));
         assert_eq!(counts(&mut turns, 30), [10, 10, 10, 0]);

@@ -12,11 +12,11 @@
 use std::hint::black_box;
 
 /// Number of writes whose look-ups are prefetched together.
-pub(crate) const TOGETHER: usize = 32;
+pub(crate) const PREFETCHED_WRITES: usize = 32;
 
-/// Number of translation pages whose look-ups are prefetched together. It is greater than [`TOGETHER`] because only
+/// Number of translation pages whose look-ups are prefetched together. It is greater than [`PREFETCHED_WRITES`] because only
 /// some of the entries that are evicted together are dirty, and each look-up is the last of a chain of seven tables.
-pub(crate) const MOST_PAGES: usize = 128;
+pub(crate) const PREFETCHED_PAGES: usize = 128;
 
 /// Reads all values and discards them, so that their memory is in the cache afterwards.
 #[inline]

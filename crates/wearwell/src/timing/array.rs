@@ -83,7 +83,7 @@ pub(super) struct Array {
     /// Whether the operation that the array started or resumed last was a host read with priority.
     read_was_last: bool,
     /// Background operations served so far before the waiting host write, to keep the pace of [`FreeBlocks`].
-    paced: u32,
+    background_ops_before_write: u32,
     pub(super) channel: u32,
     /// Number of suspensions so far of the program or erase that runs or is suspended.
     pub(super) suspensions: u32,
@@ -110,7 +110,7 @@ impl Array {
             gained_pages: 0,
             holds_reads: options.gc_holds_reads,
             read_was_last: false,
-            paced: 0,
+            background_ops_before_write: 0,
             channel,
             suspensions: 0,
             must_finish: false,
@@ -252,7 +252,7 @@ impl Array {
         if !reads.is_empty() {
             Some(READS)
         } else if !writes.is_empty() {
-            Some(self.write_or_its_pace::<PLAIN>())
+            Some(self.choose_write_or_background::<PLAIN>())
         } else if !background.is_empty() {
             Some(BACKGROUND)
         } else {
@@ -263,17 +263,17 @@ impl Array {
     /// Returns the queue served next if a host write waits: that of host writes, or that of background work that has to
     /// precede the write.
     #[inline(always)]
-    fn write_or_its_pace<const PLAIN: bool>(&mut self) -> u8 {
+    fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.backlog_between_ops::<PLAIN>();
         let due = match self.free_blocks {
             Some(free) if erases > 0 => free.background_ops_per_write(ops, erases, self.gained_pages),
             _ => 0,
         };
-        if self.paced < due {
-            self.paced += 1;
+        if self.background_ops_before_write < due {
+            self.background_ops_before_write += 1;
             return BACKGROUND;
         }
-        self.paced = 0;
+        self.background_ops_before_write = 0;
         WRITES
     }
 
@@ -303,7 +303,7 @@ impl Array {
             if queue == WRITES {
                 self.gained_pages = (self.gained_pages - i64::from(count)).max(0);
             }
-            self.ask_channel::<PLAIN>(index, shared);
+            self.request_channel::<PLAIN>(index, shared);
         } else {
             let (now, erase_ns) = (shared.now(), shared.flash.erase_ns);
             self.start_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
@@ -331,7 +331,7 @@ impl Array {
 
     /// Requests the channel for the operation at the cursor: the transfer starts now, or waits in a queue.
     #[inline(always)]
-    pub(super) fn ask_channel<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn request_channel<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if PLAIN {
             return self.book_transfer(index, shared);
         }
@@ -384,7 +384,7 @@ impl Array {
     #[inline(always)]
     pub(super) fn sensed<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if !PLAIN {
-            return self.ask_channel::<PLAIN>(index, shared);
+            return self.request_channel::<PLAIN>(index, shared);
         }
         self.arrive_at_event();
         if self.stays_in_series_for(2) {
@@ -401,7 +401,7 @@ impl Array {
         let FlashTiming { read_ns, program_ns, .. } = shared.flash;
         let channel = &mut shared.channels[self.channel as usize];
         let begins_at = channel.book_copy(index, ns, moment, &mut shared.events);
-        let may_give_way = |steps| !self.holds_reads || !self.is_far_behind(steps);
+        let may_give_way = |steps| !self.holds_reads || !self.has_backlog_beyond(steps);
         self.ahead = Ahead { program: may_give_way(1), read: may_give_way(2) };
         self.queues[BACKGROUND as usize].pop_copy();
         shared.completed_ops += 2;
@@ -433,7 +433,7 @@ impl Array {
     fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared) {
         let end = start + shared.flash.program_ns;
         if self.stays_in_series_for(1) {
-            self.ahead.read = !self.holds_reads || !self.is_far_behind(1);
+            self.ahead.read = !self.holds_reads || !self.has_backlog_beyond(1);
             self.pass(shared);
             shared.events.set(index, EventClass::ReadSensed, end + shared.flash.read_ns);
         } else {
@@ -448,9 +448,9 @@ impl Array {
         self.running.queue == BACKGROUND
             && background.front().more() >= steps
             && if reads.is_empty() {
-                writes.is_empty() || self.is_far_behind(steps)
+                writes.is_empty() || self.has_backlog_beyond(steps)
             } else {
-                self.holds_reads && self.is_far_behind(steps)
+                self.holds_reads && self.has_backlog_beyond(steps)
             }
     }
 
@@ -458,7 +458,7 @@ impl Array {
     /// (and even if reads arrive, if reads are delayed). Lack of free blocks is not considered, because arriving copies
     /// can end it.
     #[inline(always)]
-    fn is_far_behind(&self, steps: u32) -> bool {
+    fn has_backlog_beyond(&self, steps: u32) -> bool {
         self.queues[BACKGROUND as usize].ops() - steps > self.backlog_bound_ops
     }
 
@@ -471,23 +471,23 @@ impl Array {
     }
 
     /// Undoes the last [`Self::pass`]: returns to the previous operation of a series of copies.
-    fn unpass(&mut self, shared: &mut Shared) {
-        self.queues[BACKGROUND as usize].unpop();
+    fn undo_step_ahead(&mut self, shared: &mut Shared) {
+        self.queues[BACKGROUND as usize].undo_pop();
         shared.completed_ops -= 1;
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
     }
 
     /// Serves background work before host writes (and before reads, on a device that delays reads), because a scan
     /// waits for it. If reads cannot precede it either, steps taken ahead of the clock become certain.
-    pub(super) fn hurry(&mut self) {
+    pub(super) fn prioritise_background(&mut self) {
         self.backlog_bound_ops = 0;
         if self.holds_reads {
             self.ahead = Ahead::default();
         }
     }
 
-    /// Ends [`Array::hurry`]: background work has its usual priority again, because no scan waits for it any more.
-    pub(super) fn stop_hurrying(&mut self, options: &TimingOptions) {
+    /// Ends [`Array::prioritise_background`]: background work has its usual priority again, because no scan waits for it any more.
+    pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
         self.backlog_bound_ops = options.gc_backlog_ops;
     }
 
@@ -499,7 +499,7 @@ impl Array {
 
     /// Undoes steps taken ahead of the clock that come after a host operation just queued.
     #[inline(always)]
-    pub(super) fn give_way(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn undo_steps_after_arrival(&mut self, index: u32, shared: &mut Shared) {
         if self.ahead.read || self.ahead.program {
             self.step_back(index, shared);
         }
@@ -512,12 +512,12 @@ impl Array {
         let programmed_at = if read { due - shared.flash.read_ns } else { due };
         let reads_later = read && moment < Moment::of(programmed_at, EventClass::Programmed, index);
         if reads_later {
-            self.unpass(shared);
+            self.undo_step_ahead(shared);
         }
         let channel = &mut shared.channels[self.channel as usize];
         let moved_at = if program { channel.withdraw(index, moment, &mut shared.events) } else { None };
         if let Some(moved_at) = moved_at {
-            self.unpass(shared);
+            self.undo_step_ahead(shared);
             shared.events.set(index, EventClass::Transferred, moved_at);
         } else if reads_later {
             shared.events.set(index, EventClass::Programmed, programmed_at);

@@ -25,7 +25,7 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::FlashTiming;
-use super::event_queue::{EventClass, EventQueue, KEY_BITS, key, key_behind, time_of};
+use super::event_queue::{EventClass, EventQueue, KEY_BITS, key, last_key_at, time_of};
 
 /// State of one channel: its bookings and the arrays (dies or planes) that wait for it.
 #[derive(Clone, Debug, Default)]
@@ -43,9 +43,9 @@ pub(super) struct Channel {
     first: u32,
     /// Bookings of the channel's arrays (dies or planes), eight arrays per element.
     lanes: Vec<Lanes>,
-    /// Upper bound of the times `asked_at`, at which second transfers of copies are requested, over all arrays of the
+    /// Upper bound of the times `requested_at`, at which second transfers of copies are requested, over all arrays of the
     /// channel.
-    last_asked: u64,
+    last_requested: u64,
 }
 
 /// Bookings of eight arrays (dies or planes) of a channel.
@@ -53,7 +53,7 @@ pub(super) struct Channel {
 struct Lanes {
     /// For each array the time at which the second transfer of its last copy was, or will be, requested, as the key of
     /// such an event with the array's position in the eight.
-    asked_at: [u64; 8],
+    requested_at: [u64; 8],
     /// For each array the duration of the transfer booked last, nanoseconds; both transfers of a copy have this
     /// duration.
     ns: [u64; 8],
@@ -78,7 +78,7 @@ impl Moment {
     /// Returns the position of a request that arrives at `time`: after all events of that time.
     #[inline(always)]
     pub(super) fn of_arrival(time: u64) -> Self {
-        Self { key: key_behind(time), subject: u32::MAX }
+        Self { key: last_key_at(time), subject: u32::MAX }
     }
 
     /// Returns the time of this position in the order of events, nanoseconds.
@@ -116,13 +116,13 @@ impl Channel {
     /// nanoseconds.
     #[inline(always)]
     fn overtake(&self, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
-        if self.last_asked < moment.key {
+        if self.last_requested < moment.key {
             return 0;
         }
         let mut later_ns = 0;
         for (eight, lanes) in (self.first / 8..).zip(&self.lanes) {
             let last = moment.last_key_of(eight);
-            later_ns += events.delay_later(eight as usize, &lanes.asked_at, last, &lanes.ns, ns);
+            later_ns += events.delay_later(eight as usize, &lanes.requested_at, last, &lanes.ns, ns);
         }
         later_ns
     }
@@ -150,11 +150,11 @@ impl Channel {
     /// when the first ends. Returns the start of the second.
     #[inline(always)]
     pub(super) fn book_copy(&mut self, array: u32, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
-        let asked_at = self.make_room(ns, moment, events) + ns;
+        let requested_at = self.make_room(ns, moment, events) + ns;
         let (lanes, place) = self.lane_of(array);
         let lanes = &mut self.lanes[lanes];
-        lanes.asked_at[place] = key(EventClass::Transferred, asked_at) | place as u64;
-        self.last_asked = lanes.asked_at[place];
+        lanes.requested_at[place] = key(EventClass::Transferred, requested_at) | place as u64;
+        self.last_requested = lanes.requested_at[place];
         (lanes.ns[place], lanes.urgent[place]) = (ns, false);
         let begins_at = self.free_at;
         self.busy_ns += ns;
@@ -166,18 +166,18 @@ impl Channel {
     /// `None` if it has been requested.
     pub(super) fn withdraw(&mut self, array: u32, moment: Moment, events: &mut EventQueue) -> Option<u64> {
         let (lanes, place) = self.lane_of(array);
-        let (asked_at, ns) = (self.lanes[lanes].asked_at[place], self.lanes[lanes].ns[place]);
-        if asked_at <= moment.last_key_of(array / 8) {
+        let (requested_at, ns) = (self.lanes[lanes].requested_at[place], self.lanes[lanes].ns[place]);
+        if requested_at <= moment.last_key_of(array / 8) {
             return None;
         }
-        self.lanes[lanes].asked_at[place] = 0;
-        let others = (self.first..).zip(self.lanes.iter().flat_map(|lanes| lanes.asked_at));
-        for (other, _) in others.filter(|&(_, other_asked_at)| other_asked_at > asked_at) {
+        self.lanes[lanes].requested_at[place] = 0;
+        let others = (self.first..).zip(self.lanes.iter().flat_map(|lanes| lanes.requested_at));
+        for (other, _) in others.filter(|&(_, other_asked_at)| other_asked_at > requested_at) {
             events.shift(other, -ns.cast_signed());
         }
         self.busy_ns -= ns;
         self.free_at -= ns;
-        Some(time_of(asked_at))
+        Some(time_of(requested_at))
     }
 
     /// Books a transfer of `ns` nanoseconds for a read with priority, before all others that have not begun; returns
@@ -196,17 +196,17 @@ impl Channel {
             let last = moment.last_key_of(eight);
             let begin_at = events.transfers_begin_at(eight as usize, &lanes.ns, flash);
             for (place, last_begins_at) in begin_at.into_iter().enumerate() {
-                let asked_at = &mut lanes.asked_at[place];
-                let is_later = *asked_at > last;
+                let requested_at = &mut lanes.requested_at[place];
+                let is_later = *requested_at > last;
                 let other_begins_at =
-                    if is_later { time_of(*asked_at) - lanes.ns[place] } else { last_begins_at };
+                    if is_later { time_of(*requested_at) - lanes.ns[place] } else { last_begins_at };
                 if other_begins_at <= moment.time() || lanes.urgent[place] {
                     continue;
                 }
                 begins_at = begins_at.min(other_begins_at);
                 if is_later {
-                    *asked_at += ns << KEY_BITS;
-                    self.last_asked = self.last_asked.max(*asked_at);
+                    *requested_at += ns << KEY_BITS;
+                    self.last_requested = self.last_requested.max(*requested_at);
                 } else {
                     events.shift(8 * eight + place as u32, ns.cast_signed());
                 }

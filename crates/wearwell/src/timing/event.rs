@@ -59,7 +59,7 @@ use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
 /// Returns the list with each batch of copies replaced by its reads and programs.
-fn singly(ops: &[FlashOp]) -> Vec<FlashOp> {
+fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
         match (op.kind, op.after as usize) {
@@ -85,7 +85,7 @@ enum Listed {
     /// finished.
     Waiting(u32),
     /// The operation is held back outside the queues, until a scan of NVRAM has ended, and then joins this queue.
-    Held { id: u32, array: u32, queue: u8 },
+    PageContent { id: u32, array: u32, queue: u8 },
     /// The operation is a scan of NVRAM, to which no `after` refers.
     Scan,
 }
@@ -125,7 +125,7 @@ pub(super) struct EventEngine {
     nvram: Nvram,
     scans: Scans,
     /// The last scan of the list being admitted, which holds back the background operations after it.
-    scan_in_front: Option<u32>,
+    preceding_scan: Option<u32>,
     /// Whether the device has neither suspension nor multi-plane groups: see [`super::array`].
     plain: bool,
     shared: Shared,
@@ -157,7 +157,7 @@ pub(super) struct EventEngine {
 // Interface to [`super::Timing`].
 impl EventEngine {
     pub(super) fn new(layout: &Layout, flash: FlashTiming, options: TimingOptions) -> Self {
-        let (layout, real_arrays) = layout.in_eights();
+        let (layout, real_arrays) = layout.padded_to_eights();
         let per_channel = layout.arrays() / layout.channels;
         Self {
             real_arrays,
@@ -165,7 +165,7 @@ impl EventEngine {
             arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel, &options)).collect(),
             nvram: Nvram::new(&options),
             scans: Scans::default(),
-            scan_in_front: None,
+            preceding_scan: None,
             ledger: Ledger::new(options.keep_completions),
             codec: Codec::new(options.codec_units),
             shared: Shared {
@@ -356,7 +356,7 @@ impl EventEngine {
             op.kind == OpKind::Copies && (multi_plane || blocking_gc || waited_for)
         };
         if ops.iter().any(must_be_single) {
-            self.admit_each(&singly(ops), request);
+            self.admit_each(&expand_copies(ops), request);
         } else {
             self.admit_each(ops, request);
         }
@@ -375,7 +375,7 @@ impl EventEngine {
             };
             self.listed.push(listed);
         }
-        self.scan_in_front = None;
+        self.preceding_scan = None;
     }
 
     /// Queues a batch of copies that no request waits for as one entry.
@@ -383,13 +383,13 @@ impl EventEngine {
         let array = self.layout.planes[copies.plane.index()].array;
         let queue = self.queue_of(OpKind::Read, true);
         let op = Op::copies(copies.count, self.transfer_ns(copies));
-        self.enqueue_behind_scan(op, array, queue)
+        self.enqueue_after_scan(op, array, queue)
     }
 
     /// Queues a background operation, or holds it back until the preceding scan of its list ends.
     #[inline(always)]
-    fn enqueue_behind_scan(&mut self, op: Op, array: u32, queue: u8) -> Listed {
-        match self.scan_in_front {
+    fn enqueue_after_scan(&mut self, op: Op, array: u32, queue: u8) -> Listed {
+        match self.preceding_scan {
             None => self.enqueue(op, array, queue),
             Some(scan) => self.hold_for_scan(scan, op, array, queue),
         }
@@ -423,7 +423,7 @@ impl EventEngine {
             return self.hold(Waiter { op, array, queue, next: NONE });
         }
         if background && !flash_op.reads_log() {
-            return self.enqueue_behind_scan(op, array, queue);
+            return self.enqueue_after_scan(op, array, queue);
         }
         self.enqueue(op, array, queue)
     }
@@ -438,7 +438,7 @@ impl EventEngine {
         {
             return self.enqueue(waiter.op, array, queue);
         }
-        if let (Listed::Held { array, queue, .. }, Some(scan)) = (predecessor, self.scan_in_front)
+        if let (Listed::PageContent { array, queue, .. }, Some(scan)) = (predecessor, self.preceding_scan)
             && (array, queue) == (waiter.array, waiter.queue)
             && !self.shared.options.multi_plane
         {
@@ -456,7 +456,7 @@ impl EventEngine {
             Listed::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize].at_mut(index).waiters
             }
-            Listed::Waiting(id) | Listed::Held { id, .. } => &mut self.waiters.op_mut(id).waiters,
+            Listed::Waiting(id) | Listed::PageContent { id, .. } => &mut self.waiters.op_mut(id).waiters,
             Listed::Scan => unreachable!("nothing names a scan"),
         }
     }
@@ -523,7 +523,7 @@ impl EventEngine {
         let array = &mut self.arrays[array_index as usize];
         let index = array.push(op, queue);
         if self.plain && queue != BACKGROUND {
-            array.give_way(array_index, &mut self.shared);
+            array.undo_steps_after_arrival(array_index, &mut self.shared);
         }
         if index == 0
             && (!array.running.exists() || (queue == READS && self.shared.options.suspend.is_some()))
@@ -539,7 +539,7 @@ impl EventEngine {
         while id != NONE {
             let Waiter { op, array, queue, next } = self.waiters.remove(id);
             if queue == SCANS {
-                self.scan_waits_for_one_less(array);
+                self.scan_predecessor_done(array);
             } else {
                 self.enqueue(op, array, queue);
             }
@@ -583,7 +583,7 @@ impl EventEngine {
         for at in (since_last..before.len()).filter(|&at| before[at].reads_log()) {
             self.let_scan_wait(number, self.listed[at]);
         }
-        self.scan_in_front = Some(number);
+        self.preceding_scan = Some(number);
         self.advance_scan(number);
         Listed::Scan
     }
@@ -600,12 +600,12 @@ impl EventEngine {
         let held = &mut self.scans.get_mut(scan).held;
         let id = self.waiters.insert(Waiter { op, array, queue, next: *held });
         *held = id;
-        Listed::Held { id, array, queue }
+        Listed::PageContent { id, array, queue }
     }
 
     /// Counts one operation less that scan `scan` waits for, and advances the scan.
     #[inline(never)]
-    fn scan_waits_for_one_less(&mut self, scan: u32) {
+    fn scan_predecessor_done(&mut self, scan: u32) {
         self.scans.get_mut(scan).pending -= 1;
         self.advance_scan(scan);
     }
@@ -627,7 +627,11 @@ impl EventEngine {
         let waits = self.scans.get_mut(number).pending > 0;
         for array in arrays {
             let array = &mut self.arrays[array as usize];
-            if waits { array.hurry() } else { array.stop_hurrying(&self.shared.options) }
+            if waits {
+                array.prioritise_background();
+            } else {
+                array.restore_background_priority(&self.shared.options);
+            }
         }
         if waits {
             return;
@@ -675,10 +679,10 @@ impl EventEngine {
             return array.phase_started(index, &mut self.shared);
         }
         if array.running.kind == OpKind::Program {
-            return array.ask_channel::<false>(index, &mut self.shared);
+            return array.request_channel::<false>(index, &mut self.shared);
         }
         let op = array.pop_member::<false>();
-        array.ask_channel::<false>(index, &mut self.shared);
+        array.request_channel::<false>(index, &mut self.shared);
         self.shared.completed_ops += 1;
         self.complete_op(op);
         self.wake_all();
@@ -692,7 +696,7 @@ impl EventEngine {
         let op = array.pop_member::<PLAIN>();
         self.shared.completed_ops += 1;
         // Completed operations of the same group may have queued work on other arrays, which must start in order.
-        if op.concerns_nobody() && (PLAIN || self.woken.is_empty()) {
+        if op.has_no_waiters() && (PLAIN || self.woken.is_empty()) {
             return array.dispatch::<PLAIN>(index, &mut self.shared);
         }
         self.complete_op(op);

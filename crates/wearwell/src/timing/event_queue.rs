@@ -96,7 +96,7 @@ pub(super) fn key(class: EventClass, time: u64) -> u64 {
 
 /// Returns a key that is greater than those of all events at `time`.
 #[inline(always)]
-pub(super) fn key_behind(time: u64) -> u64 {
+pub(super) fn last_key_at(time: u64) -> u64 {
     time << KEY_BITS | 0x1f
 }
 
@@ -149,7 +149,7 @@ impl Group {
             return true;
         }
         if least % 8 == place as u64 {
-            self.write_deferred(eight);
+            self.find_least(eight);
             return true;
         }
         false
@@ -157,7 +157,7 @@ impl Group {
 
     /// Recomputes the least event key in a group of eight.
     #[inline(always)]
-    fn write_deferred(&mut self, eight: usize) {
+    fn find_least(&mut self, eight: usize) {
         let least = self.eights[eight].least();
         self.leasts[eight] = least;
         self.finalists.0[eight] = least & !7 | eight as u64;
@@ -187,7 +187,7 @@ impl Tournament {
     #[inline(always)]
     fn set(&mut self, subject: u32, key: u64) {
         if self.groups[subject as usize / 64].set(subject as usize % 64, key) {
-            self.play_final();
+            self.update_earliest();
         }
     }
 
@@ -198,8 +198,8 @@ impl Tournament {
         let (group, eight, place) = (first as usize / 64, first as usize / 8 % 8, first as usize % 8);
         let group = &mut self.groups[group];
         group.eights[eight].0[place] = u64::MAX;
-        group.write_deferred(eight);
-        self.play_final();
+        group.find_least(eight);
+        self.update_earliest();
         first
     }
 
@@ -214,13 +214,13 @@ impl Tournament {
         let (group, eight) = (&mut self.groups[eight / 8], eight % 8);
         let least = group.leasts[eight];
         if group.eights[eight].0[(least % 8) as usize] != least {
-            group.write_deferred(eight);
-            self.play_final();
+            group.find_least(eight);
+            self.update_earliest();
         }
     }
 
     #[inline(always)]
-    fn play_final(&mut self) {
+    fn update_earliest(&mut self) {
         let group = if let [_] = self.groups[..] { 0 } else { first_of(&self.groups) };
         let Group { leasts, finalists, .. } = &self.groups[group];
         self.least = finalists.least();
@@ -246,7 +246,7 @@ pub(super) struct EventQueue {
     /// Times of answers with their request, and ends of NVRAM scans with their scan; both are rare.
     answers: BinaryHeap<Reverse<(u64, u32)>>,
     /// Key from which on events of arrays come after the next event of a channel or answer.
-    aside_before: u64,
+    next_aside_key: u64,
 }
 
 impl EventQueue {
@@ -255,7 +255,7 @@ impl EventQueue {
             arrays: Tournament::new(arrays),
             channels: Tournament::new(channels),
             answers: BinaryHeap::new(),
-            aside_before: u64::MAX,
+            next_aside_key: u64::MAX,
         }
     }
 
@@ -284,7 +284,7 @@ impl EventQueue {
     pub(super) fn delay_later(
         &mut self,
         eight: usize,
-        asked_at: &[u64; 8],
+        requested_at: &[u64; 8],
         last: u64,
         asked_ns: &[u64; 8],
         ns: u64,
@@ -292,7 +292,7 @@ impl EventQueue {
         let (mut sum_ns, more) = (0, ns << KEY_BITS);
         let keys = self.arrays.eight_mut(eight);
         for place in 0..8 {
-            let mask = u64::from(asked_at[place] > last).wrapping_neg();
+            let mask = u64::from(requested_at[place] > last).wrapping_neg();
             sum_ns += mask & asked_ns[place];
             keys[place] = keys[place].wrapping_add(mask & more);
         }
@@ -314,13 +314,13 @@ impl EventQueue {
     /// Schedules the event that a channel becomes free for which a transfer waits.
     pub(super) fn set_channel_free(&mut self, channel: u32, time: u64) {
         self.channels.set(channel, time << KEY_BITS);
-        self.look_aside();
+        self.update_aside_key();
     }
 
     /// Schedules the controller's answer to a request at `time`.
     pub(super) fn push_answer(&mut self, request: u32, time: u64) {
         self.answers.push(Reverse((time, request)));
-        self.look_aside();
+        self.update_aside_key();
     }
 
     /// Schedules the end of an NVRAM scan.
@@ -330,23 +330,23 @@ impl EventQueue {
 
     /// Recomputes the key from which on array events come after the next channel event or answer. At equal times
     /// channel events precede all array events, and answers follow them.
-    fn look_aside(&mut self) {
+    fn update_aside_key(&mut self) {
         let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << KEY_BITS);
         let free = time_of(self.channels.least) << KEY_BITS;
-        self.aside_before = answer.min(free);
+        self.next_aside_key = answer.min(free);
     }
 
     /// Whether an event may be due at `limit` or before; false only if none is.
     #[inline(always)]
     pub(super) fn may_be_due(&self, limit: u64) -> bool {
-        self.arrays.least.min(self.aside_before) <= (limit.min(LATEST) + 1) << KEY_BITS
+        self.arrays.least.min(self.next_aside_key) <= (limit.min(LATEST) + 1) << KEY_BITS
     }
 
     /// Removes and returns the next event, if it is due at `limit` or before.
     #[inline(always)]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<Event> {
         let least = self.arrays.least;
-        if least >= self.aside_before {
+        if least >= self.next_aside_key {
             return self.pop_aside(limit);
         }
         let time = time_of(least);
@@ -372,7 +372,7 @@ impl EventQueue {
             let class = if is_scan { EventClass::Scanned } else { EventClass::Acknowledged };
             Event { time: answer.0, class, subject: answer.1 & !SCAN_BIT }
         };
-        self.look_aside();
+        self.update_aside_key();
         Some(event)
     }
 }

@@ -271,7 +271,7 @@ impl Layout {
 
     /// Returns this layout with the arrays renumbered so that each channel has a multiple of eight numbers, and the new
     /// number of each existing array. The event engine processes eight arrays of a channel at a time.
-    fn in_eights(&self) -> (Self, Vec<u32>) {
+    fn padded_to_eights(&self) -> (Self, Vec<u32>) {
         let there_are = (self.arrays() / self.channels) as u32;
         let stride = there_are.next_multiple_of(8);
         let numbers: Vec<u32> = (0..)

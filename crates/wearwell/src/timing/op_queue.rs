@@ -66,7 +66,7 @@ impl Op {
 
     /// Whether neither a request nor another operation waits for this operation.
     #[inline(always)]
-    pub(super) fn concerns_nobody(&self) -> bool {
+    pub(super) fn has_no_waiters(&self) -> bool {
         self.role == Role::Background && self.waiters == NONE
     }
 
@@ -172,13 +172,13 @@ impl OpQueue {
         if self.len == 0 {
             self.front = op;
         } else {
-            self.push_behind(op);
+            self.push_to_ring(op);
         }
         self.len += 1;
     }
 
     #[inline(always)]
-    fn push_behind(&mut self, op: Op) {
+    fn push_to_ring(&mut self, op: Op) {
         if self.len as usize > self.ring.len() {
             self.grow();
         }
@@ -213,7 +213,7 @@ impl OpQueue {
     }
 
     /// Undoes the last [`Self::pop`] of an operation of the series at the front.
-    pub(super) fn unpop(&mut self) {
+    pub(super) fn undo_pop(&mut self) {
         self.ops += 1;
         self.front.request_or_more += 1;
         self.front.turn();

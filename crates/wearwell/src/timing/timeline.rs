@@ -85,7 +85,7 @@ impl Lanes {
 
     /// Returns the time at which everything ends that is booked on the planes of the block whose first plane is
     /// `plane`.
-    fn settled_at(&self, plane: PlaneId) -> u64 {
+    fn block_free_at(&self, plane: PlaneId) -> u64 {
         let arrays = self.layout.arrays_of_block(plane);
         arrays.into_iter().map(|array| self.arrays[array as usize].free_at).max().unwrap_or(0)
     }
@@ -221,7 +221,7 @@ impl TimelineEngine {
             let end = match op.kind {
                 OpKind::Copies => self.lanes.book_copies(op, ready),
                 OpKind::Scan => {
-                    let ready = ready.max(log_end).max(self.lanes.settled_at(op.plane));
+                    let ready = ready.max(log_end).max(self.lanes.block_free_at(op.plane));
                     scan_end = self.nvram.book_scan(op, ready);
                     scan_end
                 }

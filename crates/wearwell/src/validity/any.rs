@@ -85,17 +85,17 @@ impl AnyValidity {
     /// Sequence number up to which reports are durable: every report made while [`Store::sequence`] was at most this
     /// number is on flash. Recovery has to find the later ones.
     #[inline]
-    pub(crate) fn durable_since(&self) -> u64 {
+    pub(crate) fn durable_until(&self) -> u64 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 0,
-            Self::Log(log) => log.durable_since().saturating_sub(1),
-            Self::Gecko(gecko) => gecko.durable_since(),
+            Self::Log(log) => log.durable_until().saturating_sub(1),
+            Self::Gecko(gecko) => gecko.durable_until(),
         }
     }
 
     /// Writes deferred work while a device is built in a known state, but as little as possible: otherwise the same
     /// pages would be written again and again while nothing is collected.
-    pub(crate) fn settle_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn write_deferred_in_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         /// Reports that wait for bitmap pages before those of one bitmap page are written together. Each write searches
         /// all waiting reports.
         const WAITING: usize = 1 << 14;
@@ -103,7 +103,7 @@ impl AnyValidity {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
             Self::Bitmap(bitmap) if bitmap.waiting_reports() < WAITING => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
-            Self::Log(_) => self.settle_all(io),
+            Self::Log(_) => self.write_all_deferred(io),
         }
     }
 
@@ -112,10 +112,10 @@ impl AnyValidity {
         if let Self::Bitmap(bitmap) = self {
             while bitmap.write_back(io)? {}
         }
-        self.settle_all(io)
+        self.write_all_deferred(io)
     }
 
-    fn settle_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn write_all_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         while self.write_deferred(io)? {}
         Ok(())
     }
@@ -132,7 +132,7 @@ impl AnyValidity {
     }
 
     /// Writes buffered reports to flash, or requests the write, although they do not fill a page. A page is written
-    /// even without reports, because it advances [`AnyValidity::durable_since`], which recovery reads from flash.
+    /// even without reports, because it advances [`AnyValidity::durable_until`], which recovery reads from flash.
     pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
@@ -214,8 +214,8 @@ impl Validity for AnyValidity {
     }
 
     #[inline]
-    fn pages_per_settle(&self) -> u32 {
-        on_flash!(self, store => store.pages_per_settle(), in RAM _bitmap => 0)
+    fn pages_per_deferred_write(&self) -> u32 {
+        on_flash!(self, store => store.pages_per_deferred_write(), in RAM _bitmap => 0)
     }
 
     fn metadata_pages(&self) -> u64 {

@@ -320,7 +320,7 @@ impl Validity for FlashBitmap {
         self.directory[id as usize] = to;
     }
 
-    fn pages_per_settle(&self) -> u32 {
+    fn pages_per_deferred_write(&self) -> u32 {
         1
     }
 

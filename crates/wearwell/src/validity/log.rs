@@ -42,7 +42,7 @@
 //!
 //! A cleaned page is discarded when the page with the last of its entries is programmed; from then on the head of the
 //! newest page names another oldest page. A cleaned page without entries that still have to be written is discarded at
-//! once. A recovery may find it once more, which adds nothing. What is in RAM is lost; [`ValidityLog::durable_since`]
+//! once. A recovery may find it once more, which adds nothing. What is in RAM is lost; [`ValidityLog::durable_until`]
 //! tells which reports that are.
 
 use std::collections::VecDeque;
@@ -120,7 +120,7 @@ pub struct ValidityLog {
     buffered_reports: u32,
     /// Reports that arrived when the buffer was full.
     waiting: VecDeque<Ppn>,
-    durable_since: u64,
+    durable_until: u64,
     page: Vec<u8>,
     /// Invalid pages that a recovery found, so that the first scan after it need not read the log again. `None` once
     /// the log has changed.
@@ -140,7 +140,7 @@ impl ValidityLog {
         let ring = (longest + 1).next_power_of_two();
         if options.spare_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
             return Err(Error::Options(format!(
-                "a page validity log for {} spare of {pages} pages; it takes at least one spare page, and devices whose \
+                "page validity log: {} of {pages} pages are spare; it needs at least one spare page, and devices whose \
                  log positions fit 32 bits: about 2^30 pages",
                 options.spare_pages
             )));
@@ -167,7 +167,7 @@ impl ValidityLog {
             buffer: Vec::with_capacity(page_entries as usize),
             buffered_reports: 0,
             waiting: VecDeque::new(),
-            durable_since: 0,
+            durable_until: 0,
             page,
             recovered: None,
             counts: LogCounts::default(),
@@ -202,8 +202,8 @@ impl ValidityLog {
 
     /// Sequence number before which reports are durable: every report made while [`Store::sequence`] was less than this
     /// number is on flash (or void). Later reports may be lost with RAM.
-    pub fn durable_since(&self) -> u64 {
-        self.durable_since
+    pub fn durable_until(&self) -> u64 {
+        self.durable_until
     }
 
     /// Rebuilds the log's state from flash, and calls `invalid` as [`ValidityLog::scan`] does. Reads every page of the
@@ -237,7 +237,7 @@ impl ValidityLog {
         while let Some(&(_, place)) = copies.get(&number) {
             let oob = io.read(place, &mut self.page, Cause::Validity)?;
             let head = *head.get_or_insert_with(|| Head::read(&self.page));
-            self.durable_since = head.durable_since;
+            self.durable_until = head.durable_until;
             self.directory.push_front(place);
             self.oldest = number;
             self.adopt_entries(oob.generation, &opened_at, &mut known, &mut dead);
@@ -294,7 +294,7 @@ impl ValidityLog {
     /// # Errors
     /// Any error of the flash.
     pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        self.admit_waiting();
+        self.buffer_waiting_reports();
         let unwritten = !self.buffer.is_empty();
         if unwritten {
             self.flush(io)?;
@@ -308,7 +308,7 @@ impl ValidityLog {
     /// # Errors
     /// Any error of the flash.
     pub(crate) fn write_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        self.admit_waiting();
+        self.buffer_waiting_reports();
         self.flush(io)
     }
 
@@ -320,7 +320,7 @@ impl ValidityLog {
         self.buffer.clear();
         self.buffered_reports = 0;
         self.waiting.clear();
-        (self.in_force, self.durable_since, self.oldest) = (0, 0, FIRST_NUMBER);
+        (self.in_force, self.durable_until, self.oldest) = (0, 0, FIRST_NUMBER);
         (self.cleaned, self.cursor, self.moved) = (0, 0, false);
         self.recovered = None;
     }
@@ -434,7 +434,7 @@ impl ValidityLog {
     }
 
     /// Adds waiting reports to the buffer while it has room; returns whether any was added.
-    fn admit_waiting(&mut self) -> bool {
+    fn buffer_waiting_reports(&mut self) -> bool {
         let before = self.waiting.len();
         while !self.is_full()
             && let Some(ppn) = self.waiting.pop_front()
@@ -447,9 +447,9 @@ impl ValidityLog {
     /// Writes the buffer as a page of the log and discards the pages that were cleaned into it. Slots of entries that
     /// are no longer in force (their block was opened since) are left blank; no entry in force points to them.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let durable_since = if self.waiting.is_empty() { io.sequence() + 1 } else { self.durable_since };
+        let durable_until = if self.waiting.is_empty() { io.sequence() + 1 } else { self.durable_until };
         let oldest = self.oldest.wrapping_add(self.cleaned);
-        Head { durable_since, oldest }.write(&mut self.page);
+        Head { durable_until, oldest }.write(&mut self.page);
         for slot in 0..self.page_entries {
             let entry = self.buffer.get(slot as usize).filter(|entry| self.is_in_force(entry));
             entry.copied().unwrap_or(Entry::BLANK).write(&mut self.page, slot);
@@ -463,7 +463,7 @@ impl ValidityLog {
         self.buffer.clear();
         self.buffered_reports = 0;
         self.moved = false;
-        self.durable_since = durable_since;
+        self.durable_until = durable_until;
         self.counts.written_pages += 1;
         self.recovered = None;
         for _ in 0..std::mem::take(&mut self.cleaned) {
@@ -592,7 +592,7 @@ impl Validity for ValidityLog {
             self.clean(io)?;
             return Ok(true);
         }
-        Ok(self.admit_waiting())
+        Ok(self.buffer_waiting_reports())
     }
 
     fn owns(&self, id: u32, ppn: Ppn) -> bool {
@@ -604,7 +604,7 @@ impl Validity for ValidityLog {
         self.directory[id.wrapping_sub(self.oldest) as usize] = to;
     }
 
-    fn pages_per_settle(&self) -> u32 {
+    fn pages_per_deferred_write(&self) -> u32 {
         1
     }
 

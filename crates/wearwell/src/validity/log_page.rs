@@ -41,20 +41,20 @@ impl Entry {
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     /// Sequence number before which all reports of invalid pages are on flash once this log page is programmed.
-    pub(super) durable_since: u64,
+    pub(super) durable_until: u64,
     /// Number of the oldest page of the log once this page is programmed.
     pub(super) oldest: u32,
 }
 
 impl Head {
     pub(super) fn write(self, page: &mut [u8]) {
-        page[..8].copy_from_slice(&self.durable_since.to_le_bytes());
+        page[..8].copy_from_slice(&self.durable_until.to_le_bytes());
         page[8..12].copy_from_slice(&self.oldest.to_le_bytes());
     }
 
     pub(super) fn read(page: &[u8]) -> Self {
-        let durable_since = word(page, 0) as u64 | (word(page, 4) as u64) << 32;
-        Self { durable_since, oldest: word(page, 8) }
+        let durable_until = word(page, 0) as u64 | (word(page, 4) as u64) << 32;
+        Self { durable_until, oldest: word(page, 8) }
     }
 }
 

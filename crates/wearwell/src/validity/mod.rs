@@ -65,7 +65,7 @@ pub trait Validity {
     fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn);
 
     /// Maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a bitmap in RAM.
-    fn pages_per_settle(&self) -> u32;
+    fn pages_per_deferred_write(&self) -> u32;
 
     /// Maximum number of flash pages that the validity store occupies, including obsolete ones that it still needs.
     fn metadata_pages(&self) -> u64;

@@ -114,8 +114,8 @@ impl<V: Validity> Validity for Revivable<V> {
     }
 
     #[inline]
-    fn pages_per_settle(&self) -> u32 {
-        self.store.pages_per_settle()
+    fn pages_per_deferred_write(&self) -> u32 {
+        self.store.pages_per_deferred_write()
     }
 
     fn metadata_pages(&self) -> u64 {

@@ -289,7 +289,7 @@ pub fn is_soak() -> bool {
 
 /// Returns n, if one case in n of a long exploration is to be run.
 pub fn one_in() -> u64 {
-    if is_soak() { 1 } else { 4 }
+    if is_soak() { 1 } else { 8 }
 }
 
 /// Returns all designs. A new design is added to every test by one line here.

@@ -65,7 +65,7 @@ pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));
     let data = flawless.ftl().logical_pages().div_ceil(block_pages * world.geometry.pools());
     let metadata = flawless.ftl().metadata_pages().div_ceil(u64::from(block_pages)) as u32;
-    let kept = flawless.ftl().kept_blocks() as u32 + 2;
+    let kept = flawless.ftl().reserved_blocks_per_pool() as u32 + 2;
     per_pool.saturating_sub(data + metadata + kept)
 }
 

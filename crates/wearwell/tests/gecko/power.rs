@@ -50,14 +50,14 @@ fn run(rig: &mut Rig<PowerCut<SimNand>>, updates: u64, seed: u64) {
 
 /// Applies, in order, the reports made before the newest flush on flash, if there is one; returns the resulting bitmap,
 /// and the later reports, which are lost.
-fn split(journal: &[(u64, Report)], durable_since: Option<u64>) -> (Shadow, Vec<Report>) {
+fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<Report>) {
     let mut shadow = Shadow::new(&world());
     let mut lost = Vec::new();
     for &(at, report) in journal {
         match report {
             // The freeze of the buffer is followed by a program at once: a report with the number of that program was
             // made before it.
-            _ if durable_since.is_none_or(|time| at > time) => lost.push(report),
+            _ if durable_until.is_none_or(|time| at > time) => lost.push(report),
             Report::Invalid(page) => shadow.invalidate(page),
             Report::Opened(block) => shadow.open(block),
         }
@@ -101,10 +101,10 @@ fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) 
     let mut recovered = Gecko::new(&world(), options).expect("valid");
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
     assert_eq!(rig.store.nand().operations(), 0, "recovery writes nothing");
-    let durable_since = recovered.runs().next().map(|_| recovered.durable_since());
+    let durable_until = recovered.runs().next().map(|_| recovered.durable_until());
     // If the last page of a run was programmed but not acknowledged, the run is complete.
-    assert!(recovered.durable_since() >= rig.gecko.durable_since());
-    let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_since);
+    assert!(recovered.durable_until() >= rig.gecko.durable_until());
+    let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_until);
     assert_eq!(scan(&recovered, &mut rig.store), shadow.known());
     assert_eq!(recovered.insertions_since_flush(), 0);
     let places: Vec<(u32, Ppn)> = recovered.live_run_pages().collect();

@@ -384,7 +384,7 @@ impl<N: Nand> Rig<N> {
         recovered.recover(&mut self.store, &pages).expect("the runs are complete");
         let places = |gecko: &Gecko| gecko.live_run_pages().collect::<Vec<_>>();
         assert_eq!(places(&recovered), places(&self.gecko));
-        assert_eq!(recovered.durable_since(), self.gecko.durable_since());
+        assert_eq!(recovered.durable_until(), self.gecko.durable_until());
         self.gecko = recovered;
         self.check_scan();
     }

@@ -165,8 +165,8 @@ fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_compl
         pages_on_flash(rig.store.nand_mut()).iter().map(|(_, oob)| oob.generation).max().expect("pages");
     let (gecko, known) = recovered(&mut rig, &geometry, options);
     assert!(known.iter().any(|(block, _)| *block == 7), "the marker was lost");
-    assert_eq!(gecko.durable_since(), rig.gecko.durable_since());
-    assert!(gecko.durable_since() < opened_at, "the FTL opens block 7 again");
+    assert_eq!(gecko.durable_until(), rig.gecko.durable_until());
+    assert!(gecko.durable_until() < opened_at, "the FTL opens block 7 again");
     assert!(completed_at > opened_at, "by the time of completion it would not");
 }
 

@@ -176,7 +176,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let settled = self.validity.write_deferred(&mut self.io)?;
         let programs = self.io.stats.total_programs() - programs;
         assert!(
-            programs <= self.validity.pages_per_settle() as u64,
+            programs <= self.validity.pages_per_deferred_write() as u64,
             "{programs} pages in one write_deferred"
         );
         // The new page was programmed before the old one was released.

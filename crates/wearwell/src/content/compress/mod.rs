@@ -67,7 +67,7 @@ mod tests {
     /// Nearly every chunk wastes a page for a while, when one of its members is left. Chunks that are freed must not
     /// stay in the list of wasteful chunks, or a long run would fill the memory.
     #[test]
-    fn what_was_wasteful_once_is_forgotten() {
+    fn wasteful_list_stays_bounded() {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,

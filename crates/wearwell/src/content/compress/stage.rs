@@ -43,7 +43,7 @@ impl ChunkStage {
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if geometry.pages() * (1 + CHUNK_MEMBERS as u64) > u32::MAX as u64 {
             return Err(Error::Options(format!(
-                "compression of {} pages: chunk members need numbers above the pages, which ends at {} pages",
+                "compression: a device of {} pages is too large, at most {} pages, because page numbers and chunk-member numbers share 32 bits",
                 geometry.pages(),
                 u32::MAX as u64 / (1 + CHUNK_MEMBERS as u64)
             )));
@@ -242,7 +242,10 @@ impl ChunkStage {
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         let excess: u64 = self.chunks.iter().map(Chunk::excess_pages).sum();
         if excess != self.excess_pages {
-            return Err(format!("chunks cost {excess} pages too many and {} are counted", self.excess_pages));
+            return Err(format!(
+                "chunks have {excess} pages beyond their live members, but {} are counted",
+                self.excess_pages
+            ));
         }
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
             if chunk.live() == 0 || chunk.pages().is_empty() {
@@ -256,7 +259,9 @@ impl ChunkStage {
         let noted: FxHashSet<u32> = self.wasteful.iter().copied().collect();
         let is_wasteful = |number: &u32| self.chunks[*number as usize].excess_pages() > 0;
         if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
-            return Err(format!("chunk {number} costs pages and is not noted"));
+            return Err(format!(
+                "chunk {number} has more flash pages than live members and is not in the list of wasteful chunks"
+            ));
         }
         let twice = self
             .pending

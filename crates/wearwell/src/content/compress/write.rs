@@ -117,7 +117,7 @@ impl<N: Nand> Ftl<N> {
             match self.change_map(member.lpn, Some(unit)) {
                 Ok(old) => self.release(member.lpn, old),
                 Err(error) => {
-                    self.leave_chunk(number, members, k);
+                    self.rebuffer_unmapped_members(number, members, k);
                     return Err(error);
                 }
             }
@@ -131,7 +131,7 @@ impl<N: Nand> Ftl<N> {
     /// Puts the chunk members from number `from` on, for which the map could not be updated, back into the chunk
     /// buffer.
     #[cold]
-    fn leave_chunk(&mut self, number: u32, mut members: Vec<Pending>, from: usize) {
+    fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<Pending>, from: usize) {
         for k in from..members.len() {
             let unit = self.chunks.as_ref().expect("only the chunk stage has chunks").unit(number, k);
             self.drop_member(unit);

@@ -29,12 +29,12 @@ const DISTANCES: u32 = 32;
 /// Largest stored distance of an entry from its home line; means this many lines or more.
 const FAR: usize = 3;
 /// One entry in the overflow count of a line: the entries stored in a later line because this one was full.
-const PASSED: u64 = 1 << 56;
-const LEFT: u64 = PASSED.wrapping_neg();
+const OVERFLOW_ONE: u64 = 1 << 56;
+const LEFT: u64 = OVERFLOW_ONE.wrapping_neg();
 /// Largest overflow count of a line (entries stored in a later line because this one was full). With random hashes at
 /// most some dozens of entries overflow one line. If contents were chosen so that their hashes collide, those beyond
 /// this count are not inserted.
-const MOST_PASSED: u64 = u64::MAX / PASSED;
+const MAX_OVERFLOW: u64 = u64::MAX / OVERFLOW_ONE;
 /// Tag that marks a slot of a line as free.
 const FREE: u8 = 0;
 
@@ -218,7 +218,7 @@ impl Whole {
             if let Some(spot) = spots.find(|&spot| is_it(self.unit_at(spot))) {
                 return Some(spot);
             }
-            if tags[1] < PASSED {
+            if tags[1] < OVERFLOW_ONE {
                 return None;
             }
             line = self.after(line);
@@ -246,7 +246,7 @@ impl Whole {
         // A revived page is inserted before the unit that it replaces is removed, so there may be one entry more.
         assert!(self.entries <= self.most_units, "{} units hold different contents", self.most_units);
         let Some((spot, distance)) = self.room(hash) else { return };
-        self.add_to_counts(self.home(hash), spot.line, PASSED);
+        self.add_to_counts(self.home(hash), spot.line, OVERFLOW_ONE);
         self.put(spot, tag_of(hash), unit, distance);
         self.entries += 1;
     }
@@ -261,7 +261,7 @@ impl Whole {
             if let Some(place) = Places::with_tag(tags, FREE).next() {
                 return Some((Spot { line, place }, distance));
             }
-            if tags[1] / PASSED == MOST_PASSED {
+            if tags[1] / OVERFLOW_ONE == MAX_OVERFLOW {
                 return None;
             }
             (line, distance) = (self.after(line), distance + 1);
@@ -283,8 +283,8 @@ impl Whole {
     #[inline]
     fn close(&mut self, mut gap: Spot, hash_of: impl Fn(Unit) -> u64) {
         self.free(gap);
-        while self.tags(gap.line)[1] >= PASSED {
-            let (from, distance) = self.passer_by(gap.line, &hash_of);
+        while self.tags(gap.line)[1] >= OVERFLOW_ONE {
+            let (from, distance) = self.nearest_overflowed_entry(gap.line, &hash_of);
             self.put(gap, self.tag_at(from), self.unit_at(from), distance);
             self.add_to_counts(gap.line, from.line, LEFT);
             self.free(from);
@@ -295,7 +295,7 @@ impl Whole {
     /// Returns the nearest entry that overflowed `line` (was stored in a later one), and the distance of `line` from
     /// that entry's home line.
     #[inline]
-    fn passer_by(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (Spot, usize) {
+    fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (Spot, usize) {
         let (mut at, mut away) = (self.after(line), 1);
         loop {
             for place in displaced(self.tags(at)) {
@@ -345,7 +345,7 @@ mod tests {
     /// More entries share a home than three lines can hold. When one is removed, another moves in, so that all stay as
     /// near to home as they can, and the table is all zeros in the end.
     #[test]
-    fn who_goes_makes_room_for_those_that_passed_by() {
+    fn a_removal_moves_an_overflowed_entry_into_the_free_slot() {
         let mut index = Whole::new(90);
         let mut hashes: Vec<u64> = (1..=50).collect();
         let unit = |hash: u64| Unit(hash as u32);
@@ -356,7 +356,7 @@ mod tests {
             index.remove(gone, unit(gone), |unit| unit.0.into());
             let behind = |line: usize| hashes.len().saturating_sub(ENTRIES * (line + 1)) as u64;
             assert!(
-                (0..5).all(|line| index.tags(line)[1] / PASSED == behind(line)),
+                (0..5).all(|line| index.tags(line)[1] / OVERFLOW_ONE == behind(line)),
                 "{} are left",
                 hashes.len()
             );
@@ -369,11 +369,11 @@ mod tests {
 
     /// Contents chosen by a client so that their hashes collide.
     #[test]
-    fn contents_made_to_meet_are_learnt_as_far_as_they_can_be_counted() {
+    fn colliding_hashes_are_inserted_up_to_the_largest_overflow_count() {
         let mut index = Whole::new(9000);
         let unit = |hash: u64| Unit(hash as u32);
         (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
-        let most = ENTRIES as u64 + MOST_PASSED;
+        let most = ENTRIES as u64 + MAX_OVERFLOW;
         assert_eq!(u64::from(index.len()), most);
         let is_known = |hash: u64| index.unit(hash, |other| other == unit(hash)).is_some();
         assert!((1..=600).all(|hash| is_known(hash) == (hash <= most)));

@@ -79,7 +79,7 @@ impl<N: Nand> Ftl<N> {
     fn packer_for(&self, pages: &[Ppn]) -> TempBuffer {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let most = pages.iter().map(|ppn| stage.pages[ppn].lpns.len()).max().unwrap_or(0);
-        TempBuffer::new(1, self.store.geometry().page_bytes).of_most_deltas(stage.most_deltas.max(most))
+        TempBuffer::new(1, self.store.geometry().page_bytes).with_delta_limit(stage.most_deltas.max(most))
     }
 
     /// Returns the logical pages whose current delta is in `ppn`.

@@ -220,7 +220,7 @@ impl DeltaStage {
     /// Limits a page of deltas to as many deltas as its spare area can list by logical page, so that the delta table
     /// can be rebuilt from flash even if a page is unreadable. If the spare area cannot list one, there is no list and
     /// no limit.
-    pub(crate) fn list_members(&mut self, spare_bytes: u32) {
+    pub(crate) fn limit_deltas_to_spare_area(&mut self, spare_bytes: u32) {
         if most_members(spare_bytes) > 0 {
             self.set_most_deltas(most_members(spare_bytes));
         }
@@ -228,13 +228,13 @@ impl DeltaStage {
 
     /// Starts to record which logical pages have deltas on flash: these pages must not be bound, because recovery has
     /// nothing but the map to tell current deltas from old ones.
-    pub(crate) fn keep_from_binds(&mut self) {
+    pub(crate) fn forbid_binds_of_written_deltas(&mut self) {
         self.written = Some(WrittenDeltas::default());
     }
 
     /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an old delta on flash as
     /// current.
-    pub(crate) fn keeps_from_bind(&self, lpn: Lpn) -> bool {
+    pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
         self.written.as_ref().is_some_and(|written| written.has(lpn))
     }
 
@@ -254,7 +254,7 @@ impl DeltaStage {
 
     fn set_most_deltas(&mut self, most_deltas: usize) {
         self.most_deltas = most_deltas;
-        self.buffer = TempBuffer::new(self.design.open_pages, self.page_bytes).of_most_deltas(most_deltas);
+        self.buffer = TempBuffer::new(self.design.open_pages, self.page_bytes).with_delta_limit(most_deltas);
         self.trial = self.buffer.clone();
     }
 
@@ -528,7 +528,7 @@ impl<N: Nand> Ftl<N> {
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        if !self.observations.takes_for_delta() {
+        if !self.observations.samples_write_for_delta() {
             return Ok(());
         }
         let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space());

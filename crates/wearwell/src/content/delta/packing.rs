@@ -158,7 +158,7 @@ impl TempBuffer {
 
     /// Limits each page of the buffer to at most `most_deltas` deltas.
     #[must_use]
-    pub fn of_most_deltas(self, most_deltas: usize) -> Self {
+    pub fn with_delta_limit(self, most_deltas: usize) -> Self {
         Self { most_deltas, ..self }
     }
 

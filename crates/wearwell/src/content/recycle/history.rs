@@ -34,7 +34,7 @@ use rustc_hash::FxBuildHasher;
 use super::probability::OLDEST_POSITION;
 use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
-use crate::tables::prefetch::{TOGETHER, touch_all};
+use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
 use crate::tables::{PageSet, Table};
 
 const END: u32 = u32::MAX;
@@ -324,8 +324,9 @@ impl History {
         if self.heads == Heads::InMap {
             return;
         }
-        for (from, to) in from.chunks(TOGETHER).zip(to.chunks(TOGETHER)) {
-            let newest: ArrayVec<Ppn, TOGETHER> = from.iter().filter_map(|&ppn| self.newest(ppn)).collect();
+        for (from, to) in from.chunks(PREFETCHED_WRITES).zip(to.chunks(PREFETCHED_WRITES)) {
+            let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
+                from.iter().filter_map(|&ppn| self.newest(ppn)).collect();
             self.prefetch_listed(newest.iter().copied());
             for (&from, &to) in from.iter().zip(to) {
                 match self.newest(from) {

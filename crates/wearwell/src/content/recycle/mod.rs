@@ -59,7 +59,7 @@ use store::{Admission, Candidate, Store};
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::PageSet;
-use crate::tables::prefetch::{TOGETHER, touch_all};
+use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
 
 /// Entries of the paper's standard fingerprint store: 3 MiB of 24-byte entries.
 pub const STANDARD_ENTRIES: u32 = 128 * 1024;
@@ -237,7 +237,7 @@ impl Recycle {
     /// Changes the history for a device on which other mechanisms place content as well. There a page is valid for
     /// several logical pages or for a part of one, so lists of dead pages begin in a map by logical page, for up to 20
     /// bytes more per logical page that has one.
-    pub(crate) fn beside_others(mut self) -> Self {
+    pub(crate) fn with_heads_in_map(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
         self.history = History::new(Heads::InMap, pages, self.history.logical_pages());
         self
@@ -273,7 +273,7 @@ impl Recycle {
     pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.prefetch_listed(ppns.iter().copied());
         touch_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
-        let newest: ArrayVec<Ppn, TOGETHER> =
+        let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
             ppns.iter().filter_map(|&ppn| self.history.newest(ppn)).collect();
         self.history.prefetch_listed(newest.iter().copied());
         let slots = self.slots_of(&newest);
@@ -283,7 +283,7 @@ impl Recycle {
         self.store.prefetch_evictions(&self.history, ppns.len());
     }
 
-    fn slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, TOGETHER> {
+    fn slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, PREFETCHED_WRITES> {
         dead.iter().filter_map(|&ppn| self.history.slot(ppn)).collect()
     }
 
@@ -296,7 +296,7 @@ impl Recycle {
     /// Makes dead page `ppn` the valid page of `lpn`: removes it from the fingerprint store and from its former owner's
     /// list. Its access count is kept.
     pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
-        self.take_out(former_owner, ppn);
+        self.remove_dead_page(former_owner, ppn);
         self.history.begin(lpn, ppn);
         if lpn != former_owner {
             self.owners.set(ppn, lpn);
@@ -306,12 +306,12 @@ impl Recycle {
     /// Revives dead page `ppn`, as [`Recycle::revive`], on a device whose reverse map has the referrers of valid pages:
     /// no owner is stored here.
     pub(crate) fn revive_bound(&mut self, ppn: Ppn, former_owner: Lpn) {
-        self.take_out(former_owner, ppn);
+        self.remove_dead_page(former_owner, ppn);
         self.owners.forget(ppn);
     }
 
     /// Stores the last owner of a page that dies as that of `lpn`, if its spare area names another logical page.
-    pub(crate) fn last_owned(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
+    pub(crate) fn store_last_owner(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
         if lpn == spare_owner {
             self.owners.forget(ppn);
         } else {
@@ -353,7 +353,7 @@ impl Recycle {
 
     /// Removes the store entry of `ppn`, which the last look-up found and which is too old to be revived. The page
     /// stays dead.
-    pub fn refuse_aged(&mut self, ppn: Ppn) {
+    pub fn remove_aged_hit(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
         self.statistics.aged_hits += 1;
         self.drop_entry(ppn);
@@ -374,7 +374,7 @@ impl Recycle {
         let Some(slot) = self.history.slot(ppn) else { return };
         self.statistics.expired += 1;
         let heir = self.store.remove(&mut self.history, slot);
-        self.enter_heir(heir);
+        self.promote_twin(heir);
     }
 
     /// Counts a host read of valid page `ppn`.
@@ -427,7 +427,7 @@ impl Recycle {
     #[inline]
     pub fn erased(&mut self, owner: Lpn, ppn: Ppn) {
         if self.history.is_dead(ppn) {
-            self.take_out(owner, ppn);
+            self.remove_dead_page(owner, ppn);
         }
         self.accesses.reset(ppn);
         self.owners.forget(ppn);
@@ -440,10 +440,10 @@ impl Recycle {
         let mut dead = std::mem::take(&mut self.dead_of_block);
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
-        for dead in dead.chunks(TOGETHER) {
+        for dead in dead.chunks(PREFETCHED_WRITES) {
             self.prefetch_removals(dead);
             for &ppn in dead {
-                self.take_out(self.owner(ppn, spare_owner(ppn)), ppn);
+                self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             }
         }
         self.dead_of_block = dead;
@@ -458,7 +458,8 @@ impl Recycle {
         self.history.prefetch_listed(dead.iter().copied());
         let slots = self.slots_of(dead);
         self.history.prefetch_displaced(&slots);
-        let newer: ArrayVec<Ppn, TOGETHER> = dead.iter().filter_map(|&ppn| self.history.newer(ppn)).collect();
+        let newer: ArrayVec<Ppn, PREFETCHED_WRITES> =
+            dead.iter().filter_map(|&ppn| self.history.newer(ppn)).collect();
         self.history.prefetch_listed(newer.iter().copied());
         self.store.prefetch_places(&slots);
         self.store.prefetch_contents(&slots);
@@ -501,7 +502,7 @@ impl Recycle {
     /// Returns the probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. For a store
     /// entry it follows from the level; otherwise it takes up to 15 steps along the list of dead pages.
     pub fn probability(&self, ppn: Ppn) -> f64 {
-        if let Some(level) = self.standing_level(ppn) {
+        if let Some(level) = self.entry_level(ppn) {
             return self.probability.of_level(level);
         }
         let accesses = self.effective_accesses(ppn);
@@ -513,7 +514,7 @@ impl Recycle {
 
     /// Returns the probability level of a page that is a store entry; `None` for others, and under LRU, whose levels do
     /// not depend on probability.
-    fn standing_level(&self, ppn: Ppn) -> Option<u8> {
+    fn entry_level(&self, ppn: Ppn) -> Option<u8> {
         let slot = self.history.slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
         self.store.level(slot)
     }
@@ -669,7 +670,7 @@ impl Recycle {
     /// Removes a dead page from the store and from the list of `owner`. The version of the older pages in that list
     /// increases by one.
     #[inline]
-    fn take_out(&mut self, owner: Lpn, ppn: Ppn) {
+    fn remove_dead_page(&mut self, owner: Lpn, ppn: Ppn) {
         let slot = self.history.slot(ppn);
         let heir = slot.and_then(|slot| self.store.remove(&mut self.history, slot));
         if let Some(older) = self.history.older(ppn) {
@@ -679,12 +680,12 @@ impl Recycle {
         } else {
             self.history.unlink(owner, ppn);
         }
-        self.enter_heir(heir);
+        self.promote_twin(heir);
     }
 
     /// Makes the twin of a removed entry (a dead page with equal content) an entry of the fingerprint store.
     #[inline]
-    fn enter_heir(&mut self, heir: Option<u32>) {
+    fn promote_twin(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
             let candidate = self.store.candidate(slot);
             let level = self.level(candidate, self.history.position(candidate.ppn));
@@ -748,7 +749,7 @@ impl Recycle {
             self.store.supersede(&mut self.history, rival, candidate, level);
             return;
         }
-        self.store.yield_to(&mut self.history, rival, candidate);
+        self.store.keep_rival(&mut self.history, rival, candidate);
         if self.policy == StorePolicy::Lru {
             self.store.refresh(rival);
         }

@@ -39,7 +39,7 @@ impl RecycleStage {
     ) -> Result<Self> {
         let options = design.options.clone().checked().map_err(|error| Error::Options(error.to_string()))?;
         let part = Recycle::new(store.geometry().pages(), logical_pages, &options);
-        let part = if is_alone { part } else { part.beside_others() };
+        let part = if is_alone { part } else { part.with_heads_in_map() };
         Ok(Self { part, is_on: true, options: design.clone(), neighbours: Vec::new() })
     }
 }
@@ -79,7 +79,7 @@ impl<N: Nand> Ftl<N> {
         let Self { recycle, sharing, store, mapping, .. } = self;
         let Some(stage) = recycle else { return };
         if sharing.is_some() {
-            stage.part.last_owned(dead, lpn, store.owner(dead));
+            stage.part.store_last_owner(dead, lpn, store.owner(dead));
         }
         let successor = valid_page(mapping, lpn);
         if stage.options.options.refresh_age_programs.is_some() {
@@ -115,7 +115,7 @@ impl<N: Nand> Ftl<N> {
         let found = if is_on { stage.part.find(fingerprint) } else { stage.part.knows(fingerprint) };
         let fresh = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
-            stage.part.refuse_aged(aged);
+            stage.part.remove_aged_hit(aged);
         }
         self.note_seen(SchemeKind::Recycle, if fresh.is_some() { Seen::Served } else { Seen::Passed });
         let Some(dead) = fresh.filter(|_| is_on) else { return Ok(None) };
@@ -139,14 +139,14 @@ impl<N: Nand> Ftl<N> {
             if !self.bind(lpn, dead.into(), None)? {
                 return Ok(false);
             }
-        } else if self.delta.as_ref().is_some_and(|stage| stage.keeps_from_bind(lpn)) {
+        } else if self.delta.as_ref().is_some_and(|stage| stage.forbids_bind(lpn)) {
             return Ok(false);
         } else {
             // The map may have to read and write translation pages; if that fails, nothing has changed yet.
             let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
             let stage = self.recycle.as_mut().expect("asked above");
             stage.part.revive(dead, former, lpn);
-            self.call_valid_again(dead);
+            self.revalidate_page(dead);
             self.release(lpn, old);
         }
         self.drop_buffered(lpn);
@@ -166,12 +166,12 @@ impl<N: Nand> Ftl<N> {
         }
         let former = stage.part.owner(ppn, self.store.owner(ppn));
         stage.part.revive_bound(ppn, former);
-        self.call_valid_again(ppn);
+        self.revalidate_page(ppn);
         self.learn_content(self.store.nand().fingerprint(ppn), unit);
         true
     }
 
-    fn call_valid_again(&mut self, dead: Ppn) {
+    fn revalidate_page(&mut self, dead: Ppn) {
         self.validity.revive(dead);
         self.store.revive(dead);
     }

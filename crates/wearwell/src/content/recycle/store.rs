@@ -26,7 +26,7 @@ use super::history::History;
 use super::order::Order;
 use crate::address::{Address, Ppn};
 use crate::data::Fingerprint;
-use crate::tables::prefetch::{TOGETHER, touch_all};
+use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
 
 /// A dead page that is offered to the fingerprint store, with what its level is computed from.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ pub(super) enum Admission {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum Support {
     Free,
     Entry,
     Twin,
@@ -73,7 +73,7 @@ struct Slot {
     below: u32,
     level: u8,
     accesses: u8,
-    standing: Standing,
+    standing: Support,
 }
 
 const _: () = assert!(size_of::<Slot>() == 32);
@@ -88,7 +88,7 @@ impl Slot {
         below: NONE,
         level: 0,
         accesses: 0,
-        standing: Standing::Free,
+        standing: Support::Free,
     };
 }
 
@@ -163,7 +163,7 @@ impl Store {
     #[inline]
     pub(super) fn level(&self, slot: u32) -> Option<u8> {
         let Slot { standing, level, .. } = self.slots[slot as usize];
-        (standing == Standing::Entry).then_some(level)
+        (standing == Support::Entry).then_some(level)
     }
 
     /// Returns the rank of an entry in the order of the store, 1 being the best.
@@ -176,7 +176,7 @@ impl Store {
     pub(super) fn next_in_turn(&mut self) -> Option<Ppn> {
         self.hand = if self.hand + 1 < self.slots.len() as u32 { self.hand + 1 } else { 0 };
         let slot = self.slots.get(self.hand as usize)?;
-        (slot.standing != Standing::Free).then_some(slot.ppn)
+        (slot.standing != Support::Free).then_some(slot.ppn)
     }
 
     /// Returns all entries, best first.
@@ -211,7 +211,7 @@ impl Store {
         self.occupy(history, slot, candidate);
         self.rename_entry(rival, slot);
         if self.capacity.is_none() {
-            self.slots[rival as usize].standing = Standing::Twin;
+            self.slots[rival as usize].standing = Support::Twin;
             self.chain(slot, rival);
         } else {
             self.vacate(history, rival);
@@ -221,7 +221,7 @@ impl Store {
 
     /// Keeps `rival`, the entry with equal content. An unbounded store adds `candidate` as a twin of it, a bounded one
     /// drops it.
-    pub(super) fn yield_to(&mut self, history: &mut History, rival: u32, candidate: Candidate) {
+    pub(super) fn keep_rival(&mut self, history: &mut History, rival: u32, candidate: Candidate) {
         if self.capacity.is_none() {
             let slot = self.free_slot();
             self.occupy(history, slot, candidate);
@@ -235,7 +235,7 @@ impl Store {
     #[inline]
     pub(super) fn relevel(&mut self, slot: u32, level: u8) {
         let Slot { standing, level: current, .. } = self.slots[slot as usize];
-        if standing == Standing::Entry && current != level {
+        if standing == Support::Entry && current != level {
             self.leave_order(slot);
             self.enter_order(slot, level);
         }
@@ -250,7 +250,7 @@ impl Store {
     /// Sets the access count of an entry to `accesses` and makes it the most recent one of `level`. Returns `false` for
     /// a twin (page with the content of an entry), which does not change.
     pub(super) fn raise(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
-        let is_entry = self.slots[slot as usize].standing == Standing::Entry;
+        let is_entry = self.slots[slot as usize].standing == Support::Entry;
         if is_entry {
             self.slots[slot as usize].accesses = accesses;
             self.leave_order(slot);
@@ -266,7 +266,7 @@ impl Store {
     pub(super) fn remove(&mut self, history: &mut History, slot: u32) -> Option<u32> {
         let Slot { standing, link, below, .. } = self.slots[slot as usize];
         let mut heir = None;
-        if standing == Standing::Twin {
+        if standing == Support::Twin {
             self.chain(link, below);
         } else if below == NONE {
             self.leave_order(slot);
@@ -286,7 +286,7 @@ impl Store {
         let ticket = self.order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
         (entry.level, entry.ticket, entry.stamp) = (level, ticket, self.clock);
-        entry.standing = Standing::Entry;
+        entry.standing = Support::Entry;
         self.clock = self.clock.wrapping_add(1);
     }
 
@@ -319,7 +319,8 @@ impl Store {
     pub(super) fn prefetch_evictions(&self, history: &History, count: usize) {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
-        let worst: ArrayVec<u32, TOGETHER> = self.order.worst_first().take(evictions.min(TOGETHER)).collect();
+        let worst: ArrayVec<u32, PREFETCHED_WRITES> =
+            self.order.worst_first().take(evictions.min(PREFETCHED_WRITES)).collect();
         self.prefetch_contents(&worst);
         history.prefetch_displaced(&worst);
         history.prefetch_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
@@ -361,7 +362,7 @@ impl Store {
 
     /// Removes every entry, as a power failure does.
     pub(super) fn clear(&mut self, history: &mut History) {
-        for slot in self.slots.iter().filter(|slot| slot.standing != Standing::Free) {
+        for slot in self.slots.iter().filter(|slot| slot.standing != Support::Free) {
             history.detach(slot.ppn);
         }
         self.slots.clear();
@@ -404,7 +405,7 @@ impl Store {
     fn occupy(&mut self, history: &mut History, slot: u32, candidate: Candidate) {
         let Candidate { ppn, fingerprint, accesses } = candidate;
         self.slots[slot as usize] =
-            Slot { fingerprint, ppn, accesses, standing: Standing::Twin, ..Slot::FREE };
+            Slot { fingerprint, ppn, accesses, standing: Support::Twin, ..Slot::FREE };
         history.attach(ppn, slot);
     }
 
@@ -435,7 +436,7 @@ impl Store {
     #[cold]
     fn spread(&mut self) {
         self.buckets = self.buckets.doubled();
-        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.standing == Standing::Entry);
+        let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.standing == Support::Entry);
         entries.for_each(|(at, slot)| slot.link = self.buckets.replace_head(slot.fingerprint, at));
     }
 
@@ -475,7 +476,7 @@ impl Store {
     fn drop_twins(&mut self, history: &mut History) {
         for slot in 0..self.slots.len() as u32 {
             self.slots[slot as usize].below = NONE;
-            if self.slots[slot as usize].standing == Standing::Twin {
+            if self.slots[slot as usize].standing == Support::Twin {
                 self.vacate(history, slot);
             }
         }
@@ -489,7 +490,7 @@ impl Store {
         level_of: impl Fn(Candidate) -> Option<u8>,
     ) -> Result<(), String> {
         self.order.check()?;
-        let in_use = self.slots.iter().filter(|slot| slot.standing != Standing::Free).count();
+        let in_use = self.slots.iter().filter(|slot| slot.standing != Support::Free).count();
         let counts = [history.slotted_pages() as usize, self.slots.len() - self.free.len()];
         if counts != [in_use; 2] {
             return Err(format!("{in_use} slots in use; pages with slots, slots not free: {counts:?}"));
@@ -499,7 +500,10 @@ impl Store {
             return Err(format!("{} entries in order, {} by content", entries.len(), self.len()));
         }
         if self.capacity.is_some() && self.twins() > 0 {
-            return Err(format!("{} twins in a bounded store", self.twins()));
+            return Err(format!(
+                "the fingerprint store is bounded, but holds {} duplicate contents",
+                self.twins()
+            ));
         }
         let mut chained = 0;
         for &entry in &entries {
@@ -511,7 +515,7 @@ impl Store {
 
     fn check_entry(&self, entry: u32, level_of: impl Fn(Candidate) -> Option<u8>) -> Result<(), String> {
         let Slot { ppn, fingerprint, level, standing, .. } = self.slots[entry as usize];
-        if standing != Standing::Entry || self.find(fingerprint) != Some(entry) {
+        if standing != Support::Entry || self.find(fingerprint) != Some(entry) {
             return Err(format!("the entry of page {ppn} is {standing:?} or not found by content"));
         }
         let expected = level_of(self.candidate(entry));

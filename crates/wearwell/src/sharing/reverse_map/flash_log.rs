@@ -111,7 +111,7 @@ impl FlashLog {
         require_log_pages(pages)?;
         if !(MIN_PAGES..pages).contains(&log_pages) {
             return Err(Error::Options(format!(
-                "a flash log of {log_pages} pages on {pages}; it takes {MIN_PAGES} or more, fewer than the device"
+                "a flash log of {log_pages} pages on a device of {pages} pages: it must have at least {MIN_PAGES} pages and fewer than the device"
             )));
         }
         Ok(Self {

@@ -199,7 +199,10 @@ impl ReverseMap for Ideal {
         if (marked, marked as u64) == (of_pages.count(), self.bound.len()) {
             Ok(())
         } else {
-            Err(format!("{} pages are marked as bound, {marked} are", self.bound.len()))
+            Err(format!(
+                "{} pages are marked as bound, but {marked} of the pages with binders have the mark",
+                self.bound.len()
+            ))
         }
     }
 }

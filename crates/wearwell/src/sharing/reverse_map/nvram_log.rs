@@ -90,7 +90,7 @@ impl NvramLog {
         require_log_pages(pages)?;
         if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
             return Err(Error::Options(format!(
-                "an NVRAM log of {nvram_bytes} bytes; it takes {} bytes to 64 GiB",
+                "an NVRAM log of {nvram_bytes} bytes is not possible: its size must be {} bytes to 64 GiB",
                 MIN_SLOTS * form.bytes() + form.extra_bytes()
             )));
         }

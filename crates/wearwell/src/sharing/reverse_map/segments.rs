@@ -124,7 +124,7 @@ struct Group {
     superseded: u32,
     /// Number of superseded entries when compacting this group last proved to free no segment; it is not tried again
     /// before there are more.
-    futile: u32,
+    superseded_at_futile_compaction: u32,
 }
 
 /// A reverse map whose entries are in NVRAM segments, grouped by block. See the module's head.
@@ -148,7 +148,7 @@ pub struct Segments {
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
     tombstones_may_expire: bool,
     /// Whether compacting the entries of any block may free a segment.
-    may_gain: bool,
+    may_free_space: bool,
 }
 
 impl Segments {
@@ -188,7 +188,7 @@ impl Segments {
             entries: 0,
             superseded: 0,
             tombstones_may_expire: false,
-            may_gain: false,
+            may_free_space: false,
         };
         map.forget();
         Ok(map)
@@ -232,7 +232,7 @@ impl Segments {
         self.groups.fill(Group::default());
         self.sizes = Sizes::default();
         (self.entries, self.superseded) = (0, 0);
-        (self.tombstones_may_expire, self.may_gain) = (true, true);
+        (self.tombstones_may_expire, self.may_free_space) = (true, true);
     }
 
     /// Number of reverse-map entries that fit in one NVRAM segment.
@@ -400,7 +400,7 @@ impl Segments {
         self.append(io, (self.owner(index), &mut group), (entry, command), entry.sequence)?;
         self.replace(index, group);
         if opens && index == self.tombstones() {
-            (self.tombstones_may_expire, self.may_gain) = (true, true);
+            (self.tombstones_may_expire, self.may_free_space) = (true, true);
         }
         Ok(())
     }
@@ -453,7 +453,7 @@ impl Segments {
     fn is_worth_compacting(&self, group: &Group) -> bool {
         let kept = group.entries - group.superseded;
         let after = self.segments_for(kept);
-        group.superseded > group.futile
+        group.superseded > group.superseded_at_futile_compaction
             && after < self.segments_for(group.entries)
             && (kept == 0 || after < self.free)
     }
@@ -462,13 +462,13 @@ impl Segments {
     /// compacting (paper), otherwise the tombstones. O(blocks), but O(1) if nothing changed since the last search found
     /// none.
     fn choose(&mut self) -> Option<usize> {
-        if !self.may_gain {
+        if !self.may_free_space {
             return None;
         }
         let worth = |&index: &usize| self.is_worth_compacting(&self.groups[index]);
         let best = (0..self.tombstones()).filter(worth).max_by_key(|&index| self.groups[index].superseded);
         let chosen = best.or(self.tombstones_may_expire.then_some(self.tombstones()));
-        self.may_gain = chosen.is_some();
+        self.may_free_space = chosen.is_some();
         chosen
     }
 
@@ -504,8 +504,9 @@ impl Segments {
         let before = self.segments_for(old.entries);
         let opened = self.segments_for(kept.len() as u32) + self.growth(tombstones, buried.len() as u32);
         if opened >= before || opened > self.free {
-            let futile = if opened >= before { superseded } else { old.futile };
-            self.replace(index, Group { superseded, futile, ..old });
+            let superseded_at_futile_compaction =
+                if opened >= before { superseded } else { old.superseded_at_futile_compaction };
+            self.replace(index, Group { superseded, superseded_at_futile_compaction, ..old });
             return Ok(());
         }
         for entry in buried {
@@ -695,7 +696,7 @@ impl ReverseMap for Segments {
         let group = Group { superseded: self.groups[index].superseded + 1, ..self.groups[index] };
         assert!(group.superseded <= group.entries, "the bind of page {lpn} to {place} was never recorded");
         self.replace(index, group);
-        self.may_gain |= self.is_worth_compacting(&group);
+        self.may_free_space |= self.is_worth_compacting(&group);
     }
 
     fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
@@ -711,7 +712,7 @@ impl ReverseMap for Segments {
         let index = block.index();
         self.free_chain(io, self.groups[index].first, self.size(index))?;
         self.replace(index, Group::default());
-        (self.tombstones_may_expire, self.may_gain) = (true, true);
+        (self.tombstones_may_expire, self.may_free_space) = (true, true);
         Ok(())
     }
 

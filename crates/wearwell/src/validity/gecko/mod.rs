@@ -48,7 +48,7 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::prefetch::MOST_PAGES;
+use crate::tables::prefetch::PREFETCHED_PAGES;
 
 /// When the runs of Logarithmic Gecko are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -118,7 +118,7 @@ pub struct Gecko {
     runs: Vec<Run>,
     /// Index of the newest run that is not at a lower level than the next older one: the two must be merged. Every host
     /// write needs the value, and it changes only with the runs ([`Gecko::set_runs`]).
-    crowded: Option<usize>,
+    next_pair_to_merge: Option<usize>,
     merge: Option<Merge>,
     next_run: u32,
     next_flush: u64,
@@ -147,7 +147,7 @@ impl Gecko {
             flush_requested: false,
             flush: None,
             runs: Vec::new(),
-            crowded: None,
+            next_pair_to_merge: None,
             merge: None,
             next_run: 0,
             next_flush: 1,
@@ -208,7 +208,7 @@ impl Gecko {
     /// Sequence number at which the newest buffer on flash was frozen: every report made before is on flash. 0 if none
     /// is.
     #[inline]
-    pub fn durable_since(&self) -> u64 {
+    pub fn durable_until(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.coverage.flush_time)
     }
 
@@ -269,9 +269,9 @@ impl Gecko {
     fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
         let marker = self.layout.marker(block);
         let (mut pages, mut words) =
-            (ArrayVec::<_, MOST_PAGES>::new(), ArrayVec::<_, { 4 * MOST_PAGES }>::new());
+            (ArrayVec::<_, PREFETCHED_PAGES>::new(), ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new());
         for (place, searched) in
-            self.runs.iter().filter_map(|run| run.expect(marker, &self.layout)).take(MOST_PAGES / 2)
+            self.runs.iter().filter_map(|run| run.expect(marker, &self.layout)).take(PREFETCHED_PAGES / 2)
         {
             let before = words.len();
             words.extend(searched);
@@ -289,7 +289,8 @@ impl Gecko {
     }
 
     fn set_runs(&mut self, runs: Vec<Run>) {
-        self.crowded = runs.windows(2).position(|pair| self.level_of(&pair[0]) >= self.level_of(&pair[1]));
+        self.next_pair_to_merge =
+            runs.windows(2).position(|pair| self.level_of(&pair[0]) >= self.level_of(&pair[1]));
         self.runs = runs;
     }
 
@@ -317,14 +318,14 @@ impl Gecko {
 
     /// Starts the next merge of runs, or the next flush of the buffer to flash.
     fn start(&mut self, sequence: u64) {
-        if let Some(newer) = self.crowded {
+        if let Some(newer) = self.next_pair_to_merge {
             self.start_merge(newer..newer + 2, false);
             return;
         }
         self.freeze(sequence);
         let joining = match self.options.merge {
             MergeMode::Pairwise => 0,
-            MergeMode::MultiWay => self.foresee(),
+            MergeMode::MultiWay => self.count_runs_to_merge(),
         };
         self.start_merge(0..joining, true);
     }
@@ -339,7 +340,7 @@ impl Gecko {
     }
 
     /// Number of runs that the flush is merged with: all whose level the merge result can reach.
-    fn foresee(&self) -> usize {
+    fn count_runs_to_merge(&self) -> usize {
         let flush = self.flush.as_ref().expect("a buffer was frozen");
         let mut units = self.layout.units(flush.frozen.len());
         let joins = |run: &&Run| {
@@ -382,7 +383,7 @@ impl Gecko {
             assert_eq!(older.last + 1, output.first, "runs are in the order of their flushes");
         }
         assert!(
-            self.options.merge == MergeMode::Pairwise || at > 0 || self.crowded != Some(0),
+            self.options.merge == MergeMode::Pairwise || at > 0 || self.next_pair_to_merge != Some(0),
             "a flush that foresees its merges leaves every run at a lower level than the older ones"
         );
     }
@@ -428,7 +429,7 @@ impl Validity for Gecko {
     /// Writes one page of the merge in progress, or the first page of the next merge or flush.
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        let is_settled = self.merge.is_none() && self.crowded.is_none() && !self.is_flush_due();
+        let is_settled = self.merge.is_none() && self.next_pair_to_merge.is_none() && !self.is_flush_due();
         if is_settled { Ok(false) } else { self.step(io).map(|()| true) }
     }
 
@@ -447,7 +448,7 @@ impl Validity for Gecko {
         assert!(moved, "page {from} of run {id} was moved, and there is no such page");
     }
 
-    fn pages_per_settle(&self) -> u32 {
+    fn pages_per_deferred_write(&self) -> u32 {
         1
     }
 

@@ -2,7 +2,7 @@
 //! pages.
 //!
 //! Recovery writes nothing, so it can be interrupted and repeated. The buffer's content is lost: the FTL finds it by
-//! other means (appendix C.2) and reports it again. [`Gecko::durable_since`] tells how far back the FTL has to search.
+//! other means (appendix C.2) and reports it again. [`Gecko::durable_until`] tells how far back the FTL has to search.
 
 use std::collections::BTreeMap;
 
@@ -117,7 +117,10 @@ fn read_run<N: Nand>(
         return Ok(None);
     }
     if header.index != last {
-        return Err(Error::Damaged(format!("page {last} of run {number} calls itself {}", header.index)));
+        return Err(Error::Damaged(format!(
+            "page validity: page {last} of run {number} has index {} in its header",
+            header.index
+        )));
     }
     let with_entries = layout.entry_pages(entries) as usize;
     let mut first_keys = Vec::with_capacity(with_entries);

@@ -123,7 +123,7 @@ def test_dask_gives_the_table_of_the_local_sweep(
 
 def test_an_error_of_a_run_on_dask_is_a_row(dask: Any, tmp_path: Path) -> None:
     gone = tmp_path / "gone.csv"
-    gone.write_text("time_ns,op,offset_bytes,len_bytes\n0,W,0,4096\n")
+    gone.write_text("time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,a\n")
     trace = ww.Trace(gone)
     executor = ww.DaskExecutor(dask)
     original = executor.run

@@ -6,7 +6,8 @@ from ._section import Section
 
 
 class BytesRecord(Section):
-    """What was written, in bytes: of pages a write that fills a part of one counts as a whole."""
+    """What the host wrote and what was programmed, in bytes. Counters of pages count a write to a part of a
+    page as a whole page; these bytes do not."""
 
     _optional = frozenset({
         "ram_of_4k_map",
@@ -14,55 +15,55 @@ class BytesRecord(Section):
     })
 
     buffered: int
-    """Bytes still in the write buffer at the end: written by the host, and not programmed. 0 unless
-    `buffer.keep_at_end`, or the loss of power behind the last request, leaves them there."""
+    """Bytes still in the write buffer at the end: written by the host and not programmed. 0 unless
+    `buffer.keep_at_end` is set or power is lost after the last request."""
     completed_page_writes: int
-    """Those of them whose page held data: it was read first (read-modify-write)."""
+    """Page writes of a part of a page that held data, so that the page was read first (read-modify-write)."""
     host_written: int
     """Bytes of the host's write requests."""
     mapping_unit: int
-    """The smallest piece that the map can place, bytes: the device's page."""
+    """Bytes of the smallest unit that the map can place: a page of the device."""
     partial_page_writes: int
-    """Page writes that left the write buffer, or came without one, with a part of their page: each programs a
-    whole page."""
+    """Page writes to the FTL that cover only a part of their page; each of them programs a whole page."""
     programmed: int
     """Bytes of all page programs."""
     ram_of_4k_map: int | None
-    """RAM of a controller whose map places 4 KiB, bytes, beside `RunRecord::ram_bytes`; absent where the
-    device's pages are not larger."""
+    """RAM of a controller whose map has units of 4 KiB, bytes, for comparison with `RunRecord::ram_bytes`;
+    absent if the device's pages are not larger than that."""
     write_amplification: float | None
-    """`programmed / host_written`; absent if the host wrote nothing."""
+    """Write amplification in bytes: `programmed / host_written`; absent if the host wrote nothing."""
 
 
 class BufferConfig(Section):
-    """Write buffer."""
+    """Write buffer between host and FTL."""
 
     _optional = frozenset({
         "pages",
     })
 
     keep_at_end: bool
-    """What is in the buffer behind the last request stays there: it is neither programmed nor counted."""
+    """Leave in the buffer what it holds after the last request: these pages are neither programmed nor
+    counted."""
     pages: int | None
-    """Pages; 0 = none. Absent: four for each plane where a page is larger than 4 KiB, which joins small
-    writes to neighbours; else none."""
+    """Pages of the write buffer; 0 = no buffer. Absent: four for each plane if a page is larger than 4 KiB,
+    to join small writes to neighbouring pages, else 0."""
     policy: str
-    """Order of eviction."""
+    """Order in which buffered pages are evicted to flash."""
 
 
 class ContentConfig(Section):
-    """Content of writes that come without any."""
+    """Content of host writes whose trace or workload brings no content."""
 
     _optional = frozenset({
         "model",
     })
 
     model: str | None
-    """A content model such as `unique` or `dup:share=0.2,theta=0.9`."""
+    """Specification of a content model, such as `unique` or `dup:share=0.2,theta=0.9`. Absent: `unique`."""
 
 
 class DeltaConfig(Section):
-    """The delta design."""
+    """Options of the delta design (Delta-FTL), which stores overwrites as differences."""
 
     _optional = frozenset({
         "cache_entries",
@@ -72,28 +73,30 @@ class DeltaConfig(Section):
     })
 
     area_share: float
-    """Share of the spare space that delta pages may use."""
+    """Share of the spare (over-provisioned) space that pages of deltas may use."""
     cache_entries: int | None
-    """Entries of the cached mapping table, with tables on flash. Absent: all of it in capacitor-backed
-    RAM."""
+    """Entries of the cached mapping table; the tables are then on flash. Absent: all tables are in capacitor-
+    backed RAM."""
     heat_entries: int | None
     """Entries of the table of access counts. Absent: `cache_entries`, or one for 16 logical pages."""
     hot_accesses: int
-    """Accesses that make a page hot."""
+    """Number of accesses that make a page hot, for reads and for writes."""
     journal_pages: int | None
-    """Pages of a journal of map updates, after which it is merged with the table. Absent: no journal."""
+    """Pages of a journal of map updates; when it has that many it is merged with the table. Absent: no
+    journal."""
     max_ratio: float | None
-    """Page share per delta up to which deltas are worth it. Absent: 1 - max(tR, transfer, encode) / tPROG."""
+    """Largest share of a page that a delta may take; a larger delta is not worth its time and the page is
+    written whole. Absent: 1 - max(tR, transfer, encode) / tPROG."""
     open_pages: int
-    """Pages of the temp buffer that are filled at the same time."""
+    """Pages of the buffer for deltas (the paper's temp buffer) that are filled at the same time."""
     scan_entries: int
-    """Deltas that such a look visits, about."""
+    """Approximate number of deltas that one scan for write-cold pages visits."""
     scan_interval_writes: int
-    """Host writes between two looks for write-cold pages; 0 = never."""
+    """Host writes between two scans for deltas of pages that are no longer written often; 0 = never."""
 
 
 class DeviceConfig(Section):
-    """Layout, timing and capacity of the device; what is absent comes from the preset."""
+    """Layout, timing and capacity of the device; an absent value is taken from the preset."""
 
     _optional = frozenset({
         "blocks_per_plane",
@@ -123,27 +126,27 @@ class DeviceConfig(Section):
     blocks_per_plane: int | None
     """Blocks per plane."""
     channel_mb_per_s: float | None
-    """Channel rate, MB/s."""
+    """Transfer rate of a channel, MB/s."""
     channels: int | None
-    """Channels."""
+    """Number of channels."""
     dies_per_channel: int | None
     """Dies per channel."""
     endurance_cycles: int | None
-    """Rated program/erase cycles."""
+    """Rated program/erase cycles of a block."""
     erase_us: float | None
-    """tBERS, microseconds."""
+    """tBERS (block erase), microseconds."""
     factory_bad_share: float | None
-    """Share of blocks that are bad from the factory, 0 to 0.2; drawn by the seed."""
+    """Share of blocks that are bad from the factory, 0 to 0.2; the seed decides which."""
     fit: float | None
-    """Resize the device so that the workload's footprint is this share of the exported pages, (0, 1]. `auto`:
-    1."""
+    """Resizes the device so that the pages that the workload touches are this share of the exported pages, in
+    (0, 1]. Absent: no resizing, but 1 for the preset `auto`."""
     logical_pages: int | None
-    """Exported pages, instead of over-provisioning."""
+    """Number of exported pages; replaces over-provisioning."""
     over_provisioning: float | None
-    """Spare space, as the share that `over_provisioning_of` says."""
+    """Spare space as a share; `over_provisioning_of` says whether of the logical or of the physical pages."""
     over_provisioning_of: str | None
-    """`logical`: spare / logical (0.15 exports 87 % of the flash); `physical`: spare / physical (0.15 exports
-    85 %)."""
+    """Base of `over_provisioning`. `logical`: spare / logical (0.15 exports 87 % of the flash). `physical`:
+    spare / physical (0.15 exports 85 %)."""
     page_bytes: int | None
     """Data bytes per page."""
     pages_per_block: int | None
@@ -151,39 +154,41 @@ class DeviceConfig(Section):
     planes_per_die: int | None
     """Planes per die."""
     preset: str | None
-    """Name of a preset; `auto` (the default) is a small drive sized to the workload's footprint."""
+    """Name of a device preset; `auto` (the default) is a small drive sized to the pages that the workload
+    touches."""
     program_us: float | None
-    """tPROG, microseconds."""
+    """tPROG (page program), microseconds."""
     read_us: float | None
-    """tR, microseconds."""
+    """tR (array read), microseconds."""
     reserve_blocks: float | None
     """Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a
-    device that is resized what GC keeps free and open, so that over-provisioning acts as it says however
-    small the device is."""
+    device that is resized the blocks that GC keeps free or open, so that even on a small device the over-
+    provisioning has the effect of its nominal value."""
     spare_bytes: int | None
-    """Spare bytes per page."""
+    """Spare (OOB) bytes per page."""
     striping: str | None
-    """The order in which successive writes go round channels, dies and planes. Absent: `plane-first` with
-    multi-plane programs, which need neighbours on two planes of a die, else `channel-first`."""
+    """The order in which successive writes cycle through channels, dies and planes. Absent: `plane-first`
+    with multi-plane programs, because these need pages on two planes of a die, else `channel-first`."""
     superblock_planes: int | None
     """Planes that form a superblock; 1 = plain blocks."""
     wear_out: bool | None
-    """Blocks fail at the end of their rated cycles instead of wearing on."""
+    """Whether blocks fail at the end of their rated cycles; otherwise they work on, and only their erases are
+    counted."""
 
 
 class DftlConfig(Section):
-    """The DFTL design."""
+    """Options of the DFTL design."""
 
     _optional = frozenset({
         "cache_entries",
     })
 
     cache_entries: int | None
-    """Entries of the cached mapping table. Absent: `mapping.cache_entries`."""
+    """Entries of the cached mapping table. Absent: as many as `mapping.cache_entries`."""
 
 
 class GcConfig(Section):
-    """Garbage collection."""
+    """Garbage collection: victim policy, thresholds, and blocks of metadata."""
 
     _optional = frozenset({
         "background_share",
@@ -195,58 +200,64 @@ class GcConfig(Section):
     })
 
     background_share: float | None
-    """Free share of a pool below which idle time is used to collect; 0 = no background GC."""
+    """Share of free blocks of a pool below which GC also runs in idle time between requests; 0 = no
+    background GC."""
     d: int | None
-    """Blocks that `d-choices` looks at."""
+    """Number of random blocks that the policy `d-choices` compares. Absent: 10."""
     free_share: float | None
-    """The same as a share of the pool's blocks; the larger of both counts."""
+    """Free-block threshold of GC as a share of the pool's blocks; if `low_blocks` is set too, the larger
+    threshold counts."""
     low_blocks: int | None
-    """A pool at or below this many free blocks is collected before a write."""
+    """Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs
+    before a write."""
     metadata: str | None
-    """What happens to blocks of metadata. Absent: what the design says."""
+    """How GC treats blocks of metadata (map and page validity on flash). Absent: the design's own way."""
     metadata_share: float | None
-    """For `when-empty`: the share of all blocks above which metadata is collected all the same."""
+    """For `metadata = "when-empty"`: share of all blocks that metadata may occupy; beyond it GC also collects
+    metadata blocks that still hold valid pages."""
     policy: str
-    """Victim policy."""
+    """Policy by which GC chooses its victim block."""
     ties: str
-    """Which of the blocks with the fewest valid pages is collected."""
+    """Which block is the victim if several have the fewest valid pages."""
 
 
 class GeckoConfig(Section):
-    """Logarithmic Gecko."""
+    """Options of Logarithmic Gecko, a page-validity store on flash."""
 
     _optional = frozenset({
         "parts",
     })
 
     merge: str
-    """When runs are merged."""
+    """How sorted runs of Logarithmic Gecko are merged."""
     parts: int | None
-    """Parts of a block's bitmap (S). Absent: parts of 32 pages."""
+    """Number of entries into which a block's bitmap is divided (the paper's S). Absent: each entry covers 32
+    pages."""
     size_ratio: int
-    """Size ratio of levels (T)."""
+    """Size ratio of successive levels (the paper's T)."""
 
 
 class LifetimeConfig(Section):
-    """Lifetime management."""
+    """Options of lifetime management: schemes that save flash writes, and throttling of host writes."""
 
     epoch_s: int
-    """Length of an epoch, seconds; with `best`, which has no clock, `epoch_writes` says it."""
+    """Length of an epoch, seconds; the schemes are chosen anew for each epoch. Not used with `best`, which
+    has no clock and uses `epoch_writes`."""
     epoch_writes: int
-    """Length of an epoch with `best`, page writes of the host."""
+    """Length of an epoch with `schemes = "best"`, in page writes of the host."""
     fitted_energy: bool
-    """Take twice the stated energy for compression, with which the paper's break-even comes out; else as
-    stated."""
+    """Whether compression costs twice the energy that the paper states. With twice the energy the model
+    reproduces the paper's break-even; false = as stated."""
     schemes: str
-    """Which schemes may be used."""
+    """Which schemes may be used, and whether writes are throttled."""
     target_years: float
-    """Years that the device shall last from the first measured request on."""
+    """Years that the device shall last, counted from the first measured request."""
     verify_on_hit: bool
-    """Read and compare before deduplicating."""
+    """Read the stored page and compare its bytes before deduplicating a write."""
 
 
 class MappingConfig(Section):
-    """The map on flash; what is absent is the design's own."""
+    """Options of a map on flash; an absent value is the design's own."""
 
     _optional = frozenset({
         "cache_entries",
@@ -258,21 +269,22 @@ class MappingConfig(Section):
     })
 
     cache_entries: int | None
-    """Entries of the cache. Absent: 1/32 of the logical pages."""
+    """Entries of the map cache in RAM. Absent: 1/32 of the logical pages."""
     cached_nodes: int | None
-    """Inner nodes of a tree in RAM. Absent: all."""
+    """Number of inner nodes of the directory tree that are cached in RAM. Absent: all."""
     checkpoints: bool | None
-    """Write dirty entries that were not changed for long."""
+    """Checkpoints: write dirty map entries that have not changed for long, which bounds what recovery
+    reads."""
     directory: str | None
-    """How the places of translation pages are known."""
+    """Where the directory is kept that locates translation pages."""
     dirty_share: float | None
-    """Share of the cache that may be dirty; 1 = all."""
+    """Share of the map cache that may be dirty; 1 = all of it."""
     identification: str | None
-    """When the page that a write replaces is called invalid."""
+    """When the flash page that a write replaces is invalidated."""
 
 
 class PartsConfig(Section):
-    """Parts by name; what is absent is the design's own."""
+    """Parts of a design by name; an absent part is the design's own."""
 
     _optional = frozenset({
         "content",
@@ -283,17 +295,18 @@ class PartsConfig(Section):
     })
 
     content: list[str] | None
-    """Content mechanisms, all of them: a list, or names joined by commas or plus signs; `none` for no
+    """All content mechanisms of the design: a list, or names joined by commas or plus signs; `none` for no
     mechanism."""
     map: str | None
-    """How the L2P table is kept."""
+    """How the L2P table is stored."""
     reverse_map: str | None
-    """Who refers to a shared page. Absent: the design's own; `ideal` where the design shares nothing."""
+    """Reverse map: how the logical pages that share a flash page are recorded. Absent: the design's own, or
+    `ideal` if the design shares no pages."""
     survives: str | None
-    """What keeps acknowledged data over a loss of power. Absent: the design's own; where content, map or
-    reverse map are exchanged, what serves such parts in the papers, else `battery`."""
+    """What preserves acknowledged data over a loss of power. Absent: the design's own way; if content, map or
+    reverse map are exchanged, the way that the papers use for such parts, else `battery`."""
     validity: str | None
-    """Page validity; all but `ram` need a map on flash."""
+    """Where page validity is stored; all stores but `ram` need a map on flash."""
 
 
 class PreconditionConfig(Section):
@@ -308,23 +321,25 @@ class PreconditionConfig(Section):
     })
 
     bound_share: float | None
-    """At last, random logical pages are bound to others until this share of the entries that `remap.size_mib`
-    holds is valid (RM, section 5.2: 0.7). Default: none."""
+    """As the last step, random logical pages are bound (remapped) to the pages of others until this share of
+    the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7). Default:
+    none."""
     filled: bool | None
-    """For `aged`: every exported page is written once before (default no)."""
+    """For `aged`: write every exported page once before ageing (default no)."""
     mode: str
-    """How."""
+    """Method of preconditioning that brings the device into its initial state."""
     overwrite: float | None
-    """Random writes after the first GC, in units of the physical capacity. Defaults: `steady` 1, `random` 0,
-    `constructed` and `in-use` 0.1."""
+    """Random overwrites after the first GC, in units of the physical capacity. Defaults: 1 for `steady`, 0
+    for `random`, 0.1 for `constructed` and `in-use`."""
     share: float | None
-    """For `aged` without a trace: the share of the requests that ages, (0, 1) (default 0.5)."""
+    """For `aged` without a trace: share of the replayed requests that only age the device, in (0, 1) (default
+    0.5)."""
     trace: str | None
-    """For `aged`: a trace to age with. Absent: the first part of the replayed trace itself."""
+    """For `aged`: path of the trace that ages the device. Absent: the first part of the replayed trace."""
 
 
 class RecoveryConfig(Section):
-    """Loss of power; what is absent is the design's own."""
+    """Options of recovery from a loss of power; an absent value is the design's own."""
 
     _optional = frozenset({
         "after_requests",
@@ -332,18 +347,19 @@ class RecoveryConfig(Section):
     })
 
     after_requests: int | None
-    """Power is lost behind so many measured requests, the recovery is executed and reported, and the run goes
-    on. All counters go on, so that what the recovery and the corrections after it cost is part of the run."""
+    """Number of measured requests after which the power is cut. Recovery is then run and reported, and the
+    replay continues. No counter is reset, so that the cost of the recovery and of later corrections is part
+    of the run."""
     after_run: bool
-    """Power is lost behind the last request, and the recovery is executed and reported."""
+    """Cut the power after the last request, run the recovery, and report it."""
     blocks: str
-    """What is read of each block where a map in RAM is rebuilt from flash."""
+    """What recovery reads of each block when it rebuilds a map in RAM from flash."""
     by: str | None
-    """What makes the map survive."""
+    """What makes a map on flash survive a loss of power."""
 
 
 class RecycleConfig(Section):
-    """The recyclable design."""
+    """Options of the recyclable design, which revives dead pages whose content is written again."""
 
     _optional = frozenset({
         "entries",
@@ -351,26 +367,28 @@ class RecycleConfig(Section):
     })
 
     alpha: float
-    """Growth of popularity, 0.10 to 0.15."""
+    """Growth of a page's popularity per read, 0.10 to 0.15."""
     beta: float
-    """Decay per version, 0.15 to 0.20."""
+    """Decay of a page's recycle probability per lost version, 0.15 to 0.20."""
     count_comparisons: bool
-    """Count comparisons."""
+    """Compute the rank of every hit in the fingerprint store, for the run record."""
     entries: int | None
-    """Entries of the store. Absent: 131072, or 1.25 % of the device's pages if that is less (the paper's
-    ratio)."""
+    """Entries of the fingerprint store. Absent: 131072, or 1.25 % of the device's pages if that is less (the
+    paper's ratio)."""
     policy: str
-    """What the fingerprint store keeps."""
+    """Which dead pages the fingerprint store keeps."""
     refresh_age_programs: int | None
-    """Flash programs after which a page is too old to be revived. Absent: pages do not age."""
+    """Age of a dead page, in flash programs since its block was opened, beyond which it is not revived.
+    Absent: pages do not age."""
     verify_on_hit: bool
-    """Read and compare before reviving."""
+    """Read the dead page and compare its bytes before reviving it."""
     window: int
-    """Window of fast loading, logical pages on each side."""
+    """Fast loading: number of logical pages on each side of a hit whose dead pages are loaded into the store
+    too."""
 
 
 class RemapConfig(Section):
-    """The remap design."""
+    """Options of the remap design (Remap-SSD), in which several logical pages may share a flash page."""
 
     _optional = frozenset({
         "index_entries",
@@ -379,24 +397,27 @@ class RemapConfig(Section):
     })
 
     atomic_commands: bool
-    """A remap command of several pages is atomic; entries take 24 bytes instead of 16."""
+    """A remap command of several pages takes effect entirely or not at all; reverse-map entries take 24 bytes
+    instead of 16."""
     dedup: bool
-    """Deduplicate host writes."""
+    """Also deduplicate host writes."""
     index_entries: int | None
-    """Entries of the content index; absent = by `index_share`."""
+    """Entries of the content index that deduplication searches; absent = determined by `index_share`."""
     index_share: float | None
-    """Entries of the content index per exported page, above 0 to 1, at least 131,072 of them; absent = one
-    for every stored page, on the design wearwell one for 64 exported pages."""
+    """Entries of the content index per exported page, greater than 0 and at most 1; the index has at least
+    131,072 entries. Absent = an entry for every stored page, but on the design wearwell one for 64 exported
+    pages."""
     reverse_map: str
-    """Who refers to a page."""
+    """Reverse map: how the logical pages that share a flash page are recorded."""
     segment_bytes: int
-    """Bytes of an NVRAM segment."""
+    """Bytes of an NVRAM segment of the reverse map."""
     size_mib: float | None
-    """Size of the NVRAM or of the log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36 GiB."""
+    """Size of the reverse map's NVRAM, or of its log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36
+    GiB."""
     sparse_counts: bool
-    """Keep counts only of shared pages instead of four bits per page."""
+    """Keep reference counts only for shared pages instead of a 4-bit count for every page."""
     verify_on_hit: bool
-    """Read and compare before binding."""
+    """Read the stored page and compare its bytes before a deduplicated write is bound to it."""
 
 
 class ReplayConfig(Section):
@@ -411,106 +432,113 @@ class ReplayConfig(Section):
     })
 
     addresses: str
-    """How trace addresses meet the device."""
+    """How trace addresses are mapped to logical pages of the device."""
     arrival: str
-    """When requests come."""
+    """How the arrival times of requests are determined."""
     queue_depth: int | None
-    """Requests in flight in closed loop (default 32)."""
+    """Requests in flight in closed loop, that is with `arrival = "closed"` (default 32)."""
     requests: int | None
-    """Stop after this many requests."""
+    """Number of requests after which the replay stops. Absent: the whole input."""
     seed: int | None
-    """Seed of everything random (default 1)."""
+    """Seed of all random choices (default 1)."""
     time_scale: float | None
-    """Trace times are multiplied by this (default 1)."""
+    """Factor by which the times of the trace are multiplied (default 1)."""
     timeline_cells: int | None
-    """Cells of the block map of a timeline, which is recorded with at most as many; without, none is."""
+    """Largest number of cells in a timeline's block map; a timeline (counters and latencies in windows of
+    time) is recorded only if this is set."""
     zeroes: str
-    """What a write-zeroes request is."""
+    """Whether a write-zeroes request is a trim or a write."""
 
 
 class TimingConfig(Section):
-    """How time is modelled."""
+    """Options of the time model."""
 
     _optional = frozenset({
         "gc_backlog_ops",
     })
 
     blocking_gc: bool
-    """A write waits for the GC it triggered."""
+    """Let a write wait until the GC that it triggered has finished (foreground GC)."""
     buffered_writes: int
-    """Writes that may be acknowledged before they are programmed."""
+    """Number of writes that may be acknowledged before they are programmed."""
     compress_us: float
-    """Compressing a page, microseconds (IL, section IV)."""
+    """Time to compress a page, microseconds (IL, section IV)."""
     controller_overhead_us: float
-    """Time outside the flash per request, microseconds."""
+    """Time that each request spends outside the flash, microseconds."""
     decompress_us: float
-    """Decompressing a page, microseconds; our assumption, as IL leaves reads out."""
+    """Time to decompress a page, microseconds. An assumption of ours, because the paper (IL) leaves reads
+    out."""
     delta_codec_units: int
-    """Units that make and apply deltas (DF, section 3.3.2: one processor); 0 = as many as there are
+    """Number of units that make and apply deltas (DF, section 3.3.2: one processor); 0 = as many as there are
     requests."""
     delta_decode_us: float
-    """Applying a delta, microseconds (DF, table 1, at 619 MHz)."""
+    """Time to apply a delta, microseconds (DF, table 1, at 619 MHz)."""
     delta_encode_us: float
-    """Making a delta, microseconds (DF, table 1, at 619 MHz)."""
+    """Time to make a delta, microseconds (DF, table 1, at 619 MHz)."""
     gc_backlog_ops: int | None
-    """Background operations queued per die after which they go before host writes. Absent: they do while no
-    page of the die is erased, and in shares before each host write while few are."""
+    """Number of queued background operations per die above which background work is served before host
+    writes. Absent: before host writes while the die has no erased page, and a share of it before each host
+    write while erased pages are few."""
     gc_holds_reads: bool
-    """From then on they go before host reads too."""
+    """With more than `gc_backlog_ops` queued operations, serve background work before host reads too."""
     gc_yields: bool
-    """Background work yields to host work."""
+    """Serve background work (GC) only while no host work waits for the same die."""
     hash_us: float
-    """Hash and look-up of content-aware designs, once per request that hashed a page (the unit hashes the
-    next page while one is programmed), microseconds (LX, RM: 32)."""
+    """Time for hashing and index look-up in designs that examine content, microseconds (LX, RM: 32). Counts
+    once per request that hashed a page, because the next page is hashed while one is programmed."""
     independent_planes: bool
-    """Planes work independently."""
+    """Let each plane of a die work independently, as if it were a die."""
     mode: str
-    """Engine."""
+    """Timing engine."""
     multi_plane: bool
-    """Multi-plane operations."""
+    """Run equal operations on several planes of a die as one multi-plane operation."""
     nvram_read_ns: float
-    """Reading 64 bytes of NVRAM, nanoseconds (RM, section 5.1). There is one NVRAM: requests wait for each
-    other there."""
+    """Time to read 64 bytes of NVRAM, nanoseconds (RM, section 5.1). There is one NVRAM, for which requests
+    queue."""
     nvram_write_ns: float
-    """Storing 64 bytes of NVRAM, nanoseconds (RM, section 5.1)."""
+    """Time to write 64 bytes of NVRAM, nanoseconds (RM, section 5.1)."""
     read_priority: bool
-    """Host reads before writes."""
+    """Serve host reads before host writes."""
     suspend: bool
-    """Programs and erases are suspended for host reads."""
+    """Suspend programs and erases for host reads."""
     suspend_max: int
-    """Suspensions per operation at most."""
+    """Largest number of suspensions of one operation."""
     suspend_overhead_us: float
-    """Cost of a suspension, microseconds."""
+    """Time that a suspension adds to the suspended operation, microseconds."""
 
 
 class ValidityConfig(Section):
-    """Page validity; what is absent is the design's own."""
+    """Options of page validity (which pages of each block are valid); an absent value is the design's own."""
 
     _optional = frozenset({
         "kind",
     })
 
     batch: bool
-    """For `bitmap`: one write takes all reports that wait for its page."""
+    """For `bitmap`: one write of a bitmap page applies all pending changes of that page, instead of one
+    change."""
     kind: str | None
-    """Where it is kept, and how."""
+    """The kind of store that records which pages are valid."""
 
 
 class WearConfig(Section):
-    """Wear leveling."""
+    """Wear leveling: dynamic, static, or dual-pool."""
 
     dual_pool_gap: int
-    """Threshold of dual-pool leveling, erases; 0 = off. It takes the place of static leveling."""
+    """Threshold of dual-pool wear leveling, in erases; 0 = off. Excludes static leveling."""
     dynamic: bool
-    """Open free blocks by wear."""
+    """Choose free blocks by wear when they are opened: the least worn for host data, the most worn for GC
+    copies."""
     scan: bool
-    """Find them by reading spare areas round and round, one per flash write, instead of a table in RAM."""
+    """Static leveling finds little-worn blocks by reading spare areas in turn, one per flash write, instead
+    of from erase counts in RAM."""
     static_gap: int
-    """Move blocks this many erases behind the most worn one; 0 = off."""
+    """Erases by which a block may lag the most worn block of its pool before static leveling moves its data;
+    0 = off."""
 
 
 class Config(Section):
-    """A configuration as written: what is absent keeps its default."""
+    """A configuration as written by the user; an absent key keeps its default."""
 
     _sections = {
         "buffer": BufferConfig,
@@ -536,37 +564,37 @@ class Config(Section):
     buffer: BufferConfig
     """Write buffer."""
     content: ContentConfig
-    """Content of writes that come without any."""
+    """Content of host writes whose trace or workload brings no content."""
     delta: DeltaConfig
     """Options of the delta design."""
     device: DeviceConfig
-    """Layout, timing and capacity."""
+    """Layout, timing and capacity of the device."""
     dftl: DftlConfig
     """Options of the DFTL design."""
     gc: GcConfig
     """Garbage collection."""
     gecko: GeckoConfig
-    """Logarithmic Gecko."""
+    """Options of Logarithmic Gecko, a page-validity store on flash."""
     lifetime: LifetimeConfig
-    """Lifetime management."""
+    """Lifetime management: schemes chosen per epoch, and throttling for a target in years."""
     mapping: MappingConfig
-    """Maps on flash."""
+    """Maps whose L2P table is on flash."""
     parts: PartsConfig
-    """Parts in the place of the design's own."""
+    """Parts (content mechanisms, map, page validity, recovery) that replace the design's own."""
     precondition: PreconditionConfig
     """State of the device before the first measured request."""
     recovery: RecoveryConfig
-    """Loss of power."""
+    """Recovery from a loss of power."""
     recycle: RecycleConfig
-    """Recycling of dead pages: `recyclable`, `parts.content=recycle`."""
+    """Recycling of dead pages: for the design `recyclable`, or with `parts.content=recycle`."""
     remap: RemapConfig
     """Options of the remap design."""
     replay: ReplayConfig
-    """How requests are issued."""
+    """How requests are issued to the device."""
     timing: TimingConfig
     """How time is modelled."""
     validity: ValidityConfig
-    """Page validity."""
+    """How the valid pages of each block are recorded."""
     wear: WearConfig
     """Wear leveling."""
 
@@ -575,15 +603,15 @@ class LayoutRecord(Section):
     """Channels, dies, planes, blocks and pages of a device."""
 
     blocks_per_plane: int
-    """Blocks of a plane."""
+    """Blocks per plane."""
     channels: int
-    """Channels."""
+    """Number of channels."""
     dies_per_channel: int
-    """Dies of a channel."""
+    """Dies per channel."""
     pages_per_block: int
-    """Pages of a block."""
+    """Pages per block."""
     planes_per_die: int
-    """Planes of a die."""
+    """Planes per die."""
 
 
 class DeviceRecord(Section):
@@ -594,51 +622,52 @@ class DeviceRecord(Section):
     }
 
     endurance_cycles: int
-    """Rated cycles."""
+    """Rated program/erase cycles of a block."""
     gc_low_blocks: int
-    """Free blocks per pool at or below which GC runs."""
+    """Number of free blocks of a pool at or below which GC runs."""
     layout: LayoutRecord
-    """How flash is divided."""
+    """Number of channels, dies, planes, blocks and pages."""
     logical_pages: int
-    """Exported pages."""
+    """Number of exported pages."""
     over_provisioning: float
-    """(physical - reserve - logical) / logical."""
+    """Over-provisioning: (physical - reserve - logical) / logical pages."""
     page_bytes: int
     """Data bytes per page."""
     physical_pages: int
-    """Physical pages."""
+    """Number of physical pages, factory-bad blocks included."""
     preset: str
-    """Preset."""
+    """Name of the device preset."""
     reserve_blocks: float
-    """Blocks of each plane that are neither exported nor over-provisioning: what GC keeps free and open. 0
-    unless the device was sized to the input."""
+    """Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free,
+    and the unwritten part of the open blocks. 0 unless the device was sized to the input or the configuration
+    sets them."""
     superblock_planes: int
-    """Planes per superblock."""
+    """Planes that form a superblock; 1 = plain blocks."""
 
 
 class Latency(Section):
-    """One distribution, microseconds."""
+    """A latency distribution, microseconds."""
 
     count: int
-    """Requests."""
+    """Number of requests."""
     max: float
-    """Largest."""
+    """Largest latency."""
     mean: float
-    """Mean."""
+    """Mean latency."""
     p50: float
-    """Median."""
+    """Median latency."""
     p90: float
-    """90th percentile."""
+    """90th percentile of the latency."""
     p99: float
-    """99th percentile."""
+    """99th percentile of the latency."""
     p999: float
-    """99.9th percentile."""
+    """99.9th percentile of the latency."""
     p9999: float
-    """99.99th percentile."""
+    """99.99th percentile of the latency."""
 
 
 class LatencyRecord(Section):
-    """Latency distributions."""
+    """Latency distributions of host requests, microseconds."""
 
     _sections = {
         "flush": Latency,
@@ -647,24 +676,25 @@ class LatencyRecord(Section):
     }
 
     flush: Latency
-    """Flushes: what the host waits for where writes are answered before they are programmed."""
+    """Latency of flushes; if writes are acknowledged before they are programmed, the host waits for the
+    programs here."""
     read: Latency
-    """Host reads."""
+    """Latency of host reads."""
     write: Latency
-    """Host writes."""
+    """Latency of host writes."""
 
 
 class SchemeRecord(Section):
-    """For how long a content scheme ran."""
+    """How long a content scheme was running under lifetime management."""
 
     epochs: int
-    """Epochs in which it ran."""
+    """Number of epochs in which the scheme was running."""
     share_of_writes: float
-    """Share of the host's page writes that came in these epochs."""
+    """Share of the host's page writes that arrived in the epochs in which the scheme was running."""
 
 
 class LifetimeRecord(Section):
-    """Wear, how long the device lasts at this rate, and what was done about it. A year has 365 days."""
+    """Wear, the lifetime that it implies, and the work of lifetime management. A year has 365 days."""
 
     _tables = {
         "schemes": SchemeRecord,
@@ -681,68 +711,72 @@ class LifetimeRecord(Section):
     })
 
     drive_writes_per_day: float | None
-    """Drive writes a day that use the rated cycles up in five years: the usual rating (DWPD). Absent as TB
-    written."""
+    """Drive writes per day that use up the rated cycles in five years: the usual rating (DWPD). Absent if
+    `host_tb_written_until_worn` is absent."""
     elapsed_s: float
-    """Time that the measured part took, seconds: the trace's in open loop, else the device's."""
+    """Duration of the measured part, seconds: in open loop that of the trace, else the device time."""
     endurance_used: float
-    """Share of the rated cycles that the measured part used."""
+    """Share of the rated cycles that the measured part used, mean over all blocks."""
     energy_uj_per_page: float
-    """Energy of programs, hashing and compression per host page write, microjoules, at IL's powers and times;
-    reads and erases are left out, as there."""
+    """Energy of programs, hashing and compression per host page write, microjoules, with the powers and times
+    of the paper (IL); reads and erases are left out, as in the paper."""
     epochs: int
-    """Epochs of lifetime management in which requests came; 0 without management."""
+    """Number of epochs of lifetime management in which requests arrived; 0 without management."""
     held_s: float
-    """Time for which throttling held host writes back, seconds."""
+    """Total time for which throttling delayed host writes, seconds."""
     held_writes: int
-    """Host writes held back."""
+    """Number of host writes that throttling delayed."""
     host_tb_written_until_worn: float | None
     """Bytes that the host can write until all rated cycles are used, TB (10^12): `physical bytes x cycles /
-    write amplification in bytes` over the steady part (over all without one). Absent if no block was erased
-    or nothing written."""
+    write amplification in bytes`, from the steady part of the run, or from all of it if no part was steady.
+    Absent if no block was erased or nothing was written."""
     is_from_steady_part: bool
-    """Whether that part was steady. If not, `host_tb_written_until_worn`, `years`, `scaled_years` and
-    `drive_writes_per_day` are figures of the moment: a longer run of the same load gives others."""
+    """Whether the extrapolation rests on a steady part of the run. If not, `host_tb_written_until_worn`,
+    `years`, `scaled_years` and `drive_writes_per_day` hold for this moment only: a longer run of the same
+    load gives other figures."""
     max_erase_count: int
-    """Wear of the most worn block since the device was new."""
+    """Erases of the most worn block since the device was new."""
     mean_erases_per_block: float
     """Erases per block in the measured part, mean over all blocks."""
     min_erase_count: int
-    """Wear of the least worn block."""
+    """Erases of the least worn block since the device was new."""
     scale_to_bytes: int | None
-    """The size of that drive, if one was asked for."""
+    """Exported bytes of the drive that `scaled_years` describes; absent if no size was given."""
     scaled_years: float | None
-    """Years of a drive of `scale_to_bytes` exported bytes that takes the same bytes per second: it takes
-    fewer drive writes, and its write amplification is the same if what is written to it, and where, grows in
+    """Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second, and so
+    fewer drive writes. Assumes that its write amplification is equal, which holds if the footprint grows in
     proportion."""
     schemes: dict[str, SchemeRecord]
-    """For how long each content scheme ran under lifetime management, by its name in `parts.content`; empty
-    without."""
+    """How long each content scheme (such as deduplication) was running under lifetime management, by its name
+    in `parts.content`; empty without management."""
     throttled_epochs: int
-    """Those in which writes were throttled."""
+    """Number of epochs in which writes were throttled."""
     write_until_programmed_us: float
-    """Mean response time of host writes until their content is on flash or bound, microseconds. Pages that
-    gather in a chunk have the response of the write that completes it. 0 without timing or compression:
-    `latency_us.write` says it then."""
+    """Mean response time of host writes until their content is programmed or bound to a page with equal
+    content, microseconds. A page that is buffered until a compressed chunk is full counts with the response
+    time of the write that completes the chunk. 0 without timing or compression; `latency_us.write` is then
+    the figure."""
     years: float | None
-    """Years until then at the rate of host bytes in `elapsed_s`; absent without time."""
+    """Years until `host_tb_written_until_worn` is reached, at the rate of host bytes in `elapsed_s`; absent
+    without time."""
     years_after_first_epoch: float | None
-    """As `years_by_programs`, from what came after the first epoch of lifetime management, in which nothing
-    is known and nothing is done: of five years that epoch is a 500,000th, of a short run a large part. Absent
+    """As `years_by_programs`, but without the first epoch of lifetime management, in which nothing is known
+    and no scheme runs: in five years that epoch is a 500,000th, but in a short run a large part. Absent
     without management."""
     years_by_programs: float | None
-    """Years by the programs of the whole measured part, also before the first collection."""
+    """Years until the rated cycles are used, from the page programs of the whole measured part, including
+    those before the first collection."""
 
 
 class SeriesPoint(Section):
-    """Counters at one moment of the run."""
+    """Counters at one moment of the run; all counts are totals since the first measured request."""
 
     device_s: float
-    """Device time, seconds; 0 without timing."""
+    """Device time of this moment, seconds; 0 without timing."""
     erases: int
-    """Erases so far."""
+    """Block erases so far."""
     free_blocks: int
-    """Free blocks now."""
+    """Number of free blocks at this moment."""
     host_bytes: int
     """Bytes of the host's write requests so far."""
     host_page_remaps: int
@@ -750,9 +784,9 @@ class SeriesPoint(Section):
     host_page_writes: int
     """Host page writes so far."""
     programs: int
-    """Programs so far."""
+    """Page programs so far."""
     recycled_writes: int
-    """Recycled writes so far."""
+    """Host page writes so far that revived a dead page."""
     requests: int
     """Requests so far."""
 
@@ -761,17 +795,18 @@ class RecoveryCost(Section):
     """Flash operations of a recovery or of one of its steps, and their time."""
 
     page_reads: int
-    """Pages read."""
+    """Reads of pages."""
     programs: int
-    """Pages programmed."""
+    """Page programs."""
     spare_reads: int
-    """Spare areas read."""
+    """Reads of spare areas alone."""
     time_s: float
-    """Time, seconds."""
+    """Sum of the times of the operations, seconds."""
 
 
 class RecoveryRecord(Section):
-    """A recovery that was executed: operations counted, and priced one after the other."""
+    """A recovery from a loss of power that was executed: its flash operations are counted, and their times
+    are added up as if they ran one after the other."""
 
     _sections = {
         "total": RecoveryCost,
@@ -782,15 +817,16 @@ class RecoveryRecord(Section):
     }
 
     battery_programs: int
-    """Pages that a battery wrote when power went away."""
+    """Pages that a battery wrote to flash when the power was lost."""
     steps: dict[str, RecoveryCost]
-    """Steps by name, where the recovery has steps; those that took nothing are absent."""
+    """Steps of the recovery by name; steps without flash operations are absent."""
     total: RecoveryCost
-    """All of it, without what a battery wrote."""
+    """The whole recovery, without the pages that a battery wrote."""
 
 
 class ServiceRecord(Section):
-    """How requests came, and how many the drive answered. Absent figures need a timing engine."""
+    """How requests arrived, and how many the drive answered; without a timing engine all figures but
+    `unwritten_page_reads` are absent."""
 
     _optional = frozenset({
         "arrival",
@@ -801,96 +837,98 @@ class ServiceRecord(Section):
     })
 
     arrival: str | None
-    """When requests came, as it was in effect: at the input's times, closed loop or think time."""
+    """The arrival mode that was in effect: at the input's times, closed loop, or think time."""
     is_overloaded: bool
-    """Requests came faster than the drive answers them: latencies are the length of the queue, and grow with
-    the run."""
+    """Whether requests arrived faster than the drive could answer them. Latencies then reflect the length of
+    the queue, and grow with the run."""
     mb_per_s: float | None
-    """Bytes read and written by the host per second of device time, MB/s (10^6)."""
+    """Rate of host reads and writes, MB (10^6 bytes) per second of device time."""
     queue_at_end_s: float | None
-    """Seconds from the last arrival to the last answer, where requests come at the input's times."""
+    """Time from the last arrival to the last answer, seconds; only if requests arrive at the input's
+    times."""
     queue_depth: int | None
-    """Requests in flight in closed loop."""
+    """Number of requests in flight; only in closed loop."""
     requests_per_s: float | None
     """Requests answered per second of device time (IOPS)."""
     unwritten_page_reads: int
-    """Host page reads of pages that were never written, or deallocated: they cost no flash operation.
-    Requests that read nothing else are left out of read latencies."""
+    """Host page reads of pages that were never written, or were deallocated; they need no flash operation.
+    Requests that read only such pages are left out of read latencies."""
 
 
 class Steadiness(Section):
-    """How steady the measured part was, and what it wrote there."""
+    """How steady write amplification was in the measured part, and the totals of its steady part."""
 
     deviation: float
-    """Largest difference of a window from the mean, as a share of it; of the last half without a steady
-    part."""
+    """Largest difference of a window's write amplification from the mean, as a share of the mean, in the
+    steady part; in the last half if no part was steady."""
     drive_writes: float
-    """Bytes that the host wrote in all of the measured part, as a share of the exported bytes."""
+    """Bytes that the host wrote in the whole measured part, as a multiple of the exported bytes."""
     erases: int
-    """Block erases there."""
+    """Block erases in the steady part; in the whole measured part if no part was steady."""
     from_request: int
-    """Requests before the steady part; 0 without one."""
+    """Number of requests before the steady part; 0 if no part was steady."""
     host_bytes: int
-    """Bytes that the host wrote there."""
+    """Bytes that the host wrote in the steady part; in the whole measured part if no part was steady."""
     host_page_writes: int
-    """Host page writes of the steady part, or of all."""
+    """Host page writes in the steady part; in the whole measured part if no part was steady."""
     is_steady: bool
-    """The measured part was steady to its end, from `from_request` on."""
+    """Whether the measured part was steady from `from_request` to its end."""
     programs: int
-    """Page programs there."""
+    """Page programs in the steady part; in the whole measured part if no part was steady."""
     slope: float
-    """Rise of a straight line through the windows, as a share of the mean; likewise."""
+    """Rise of a straight line through the windows' write amplification, as a share of the mean, in the steady
+    part; in the last half if no part was steady."""
 
 
 class WearHistogram(Section):
-    """How many blocks were erased how often since the drive was new; retired blocks are left out."""
+    """Histogram of the erase counts of the blocks since the drive was new; retired blocks are left out."""
 
     blocks: list[int]
-    """Blocks in each bin, at most 40 bins."""
+    """Number of blocks in each bin; at most 40 bins."""
     erases_per_bin: int
-    """Width of a bin."""
+    """Width of a bin, erases."""
     first_erases: int
-    """Erases of the least worn block, where the first bin begins."""
+    """Erases of the least worn block, at which the first bin begins."""
 
 
 class TimelineFrame(Section):
-    """The blocks at one moment."""
+    """A map of the blocks at one moment, and their wear."""
 
     _sections = {
         "wear": WearHistogram,
     }
 
     cells: str
-    """Two base64url digits per cell: a number of 12 bits. The high four are the valid pages, the middle four
-    the invalid pages, both in fifteenths of the cell's pages. The low four say what most blocks in use hold:
-    0 nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4 chunks, 5 the remap log, 6 page
-    validity; 15 if all blocks are retired."""
+    """The cells of the map, two base64url digits each, that is a number of 12 bits. The high four bits are
+    the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low
+    four state what most blocks in use hold: 0 nothing (all are free), 1 data, 2 translation pages, 3 deltas,
+    4 chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired."""
     host_bytes: int
     """Bytes of the host's write requests so far."""
     requests: int
     """Requests so far."""
     wear: WearHistogram
-    """How often blocks were erased."""
+    """Histogram of the erase counts of the blocks."""
 
 
 class WindowLatency(Section):
-    """Latencies of the requests answered between two moments, microseconds. Where two windows were joined to
-    save memory, each percentile is the larger of both."""
+    """Latencies of the requests answered between two samples, microseconds. If two windows were joined to
+    save memory, each percentile is the larger of the two."""
 
     count: int
-    """Requests."""
+    """Number of requests."""
     max: float
-    """Largest, within 0.1 %."""
+    """Largest latency, within 0.1 %."""
     p50: float
-    """Median."""
+    """Median latency."""
     p99: float
-    """99th percentile."""
+    """99th percentile of the latency."""
     p999: float
-    """99.9th percentile."""
+    """99.9th percentile of the latency."""
 
 
 class TimelineWindow(Section):
-    """A moment of a run."""
+    """A sample of the counters of a run, and the latencies since the previous sample."""
 
     _sections = {
         "read_us": WindowLatency,
@@ -903,9 +941,9 @@ class TimelineWindow(Section):
     })
 
     device_s: float
-    """Device time, seconds; 0 without timing."""
+    """Device time of this moment, seconds; 0 without timing."""
     free_blocks: int
-    """Free blocks now."""
+    """Number of free blocks at this moment."""
     host_bytes: int
     """Bytes of the host's write requests so far."""
     host_page_writes: int
@@ -913,15 +951,15 @@ class TimelineWindow(Section):
     programs_by_cause: dict[str, int]
     """Page programs so far by cause; causes without any are absent."""
     read_us: WindowLatency | None
-    """Latencies of host reads answered since the moment before; absent if none was."""
+    """Latencies of host reads answered since the previous sample; absent if there were none."""
     requests: int
     """Requests so far."""
     write_us: WindowLatency | None
-    """Latencies of host writes answered since the moment before; absent if none was."""
+    """Latencies of host writes answered since the previous sample; absent if there were none."""
 
 
 class Timeline(Section):
-    """A run or a life over time, from `replay.timeline_cells`."""
+    """A run or a life over time; recorded only if `replay.timeline_cells` is set."""
 
     _sections = {
         "frames": TimelineFrame,
@@ -929,27 +967,27 @@ class Timeline(Section):
     }
 
     blocks: int
-    """Blocks of the drive."""
+    """Number of blocks of the drive."""
     blocks_per_cell: int
-    """Consecutive blocks that share a cell of the map; the last cell may have fewer."""
+    """Number of consecutive blocks that share a cell of the map; the last cell may have fewer."""
     frames: list[TimelineFrame]
-    """Maps of the blocks, at most 64: the first is the drive before the first request, the last the drive
-    after the last one."""
+    """Maps of the blocks, at most 64. The first shows the drive before the first request, the last the drive
+    after the last request."""
     windows: list[TimelineWindow]
-    """Moments of the run in order, at most 400: counters so far, latencies since the moment before."""
+    """Samples of the run in order, at most 400: counters so far, and latencies since the previous sample."""
 
 
 class TimeRecord(Section):
-    """Device time."""
+    """Figures of the time model: device time and utilisation."""
 
     array_utilisation: float
-    """Busy share of the dies (or planes)."""
+    """Share of the device time in which dies (or independent planes) were busy, mean over all of them."""
     channel_utilisation: float
-    """Busy share of the channels."""
+    """Share of the device time in which channels were busy, mean over all of them."""
     device_s: float
-    """When the last operation ended, seconds of device time since the first measured request."""
+    """Device time at which the last operation ended, seconds since the first measured request."""
     mode: str
-    """Engine."""
+    """Name of the timing engine."""
 
 
 class TraceRecord(Section):
@@ -960,23 +998,23 @@ class TraceRecord(Section):
     })
 
     aging_requests: int
-    """Requests used for aging, before measurement."""
+    """Number of requests that aged the device before the measured part."""
     duration_s: float
-    """From first to last measured request, seconds of trace time."""
+    """Time from the first to the last measured request, in the trace's own times, seconds."""
     footprint_pages: int
-    """Distinct 4-KiB pages touched."""
+    """Number of distinct 4-KiB pages that the input touches."""
     path: str
-    """File or workload specification."""
+    """Path of the trace file, or the specification of a generated workload."""
     rejected: int
-    """Lines skipped as bad."""
+    """Number of lines of the trace file that were skipped as invalid."""
     requests: int
-    """Requests replayed and measured."""
+    """Number of requests replayed in the measured part."""
     sha256: str | None
-    """SHA-256 of the file; absent for generated workloads."""
+    """SHA-256 of the trace file; absent for generated workloads."""
 
 
 class RunRecord(Section):
-    """One design's run."""
+    """The result of one design's run."""
 
     _sections = {
         "bytes": BytesRecord,
@@ -1003,89 +1041,96 @@ class RunRecord(Section):
     buffer_absorbed_writes: int
     """Page writes absorbed by the write buffer."""
     bytes: BytesRecord
-    """What was written, in bytes."""
+    """What the host wrote and what was programmed, in bytes."""
     config: Config
-    """The configuration with every value that the run used: it gives the same run again, on this input."""
+    """The configuration with every value that the run used; it repeats the run on the same input."""
     cpu_seconds: float
     """CPU time of the measured part of the replay, seconds."""
     design: str
     """Name of the design."""
     device: DeviceRecord
-    """The device."""
+    """The device of the run."""
     erases: int
-    """Block erases."""
+    """Block erases of all causes."""
     erases_by_cause: dict[str, int]
-    """The same by cause."""
+    """Block erases by cause; causes without any are absent."""
     host_page_reads: int
-    """Pages read by the host from the FTL."""
+    """Page reads that the FTL served for the host."""
     host_page_remaps: int
-    """Pages that the host asked to remap. Where the design has no remap they are also counted as page reads,
-    writes and trims, as far as they cost one."""
+    """Pages that the host requested to remap. On a design without remaps they are executed as page reads,
+    writes and trims, and are counted as these too."""
     host_page_trims: int
-    """Pages deallocated."""
+    """Pages that the host deallocated (trimmed)."""
     host_page_writes: int
-    """Pages that left the write buffer towards the FTL."""
+    """Page writes that the FTL received from the write buffer, or from the host if there is no buffer."""
     latency_us: LatencyRecord
-    """Latencies, microseconds; zero without timing."""
+    """Latencies of host requests, microseconds; zero without a timing engine."""
     lifetime: LifetimeRecord
-    """Wear and lifetime."""
+    """Wear of the blocks, and lifetime extrapolated from it."""
     lost_pages: int
-    """Pages programmed as lost: what collection carried on of pages that could not be read."""
+    """Pages whose data was lost: garbage collection could not read them, and programmed a page marked as lost
+    in their place."""
     media_errors: int
-    """Flash pages found unreadable."""
+    """Flash pages that could not be read."""
     notes: list[str]
-    """What figures rest on a model rather than on the input."""
+    """Remarks on the result, such as which figures rest on a model rather than on the input."""
     partial: bool
-    """The input was not replayed to its end; figures describe the part before."""
+    """Whether the run ended before the end of the input; all figures then describe the part that was
+    replayed."""
     partial_reason: str | None
-    """Why the run ended early."""
+    """Why the run ended early; absent if it did not."""
     parts: dict[str, float]
-    """Figures of the design's parts, by name."""
+    """Figures of the design's parts (such as map cache hits or merges), by name; figures that are zero are
+    absent."""
     peak_rss_bytes: int
-    """Largest resident memory of this process during the run, bytes (0 where the system does not tell)."""
+    """Largest resident memory of this process during the run, bytes; 0 on systems that do not report it."""
     phases: list[SeriesPoint]
-    """Counters at the end of each phase, for inputs that have phases: differences are what a phase did."""
+    """Counters at the end of each phase, for inputs that have phases; the difference of two entries is the
+    activity of a phase."""
     precondition_cpu_seconds: float
     """CPU time of preconditioning, seconds."""
     programs: int
-    """Page programs."""
+    """Page programs of all causes."""
     programs_by_cause: dict[str, int]
     """Page programs by cause; causes without any are absent."""
     ram_bytes: int
-    """RAM of a controller for this design, bytes."""
+    """RAM that a controller needs for this design, bytes."""
     ram_bytes_by_structure: dict[str, int]
-    """The same by structure."""
+    """RAM of the controller by data structure, bytes."""
     reads: int
-    """Page and spare-area reads."""
+    """Flash reads of all causes: reads of pages and reads of spare areas alone."""
     reads_by_cause: dict[str, int]
-    """The same by cause."""
+    """Flash reads by cause; causes without any are absent."""
     recovery: RecoveryRecord | None
-    """What the recovery after the last request took, if one was asked for."""
+    """Cost of the recovery after the last request, or after `recovery.after_requests` requests, if the
+    configuration requests one."""
     recycled_writes: int
-    """Host page writes served by reviving a dead page."""
+    """Host page writes that programmed nothing because a dead page with equal content was revived."""
     seed: int
-    """Seed."""
+    """Seed of all random choices of the run."""
     series: list[SeriesPoint]
-    """Counters over the run, at most 200 points."""
+    """Counters at regular moments of the run, at most 200 points."""
     service: ServiceRecord
-    """How requests came, and how many were answered."""
+    """How requests arrived, and how many the drive answered."""
     spare_reads_by_cause: dict[str, int]
-    """Those of them that read only a spare area, by cause."""
+    """Flash reads that read only a spare area, by cause; they are included in `reads_by_cause`."""
     steady: Steadiness
-    """Whether write amplification was steady."""
+    """Whether write amplification was steady in the measured part."""
     timeline: Timeline | None
-    """What happened over time and where on the flash, if `replay.timeline_cells` asked for it."""
+    """What happened over time and where on the flash; recorded only if `replay.timeline_cells` is set."""
     timing: TimeRecord
-    """Time model."""
+    """Figures of the time model: device time and utilisation."""
     trace: TraceRecord
-    """The input."""
+    """The input of the run."""
     variant: str
-    """Settings that tell the run from others of a comparison; empty if the design does."""
+    """Settings that distinguish the run from others of a comparison; empty if the design alone does."""
     version: str
     """Version of this software."""
     write_amplification: float
-    """`programs / host_page_writes`: in pages. `BytesRecord::write_amplification` counts bytes."""
+    """Write amplification in pages: `programs / host_page_writes`. `BytesRecord::write_amplification` counts
+    bytes."""
     write_reduction: float
-    """Share of host page writes that cost no program of their own."""
+    """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`,
+    without programs of garbage collection."""
     writes_by_form: dict[str, int]
-    """Host page writes by what became of them: page, recycled, deduplicated, delta, packed."""
+    """Host page writes by how they were stored: page, recycled, deduplicated, delta, packed."""

@@ -1,6 +1,6 @@
 //! Readers of whole traces, built from parsers of one line or one record.
 //!
-//! [`TextReader`] and [`BinaryReader`] contain what all formats share: positions for error messages, refused lines, the
+//! `TextReader` and `BinaryReader` contain what all formats share: positions for error messages, refused lines, the
 //! time base and the limits. A format only parses one line or record. The time of the first request is subtracted from
 //! all times. In unsorted traces a time before that of the first request becomes 0, because replay starts at time 0.
 

@@ -15,7 +15,7 @@ impl<N: Nand> Ftl<N> {
     /// like any other.
     ///
     /// # Errors
-    /// [`Error::Full`] if the pool has no free block.
+    /// [`Error::Full`](crate::Error::Full) if the pool has no free block.
     pub fn construct_page(&mut self, pool: u32, lpn: Option<Lpn>, descriptor: Descriptor) -> Result<()> {
         let (content, fingerprint) = (Content::Descriptor(descriptor), descriptor.fingerprint);
         let owner = lpn.map_or(0, |lpn| lpn.0);
@@ -50,7 +50,7 @@ impl<N: Nand> Ftl<N> {
     /// metadata page once. Needs free blocks for these pages.
     ///
     /// # Errors
-    /// [`Error::Full`] if there are no free blocks for metadata pages.
+    /// [`Error::Full`](crate::Error::Full) if there are no free blocks for metadata pages.
     pub fn finish_construction(&mut self) -> Result<()> {
         if let Some(cached) = self.mapping.on_flash_mut() {
             cached.finish_construction(&mut self.store)?;

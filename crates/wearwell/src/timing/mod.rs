@@ -22,7 +22,7 @@
 //!
 //! Before GC copies pages of a victim, it must know the referrers (logical pages mapped to the victim's pages;
 //! Remap-SSD, section 4.2: "before the migrations, valid P2L mappings of the victim superblock need to be retrieved").
-//! The search for them is one [`OpKind::Scan`] in the list of operations:
+//! The search for them is one [`OpKind::Scan`](crate::operation::OpKind::Scan) in the list of operations:
 //!
 //! - Background operations listed after a scan start only when the scan has ended. An operation with a predecessor
 //!   (`after`) waits for that predecessor alone.
@@ -141,7 +141,7 @@ pub struct TimingOptions {
     pub controller_overhead_ns: u64,
     /// Number of units that encode and decode deltas ([`ControllerWork::codec_ns`]); 0 means no limit.
     pub codec_units: usize,
-    /// Time to read one line of [`NVRAM_LINE_BYTES`] in a scan of NVRAM, picoseconds.
+    /// Time to read one line of [`NVRAM_LINE_BYTES`](crate::operation::NVRAM_LINE_BYTES) in a scan of NVRAM, picoseconds.
     pub nvram_line_read_ps: u64,
     /// Number of writes that may be acknowledged before they are programmed; 0 means that a write is acknowledged when
     /// it is programmed. When the buffer is full, each write whose flash operations finish lets one more write be

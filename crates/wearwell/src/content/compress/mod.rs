@@ -9,7 +9,7 @@
 //!
 //! # Decisions
 //!
-//! - A member has a mapping unit of its own (a [`Unit`] number greater than the last page number). So map, reference
+//! - A member has a mapping unit of its own (a [`Unit`](crate::address::Unit) number greater than the last page number). So map, reference
 //!   counts and content index name members as they name pages, and an entry stays four bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. With real
 //!   bytes it is also written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a

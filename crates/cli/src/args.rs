@@ -10,6 +10,7 @@ use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
 use wearwell_serve::SocketMode;
 
+use crate::log::{LogFormat, LogLevel};
 use crate::suggested::Suggested;
 
 #[derive(Parser)]
@@ -520,9 +521,29 @@ pub(crate) struct ServeArgs {
     /// Name of the export
     #[arg(long, value_name = "NAME", default_value = "wearwell")]
     pub(crate) export: String,
-    /// No messages
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// What a server logs on standard error.
+#[derive(Args)]
+pub(crate) struct LogArgs {
+    /// Least important events that are logged
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "info")]
+    log_level: LogLevel,
+    /// Form of the lines
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "auto")]
+    pub(crate) log_format: LogFormat,
+    /// Log nothing, as --log-level off
+    #[arg(long, short, conflicts_with = "log_level")]
+    quiet: bool,
+}
+
+impl LogArgs {
+    /// The level that is wanted.
+    pub(crate) fn level(&self) -> LogLevel {
+        if self.quiet { LogLevel::Off } else { self.log_level }
+    }
 }
 
 /// Where the flash of a live device is.

@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use tracing::info;
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
 use wearwell_serve::{Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
 
 use crate::args::ServeArgs;
+use crate::log;
 use crate::output::{Output, Overwrite};
 use crate::run::read_config;
 use crate::{Failure, Outcome};
@@ -20,6 +22,11 @@ type Signals = mpsc::Receiver<()>;
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
+    let logs_failures = log::begin(args.log.level(), args.log.log_format);
+    serve_as_told(args).map_err(|failure| if logs_failures { failure.logged() } else { failure })
+}
+
+fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.record {
         Output::at(path, &Overwrite { inputs: &[], force: args.force })?;
     }
@@ -80,7 +87,7 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
     let doors = Doors::bind(args)?;
     let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
     let image = Image::open_on(files, options).map_err(|error| refused(&error))?;
-    say(args, &found(directory, &image));
+    info!("{}", found(directory, &image));
     let config = image.config.clone();
     let device = run(device_over(image)?, doors, &config, args, signals)?;
     image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
@@ -93,7 +100,7 @@ fn serve_for_reading(directory: &Path, args: &ServeArgs, signals: &Signals) -> R
     // Nothing has to survive what a view does not.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     let image = Image::open_on(CopyOnWrite::new(files), options).map_err(|error| refused(&error))?;
-    say(args, &format!("{}; served for reading", found(directory, &image)));
+    info!("{}; served for reading", found(directory, &image));
     let config = image.config.clone();
     run(device_over(image)?.for_reading(), doors, &config, args, signals)?;
     Ok(())
@@ -151,12 +158,6 @@ fn provenance(design: &str, config: &str) -> String {
     format!("recorded by wearwell serve, design {design}, with this configuration:\n{config}")
 }
 
-fn say(args: &ServeArgs, text: &str) {
-    if !args.quiet {
-        eprintln!("{text}");
-    }
-}
-
 /// Serves until Ctrl-C or SIGTERM, records if that is wanted, and gives the device back, flushed.
 fn run<N: Medium>(
     mut device: FlashDevice<N>,
@@ -165,16 +166,14 @@ fn run<N: Medium>(
     args: &ServeArgs,
     signals: &Signals,
 ) -> Result<FlashDevice<N>, Failure> {
-    if !args.quiet {
-        device.log_to(|line| eprintln!("wearwell: {line}"));
-    }
+    device.log_known_damage();
     if let Some(path) = &args.record {
         let provenance = provenance(&device.identity().design, config);
         device.record_to(path, &provenance).map_err(|error| of_device(&error))?;
     }
     let mut device = serve_until_signal(device, doors, args, signals)?;
     if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
-        say(args, &format!("recorded {requests} requests"));
+        info!("recorded {requests} requests");
     }
     Ok(device)
 }
@@ -188,9 +187,6 @@ fn serve_until_signal<N: Medium>(
     let size_mib = device.device().bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.identity().design);
     let mut server = Server::start(device, &args.export, &description);
-    if !args.quiet {
-        server.log_to(|line| eprintln!("wearwell: {line}"));
-    }
     if let Err(error) = open_doors(&mut server, doors, args, &description) {
         // What was opened is closed again; the reason is the first error.
         let _ = server.stop();
@@ -200,7 +196,7 @@ fn serve_until_signal<N: Medium>(
         server.scrub_when_idle(pages_per_second);
     }
     while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {}
-    say(args, "ending: answering what has arrived, then flushing");
+    info!("ending: answering what has arrived, then flushing");
     server.stop().map_err(|error| of_server(&error))
 }
 
@@ -213,18 +209,18 @@ fn open_doors<N: Medium>(
     // The control socket first: when a client sees the device, everything is there.
     if let Some(bound) = doors.control {
         let address = server.open_control_on(bound)?;
-        say(args, &format!("control commands at {address}"));
+        info!("control commands at {address}");
     }
     if let Some(bound) = doors.metrics {
         let address = server.open_metrics_on(bound)?;
-        say(args, &format!("metrics at http://{address}/metrics"));
+        info!("metrics at http://{address}/metrics");
     }
     for bound in doors.nbd {
         let uri = match server.open_nbd_on(bound)? {
             Address::Unix(path) => format!("nbd+unix:///{}?socket={}", args.export, path.display()),
             Address::Tcp(address) => format!("nbd://{address}/{}", args.export),
         };
-        say(args, &format!("serving {description} at {uri}"));
+        info!("serving {description} at {uri}");
     }
     Ok(())
 }

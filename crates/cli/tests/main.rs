@@ -15,6 +15,7 @@ mod report;
 mod schema;
 mod serve;
 mod serve_image;
+mod serve_log;
 mod sweep;
 #[path = "../../serve/tests/versions/mod.rs"]
 #[allow(dead_code, reason = "a part of the oracle is used")]

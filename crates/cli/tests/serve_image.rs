@@ -183,7 +183,7 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert_eq!(
-        said.matches(&format!("wearwell: {}", refused.message)).count(),
+        said.lines().filter(|line| line.contains(" ERROR ") && line.contains(&refused.message)).count(),
         1,
         "it is logged once: {said}"
     );

@@ -17,6 +17,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracing::{Span, debug, info, warn};
+
 use crate::budget::{ALLOWANCE_BYTES, Budget, Claim, PATIENCE};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, Progress, Work};
@@ -40,21 +42,68 @@ static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
 /// The stack of a thread that holds its buffers on the heap.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
-/// Serves one client to its end.
-///
-/// # Errors
-/// What the socket says; the client is gone then.
+/// How a connection ended, apart from errors of its socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// The client said goodbye.
+    Disconnected,
+    /// The client closed its socket without a word, or takes no replies.
+    Vanished,
+    /// The client sent bytes that are no request.
+    Garbage,
+    /// The engine runs no more.
+    EngineStopped,
+}
+
+/// Serves one client to its end, in the span of its connection.
 pub(crate) fn serve<D: BlockDevice>(
     socket: &Arc<Socket>,
     export: &Arc<Export>,
     engine: &Engine<D>,
     budget: &Arc<Budget>,
-) -> io::Result<()> {
+) {
     let mut buffer = vec![0; CHUNK_BYTES];
-    let Some((agreed, early)) = negotiate(socket, export, &mut buffer)? else { return Ok(()) };
+    match negotiate(socket, export, &mut buffer) {
+        Ok(Some((agreed, early))) => {
+            Span::current().record("export", &export.name);
+            info!("the client attached");
+            log_end(&transmit(socket, export, engine, budget, agreed, early, &mut buffer));
+        }
+        Ok(None) => debug!("the client left before it chose an export"),
+        Err(error) => debug!("the client left before it chose an export: {error}"),
+    }
+}
+
+fn log_end(end: &io::Result<End>) {
+    match end {
+        Ok(End::Disconnected) => info!("the client disconnected"),
+        Ok(End::Vanished) => info!("the connection ended without a goodbye of the client"),
+        Ok(End::Garbage) => warn!("the client sent what is no request: hung up on it"),
+        Ok(End::EngineStopped) => warn!("the device has stopped: hung up on the client"),
+        Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+            warn!("the client did not send the rest of a request in time: hung up on it");
+        }
+        Err(error) => info!("the client left: {error}"),
+    }
+}
+
+/// Executes requests until the client goes.
+///
+/// # Errors
+/// What the socket says; the client is gone then.
+fn transmit<D: BlockDevice>(
+    socket: &Arc<Socket>,
+    export: &Arc<Export>,
+    engine: &Engine<D>,
+    budget: &Arc<Budget>,
+    agreed: Negotiated,
+    early: Vec<u8>,
+    buffer: &mut [u8],
+) -> io::Result<End> {
     let (replies, to_send) = mpsc::channel();
     let shared = Arc::new(Shared {
         source: NEXT_SOURCE.fetch_add(1, Ordering::Relaxed),
+        span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlight::default(),
         buffers: Buffers::default(),
@@ -68,7 +117,7 @@ pub(crate) fn serve<D: BlockDevice>(
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
     let session = Session { budget, export, engine, agreed, shared };
-    let received = session.receive(early, &mut buffer);
+    let received = session.receive(early, buffer);
     drop(session);
     let _ = writer.join();
     received
@@ -152,6 +201,8 @@ impl Buffers {
 /// What all requests of a connection share.
 struct Shared {
     source: u64,
+    /// The connection in the log.
+    span: Span,
     socket: Arc<Socket>,
     in_flight: InFlight,
     buffers: Buffers,
@@ -215,6 +266,7 @@ impl<D: BlockDevice> Work<D> for Batch {
 
     /// As many requests as make up a turn.
     fn step(&mut self, device: &mut D) -> Progress {
+        let _logged_as = self.shared.span.enter();
         let mut progress = Progress::default();
         let mut left_bytes = TURN_BYTES;
         let is_gone = self.shared.in_flight.is_client_gone();
@@ -266,12 +318,12 @@ struct Session<'a, D> {
 
 impl<D: BlockDevice> Session<'_, D> {
     /// Reads requests and hands them to the engine, until the client goes or sends what is no request.
-    fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<()> {
+    fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<End> {
         let mut decoder = Decoder::default();
         // For the payload that is arriving, and when all of it has to be there.
         let (mut claim, mut deadline) = (None, Instant::now());
-        if !self.take_all(&mut decoder, &early, &mut claim) {
-            return Ok(());
+        if let Some(end) = self.take_all(&mut decoder, &early, &mut claim) {
+            return Ok(end);
         }
         drop(early);
         loop {
@@ -284,7 +336,7 @@ impl<D: BlockDevice> Session<'_, D> {
                 let count = self.shared.socket.read_into(payload, most.min(*to_come - buffer.len()))?;
                 *to_come -= count;
                 if count == 0 && most > 0 {
-                    return Ok(());
+                    return Ok(End::Vanished);
                 }
                 if payload.len() >= ALLOWANCE_BYTES {
                     claim = Some(self.budget.claim(payload.len() + *to_come));
@@ -300,8 +352,11 @@ impl<D: BlockDevice> Session<'_, D> {
             }
             let count = { &*self.shared.socket }.read(buffer)?;
             let held_claim = claim.is_some();
-            if count == 0 || !self.take_all(&mut decoder, &buffer[..count], &mut claim) {
-                return Ok(());
+            if count == 0 {
+                return Ok(End::Vanished);
+            }
+            if let Some(end) = self.take_all(&mut decoder, &buffer[..count], &mut claim) {
+                return Ok(end);
             }
             if held_claim && claim.is_none() {
                 self.shared.socket.set_read_timeout(None)?;
@@ -309,12 +364,12 @@ impl<D: BlockDevice> Session<'_, D> {
         }
     }
 
-    /// Hands on what has arrived, with the claim of a payload that is complete. False if nothing more is to be read.
-    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> bool {
+    /// Hands on what has arrived, with the claim of a payload that is complete. Returns an end if nothing more is to be read.
+    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> Option<End> {
         let mut requests = VecDeque::new();
         let mut footprint_bytes = 0;
-        let mut goes_on = true;
-        while goes_on && !input.is_empty() {
+        let mut end = None;
+        while end.is_none() && !input.is_empty() {
             let (taken, found) = decoder.take(input);
             input = &input[taken..];
             match found {
@@ -322,7 +377,7 @@ impl<D: BlockDevice> Session<'_, D> {
                 Decoded::Request(request) => {
                     let bytes = request.footprint_bytes();
                     if footprint_bytes + bytes > BATCH_MAX_BYTES {
-                        goes_on = self.submit(&mut requests, footprint_bytes, claim);
+                        end = self.submit(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
                     }
                     footprint_bytes += bytes;
@@ -333,21 +388,22 @@ impl<D: BlockDevice> Session<'_, D> {
                         step: None,
                     });
                 }
-                Decoded::Disconnect | Decoded::Garbage => goes_on = false,
+                Decoded::Disconnect => end = Some(End::Disconnected),
+                Decoded::Garbage => end = Some(End::Garbage),
             }
         }
-        self.submit(&mut requests, footprint_bytes, claim) && goes_on
+        self.submit(&mut requests, footprint_bytes, claim).or(end)
     }
 
-    /// Queues requests, when there is room for them.
+    /// Queues requests, when there is room for them. Returns an end if nobody executes or awaits them.
     fn submit(
         &self,
         requests: &mut VecDeque<Pending>,
         footprint_bytes: usize,
         claim: &mut Option<Claim>,
-    ) -> bool {
+    ) -> Option<End> {
         if requests.is_empty() {
-            return true;
+            return None;
         }
         // Whoever has a claim asks for no other: two that wait for each other would wait for ever.
         let mut claims: Vec<_> = claim.take().into_iter().collect();
@@ -357,7 +413,10 @@ impl<D: BlockDevice> Session<'_, D> {
         self.shared.in_flight.acquire(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
         let batch = Batch { shared, claims, requests: std::mem::take(requests) };
-        self.engine.submit(batch).is_ok() && !self.shared.in_flight.is_client_gone()
+        match self.engine.submit(batch) {
+            Err(_) => Some(End::EngineStopped),
+            Ok(()) => self.shared.in_flight.is_client_gone().then_some(End::Vanished),
+        }
     }
 }
 

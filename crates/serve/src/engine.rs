@@ -17,6 +17,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
+use tracing::Span;
+
 use crate::device::{BlockDevice, DeviceError};
 
 /// What a step left to be done.
@@ -65,13 +67,15 @@ impl<D> Clone for Engine<D> {
 }
 
 impl<D: BlockDevice> Engine<D> {
-    /// Starts the thread.
+    /// Starts the thread. Its log events belong to the span that is current here.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
         let (queue, arrived) = mpsc::channel();
         let life = Arc::new(());
         let alive = Arc::downgrade(&life);
         let rounds = Rounds { device, arrived, waiting: VecDeque::new(), stepped: Vec::new() };
-        let thread = thread::Builder::new().name("engine".into()).spawn(move || rounds.run(life));
+        let span = Span::current();
+        let run = move || span.in_scope(|| rounds.run(life));
+        let thread = thread::Builder::new().name("engine".into()).spawn(run);
         let thread = thread.expect("the system has room for a thread when the server starts");
         let engine = Self { queue };
         (engine.clone(), EngineThread { engine, alive, thread })

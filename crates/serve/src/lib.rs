@@ -4,6 +4,9 @@
 //! front of the one thread that owns the device; [`device`] completes partial pages and asks the core. [`control`] is the
 //! socket for what NBD has no words for, [`metrics`] tells its counters to Prometheus. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be
 //! recorded as a trace ([`record`]), whose replay does the same flash operations.
+//!
+//! What an operator wants to know is a `tracing` event in the span of its connection or engine, which name the export;
+//! whoever starts the server decides where events go.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +26,7 @@ mod specification;
 
 pub use budget::BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, Log, Medium, Refused};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, Refused};
 pub use server::{Bound, ServeError, Server};
 pub use socket::{Address, SocketMode};
 pub use specification::size_bytes;

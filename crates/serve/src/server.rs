@@ -7,19 +7,24 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tracing::{debug, error_span, field, warn};
+
 use crate::budget::Budget;
 use crate::connection::{self, STACK_BYTES};
-use crate::device::{BlockDevice, DeviceError, Log};
+use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
 use crate::nbd::Export;
 use crate::socket::{Address, Listener, Socket, SocketMode};
 
 /// Connections of one listener at most; more are closed at once.
 pub const CONNECTIONS_MAX: usize = 1024;
+/// The number of the next connection in the log.
+static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 /// Time that clients get at the end to take the replies to what they have sent.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -81,7 +86,6 @@ pub struct Server<D> {
     export: Arc<Export>,
     budget: Arc<Budget>,
     doors: Vec<Door>,
-    log: Log,
 }
 
 /// A listener and its clients.
@@ -96,14 +100,9 @@ impl<D: BlockDevice> Server<D> {
     /// Starts the engine. Nobody is served before a door is opened.
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let export = Arc::new(Export::of(&device, name, description));
-        let (engine, thread) = Engine::start(device);
-        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new(), log: |_| () }
-    }
-
-    /// Tells `log`, in a line each, what an operator wants to know of the doors that are opened from now on: that clients are
-    /// turned away.
-    pub fn log_to(&mut self, log: Log) {
-        self.log = log;
+        let span = error_span!("engine", export = name);
+        let (engine, thread) = span.in_scope(|| Engine::start(device));
+        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new() }
     }
 
     /// A way to ask the device.
@@ -127,8 +126,7 @@ impl<D: BlockDevice> Server<D> {
         let (export, engine) = (Arc::clone(&self.export), self.engine.clone());
         let budget = Arc::clone(&self.budget);
         self.open(bound, move |socket| {
-            // A client that vanishes is no event.
-            let _ = connection::serve(socket, &export, &engine, &budget);
+            connection::serve(socket, &export, &engine, &budget);
         })
     }
 
@@ -146,9 +144,9 @@ impl<D: BlockDevice> Server<D> {
         let clients = Arc::new(Clients::default());
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
-            let (log, at) = (self.log, address.clone());
+            let at = address.clone();
             let thread = thread::Builder::new().name("listener".into()).stack_size(STACK_BYTES);
-            let turned_away = move |why: &str| log(&format!("{at}: a client was turned away: {why}"));
+            let turned_away = move |why: &str| warn!("{at}: a client was turned away: {why}");
             thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
         };
         self.doors.push(Door { listener, clients, acceptor });
@@ -258,7 +256,14 @@ impl Clients {
         let thread = thread::Builder::new().name("client".into()).stack_size(STACK_BYTES);
         thread.spawn(move || {
             let _leave = leave;
-            serve(&socket);
+            // Its export is recorded once it is known.
+            let connection = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
+            let span = error_span!("connection", number = connection, export = field::Empty);
+            span.in_scope(|| {
+                debug!("accepted");
+                serve(&socket);
+                debug!("closed");
+            });
             socket.shutdown(Shutdown::Both);
         })?;
         Ok(())

@@ -488,7 +488,7 @@ impl LiveArgs {
 
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image"])))]
-#[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp"])))]
+#[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp", "socket_activation"])))]
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) medium: MediumArgs,
@@ -503,6 +503,9 @@ pub(crate) struct ServeArgs {
     /// Listen on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub(crate) tcp: Option<SocketAddr>,
+    /// Serve on the sockets that systemd passes; the names that its units give them say nbd, control or metrics
+    #[arg(long)]
+    pub(crate) socket_activation: bool,
     /// Listen on a Unix socket for control commands
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,

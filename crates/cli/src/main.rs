@@ -24,6 +24,7 @@ mod run;
 mod serve;
 mod suggested;
 mod sweep;
+mod systemd;
 mod top;
 mod trace;
 

@@ -8,12 +8,15 @@ use tracing::info;
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
-use wearwell_serve::{Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
+use wearwell_serve::{
+    Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, SocketMode, memory,
+};
 
 use crate::args::ServeArgs;
 use crate::log;
 use crate::output::{Output, Overwrite};
 use crate::run::read_config;
+use crate::systemd::{self, Protocol};
 use crate::{Failure, Outcome};
 
 type Signals = mpsc::Receiver<()>;
@@ -42,23 +45,48 @@ fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
 
 /// Sockets that listen. They are bound before an image is opened: an address that cannot be listened on must not count as a
 /// session of the image that was not closed.
+#[derive(Default)]
 struct Doors {
-    control: Option<Bound>,
-    metrics: Option<Bound>,
+    control: Vec<Bound>,
+    metrics: Vec<Bound>,
     nbd: Vec<Bound>,
 }
 
 impl Doors {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
-        let bind = |address: Address| {
-            Bound::with_mode(&address, args.socket_mode).map_err(|error| of_server(&error))
-        };
-        let nbd = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
-        Ok(Self {
-            control: args.control.clone().map(Address::Unix).map(bind).transpose()?,
-            metrics: args.metrics.map(Address::Tcp).map(bind).transpose()?,
-            nbd: nbd.into_iter().flatten().map(bind).collect::<Result<_, _>>()?,
-        })
+        let mut doors = Self::default();
+        let unix = [(Protocol::Control, &args.control), (Protocol::Nbd, &args.socket)];
+        for (protocol, path) in
+            unix.into_iter().filter_map(|(protocol, path)| Some((protocol, path.clone()?)))
+        {
+            doors.bind_at(protocol, &Address::Unix(path), args.socket_mode)?;
+        }
+        let tcp = [(Protocol::Metrics, args.metrics), (Protocol::Nbd, args.tcp)];
+        for (protocol, address) in
+            tcp.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)))
+        {
+            doors.bind_at(protocol, &Address::Tcp(address), args.socket_mode)?;
+        }
+        if args.socket_activation {
+            for (protocol, bound) in systemd::inherited_sockets()? {
+                doors.of(protocol).push(bound);
+            }
+        }
+        Ok(doors)
+    }
+
+    fn bind_at(&mut self, protocol: Protocol, address: &Address, mode: SocketMode) -> Result<(), Failure> {
+        let bound = Bound::with_mode(address, mode).map_err(|error| of_server(&error))?;
+        self.of(protocol).push(bound);
+        Ok(())
+    }
+
+    fn of(&mut self, protocol: Protocol) -> &mut Vec<Bound> {
+        match protocol {
+            Protocol::Nbd => &mut self.nbd,
+            Protocol::Control => &mut self.control,
+            Protocol::Metrics => &mut self.metrics,
+        }
     }
 }
 
@@ -85,6 +113,7 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
     // Locked first: that the image is in use says more than that its socket is.
     let files = Files::open(directory, Access::Write).map_err(|error| refused(&error))?;
     let doors = Doors::bind(args)?;
+    systemd::notify_status(&format!("opening {}", directory.display()));
     let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
     let image = Image::open_on(files, options).map_err(|error| refused(&error))?;
     info!("{}", found(directory, &image));
@@ -97,6 +126,7 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
 fn serve_for_reading(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
     let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
     let doors = Doors::bind(args)?;
+    systemd::notify_status(&format!("opening {} for reading", directory.display()));
     // Nothing has to survive what a view does not.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     let image = Image::open_on(CopyOnWrite::new(files), options).map_err(|error| refused(&error))?;
@@ -148,7 +178,7 @@ fn of_device(error: &DeviceError) -> Failure {
 
 fn of_server(error: &ServeError) -> Failure {
     match error {
-        ServeError::Listen { .. } => Failure::of_usage(error.to_string()),
+        ServeError::Listen { .. } | ServeError::Inherit(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),
     }
 }
@@ -195,8 +225,10 @@ fn serve_until_signal<N: Medium>(
     if let Some(pages_per_second) = args.scrub_rate {
         server.scrub_when_idle(pages_per_second);
     }
+    systemd::notify_ready(&format!("serving {description}"));
     while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {}
     info!("ending: answering what has arrived, then flushing");
+    systemd::notify_stopping("answering what has arrived, then flushing");
     server.stop().map_err(|error| of_server(&error))
 }
 
@@ -207,11 +239,11 @@ fn open_doors<N: Medium>(
     description: &str,
 ) -> Result<(), ServeError> {
     // The control socket first: when a client sees the device, everything is there.
-    if let Some(bound) = doors.control {
+    for bound in doors.control {
         let address = server.open_control_on(bound)?;
         info!("control commands at {address}");
     }
-    if let Some(bound) = doors.metrics {
+    for bound in doors.metrics {
         let address = server.open_metrics_on(bound)?;
         info!("metrics at http://{address}/metrics");
     }

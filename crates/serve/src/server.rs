@@ -6,7 +6,8 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -40,6 +41,9 @@ pub enum ServeError {
         /// The reason.
         source: io::Error,
     },
+    /// A socket that was passed to this process cannot be served on.
+    #[error("cannot serve on a socket that was passed to this process: {0}")]
+    Inherit(io::Error),
     /// The engine panicked.
     #[error(
         "the device stopped because an invariant of the engine is broken; the message above says which: report it"
@@ -74,6 +78,28 @@ impl Bound {
         let failed = |source| ServeError::Listen { address: address.clone(), source };
         let listener = Listener::bind(address, mode).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
+        Ok(Self { listener, address })
+    }
+
+    /// Takes over a Unix socket that listens already, as systemd passes it. It is left open, with its file, when the server ends.
+    ///
+    /// # Errors
+    /// [`ServeError::Inherit`].
+    pub fn inherited_unix(listener: UnixListener) -> Result<Self, ServeError> {
+        Self::inherited(Listener::inherit_unix(listener))
+    }
+
+    /// Takes over a TCP socket that listens already. It is left open when the server ends.
+    ///
+    /// # Errors
+    /// [`ServeError::Inherit`], also for an address that is not of this machine only.
+    pub fn inherited_tcp(listener: TcpListener) -> Result<Self, ServeError> {
+        Self::inherited(Listener::inherit_tcp(listener))
+    }
+
+    fn inherited(listener: io::Result<Listener>) -> Result<Self, ServeError> {
+        let listener = listener.map_err(ServeError::Inherit)?;
+        let address = listener.address().map_err(ServeError::Inherit)?;
         Ok(Self { listener, address })
     }
 }

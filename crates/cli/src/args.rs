@@ -564,6 +564,9 @@ pub(crate) struct MediumArgs {
     /// Serve an image for reading: nothing is written, neither by clients nor to its files, and others may do the same
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) read_only: bool,
+    /// As --read-only; of an image that is damaged at both sides, what can be proven, and errors for the rest
+    #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
+    pub(crate) rescue: bool,
 }
 
 fn socket_mode(text: &str) -> Result<SocketMode, String> {

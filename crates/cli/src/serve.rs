@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tracing::info;
+use tracing::{info, warn};
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
@@ -36,7 +36,9 @@ fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
     // A signal that comes while an image is opened ends the server as soon as there is one.
     let signals = listen_for_signals();
     match &args.medium.image {
-        Some(directory) if args.medium.read_only => serve_for_reading(directory, args, &signals)?,
+        Some(directory) if args.medium.read_only || args.medium.rescue => {
+            serve_for_reading(directory, args, &signals)?
+        }
         Some(directory) => serve_image(directory, args, &signals)?,
         None => serve_memory(args, &signals)?,
     }
@@ -124,16 +126,37 @@ fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<
 
 /// The device is recovered on a view, which is forgotten in the end.
 fn serve_for_reading(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
-    let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
+    let view = view_of(directory)?;
     let doors = Doors::bind(args)?;
     systemd::notify_status(&format!("opening {} for reading", directory.display()));
     // Nothing has to survive what a view does not.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
-    let image = Image::open_on(CopyOnWrite::new(files), options).map_err(|error| refused(&error))?;
+    let image = match Image::open_on(view, options) {
+        Err(error) if args.medium.rescue && error.is_damage() => rescue(directory, &error)?,
+        opened => opened.map_err(|error| refused(&error))?,
+    };
     info!("{}; served for reading", found(directory, &image));
-    let config = image.config.clone();
-    run(device_over(image)?.for_reading(), doors, &config, args, signals)?;
+    let (config, unproven) = (image.config.clone(), image.report.unproven.clone());
+    run(device_over(image)?.for_reading().refuse_unproven(unproven), doors, &config, args, signals)?;
     Ok(())
+}
+
+fn view_of(directory: &Path) -> Result<CopyOnWrite<Files>, Failure> {
+    let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
+    Ok(CopyOnWrite::new(files))
+}
+
+/// Opens what is left of an image that was refused.
+fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
+    warn!("{}: {refusal}", directory.display());
+    let image = Image::rescue_on(view_of(directory)?).map_err(|error| refused(&error))?;
+    let unproven = &image.report.unproven;
+    warn!(
+        "{}: rescued; {} logical pages cannot be proven and are read as errors",
+        directory.display(),
+        unproven.len()
+    );
+    Ok(image)
 }
 
 fn device_over<B: Backing + Send + 'static>(image: Image<B>) -> Result<FlashDevice<FileNand<B>>, Failure> {

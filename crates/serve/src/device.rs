@@ -228,6 +228,8 @@ pub struct FlashDevice<N> {
     recorder: Option<Recorder>,
     /// Whether everything that changes something is refused.
     is_read_only: bool,
+    /// Logical pages of a rescued image that are not read, because their newest version cannot be proven.
+    unproven: BTreeSet<Lpn>,
     /// What was said of the host's refusals.
     refused: Option<Refused>,
     damage: Damage,
@@ -273,6 +275,7 @@ impl<N: Medium> FlashDevice<N> {
             commands: HostCommands::default(),
             recorder: None,
             is_read_only: false,
+            unproven: BTreeSet::new(),
             refused: None,
             damage: Damage::default(),
             idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
@@ -285,6 +288,36 @@ impl<N: Medium> FlashDevice<N> {
     #[must_use]
     pub fn for_reading(self) -> Self {
         Self { is_read_only: true, ..self }
+    }
+
+    /// Refuses reads of logical pages whose newest version cannot be proven: those that a rescue left out
+    /// ([`OpenReport::unproven`](crate::image::OpenReport::unproven)).
+    #[must_use]
+    pub fn refuse_unproven(self, unproven: BTreeSet<Lpn>) -> Self {
+        Self { unproven, ..self }
+    }
+
+    /// Logical pages that are not read, because their newest version cannot be proven.
+    pub fn unproven_logical_pages(&self) -> usize {
+        self.unproven.len()
+    }
+
+    /// Whether all logical pages of a range may be read.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] with the first one that may not.
+    fn require_proven(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let page_bytes = self.page_bytes();
+        let first = Lpn((offset / page_bytes) as u32);
+        let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
+        match self.unproven.range(first..end).next() {
+            Some(lpn) => Err(DeviceError::Failed(format!(
+                "logical page {lpn} ({page_bytes} bytes from byte {}) cannot be proven: the image is damaged, and what was \
+                 written there last is not known",
+                u64::from(lpn.0) * page_bytes
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Logs the logical pages that are known to be lost. Later losses are logged when a page is found unreadable.
@@ -564,8 +597,10 @@ impl<N: Medium> FlashDevice<N> {
         self.clear_part(offset + before + whole, after)
     }
 
+    /// How a logical page is stored. One that is not proven is no hole: whoever skips holes must read it, and get the error.
     fn page_state_at(&self, offset: u64) -> PageState {
-        self.device.page_state(Lpn((offset / self.page_bytes()) as u32))
+        let lpn = Lpn((offset / self.page_bytes()) as u32);
+        if self.unproven.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }
     }
 
     /// Bytes up to the first whole page, of whole pages, and behind the last one. A range inside one page is all before.
@@ -603,6 +638,7 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.commands.reads += 1;
         self.commands.bytes_read += into.len() as u64;
+        self.require_proven(offset, into.len() as u64)?;
         let [before, whole, after] = self.split(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);

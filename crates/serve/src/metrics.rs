@@ -72,6 +72,13 @@ const METRICS: &[Metric] = &[
     ("media_errors", "media_errors", Counter, Single, "Flash pages found unreadable"),
     ("lost_pages", "lost_pages", Counter, Single, "Pages programmed as lost"),
     ("lost_logical_pages", "lost_logical_pages", Gauge, Single, "Logical pages that read as errors"),
+    (
+        "unproven_logical_pages",
+        "unproven_logical_pages",
+        Gauge,
+        Single,
+        "Logical pages that a rescue left out",
+    ),
     ("free_blocks", "free_blocks", Gauge, Single, "Erased blocks in stock"),
     ("write_amplification", "write_amplification", Gauge, Single, "Programs to a page write of the host"),
     ("ram_bytes_by_structure", "ram_bytes", Gauge, Structures, "RAM of the engine's tables"),

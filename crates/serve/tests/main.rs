@@ -12,6 +12,7 @@ mod image_format;
 mod image_host;
 mod image_kill;
 mod image_lost;
+mod image_rescue;
 mod image_support;
 mod image_upgrade;
 mod metrics;

@@ -58,7 +58,7 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Serve a device over NBD
     #[command(
-        after_help = "Examples:\n  wearwell serve --memory --size 4GiB --design remap --socket drive.sock\n  wearwell serve --image drive --tcp 127.0.0.1:10809 --control control.sock"
+        after_help = "Examples:\n  wearwell serve --memory --size 4GiB --design remap --socket drive.sock\n  wearwell serve --image drive --tcp 127.0.0.1:10809 --control control.sock\n  wearwell serve root=images/root home=images/home --socket drives.sock --control control.sock"
     )]
     Serve(ServeArgs),
     /// Watch a device that is served
@@ -101,6 +101,9 @@ pub(crate) enum Command {
         control: PathBuf,
         /// Directory of the copy; must not exist
         directory: PathBuf,
+        /// Export, if the server has several
+        #[arg(long, value_name = "NAME")]
+        export: Option<String>,
     },
     /// Bring an image that an earlier version wrote up to the format of this one. Interrupted, it can be started again
     Upgrade {
@@ -487,9 +490,13 @@ impl LiveArgs {
 }
 
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image"])))]
+#[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image", "exports"])))]
 #[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp", "socket_activation"])))]
 pub(crate) struct ServeArgs {
+    /// Several images, each under the name of its export
+    #[arg(value_name = "NAME=DIR", value_parser = named_image,
+        conflicts_with_all = ["design", "device", "size", "config", "settings", "record", "export"])]
+    pub(crate) exports: Vec<NamedImage>,
     #[command(flatten)]
     pub(crate) medium: MediumArgs,
     #[command(flatten)]
@@ -526,6 +533,33 @@ pub(crate) struct ServeArgs {
     pub(crate) export: String,
     #[command(flatten)]
     pub(crate) log: LogArgs,
+}
+
+impl ServeArgs {
+    /// The images to be served, with the names of their exports.
+    pub(crate) fn images(&self) -> Vec<NamedImage> {
+        let only = self.medium.image.clone();
+        let only = only.map(|directory| NamedImage { name: self.export.clone(), directory });
+        only.into_iter().chain(self.exports.iter().cloned()).collect()
+    }
+}
+
+/// An image and the name of its export.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedImage {
+    pub(crate) name: String,
+    pub(crate) directory: PathBuf,
+}
+
+fn named_image(text: &str) -> Result<NamedImage, String> {
+    match text.split_once('=') {
+        Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
+            Ok(NamedImage { name: name.to_owned(), directory: directory.into() })
+        }
+        _ => {
+            Err("an export is a name and the directory of an image, such as disk=/var/lib/disk.image".into())
+        }
+    }
 }
 
 /// What a server logs on standard error.
@@ -569,6 +603,13 @@ pub(crate) struct MediumArgs {
     pub(crate) rescue: bool,
 }
 
+impl MediumArgs {
+    /// Whether images are served for reading only.
+    pub(crate) fn is_for_reading(&self) -> bool {
+        self.read_only || self.rescue
+    }
+}
+
 fn socket_mode(text: &str) -> Result<SocketMode, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
     mode.map(SocketMode).ok_or_else(|| "permissions are three octal digits, such as 600 or 660".into())
@@ -586,6 +627,9 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) struct TopArgs {
     /// Control socket of the server
     pub(crate) control: PathBuf,
+    /// Export, if the server has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) export: Option<String>,
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(crate) interval: f64,

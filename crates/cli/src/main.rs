@@ -105,6 +105,16 @@ impl Failure {
         Self { is_logged: true, ..self }
     }
 
+    /// The same, of one export.
+    pub(crate) fn of_export(self, name: &str) -> Self {
+        Self { message: format!("export {name}: {}", self.message), ..self }
+    }
+
+    /// The first of several failures.
+    pub(crate) fn of_several(self, count: usize, all: usize) -> Self {
+        Self::new(format!("{count} of {all} exports failed; {}", self.message), self.status)
+    }
+
     /// Whether the command line is to blame.
     pub(crate) fn is_of_usage(&self) -> bool {
         self.status == 2
@@ -138,7 +148,7 @@ fn main() -> ExitCode {
         Command::Check { directory } => return image::check(&directory),
         Command::Repair(args) => image::repair(&args),
         Command::Copy(args) => image::copy(&args),
-        Command::Snapshot { control, directory } => top::snapshot(&control, &directory),
+        Command::Snapshot { control, directory, export } => top::snapshot(&control, export, &directory),
         Command::Upgrade { directory } => image::upgrade(&directory),
         Command::Devices => prints(&lists::devices()),
         Command::Designs { design: None } => prints(&lists::designs()),

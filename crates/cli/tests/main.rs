@@ -14,6 +14,7 @@ mod readme;
 mod report;
 mod schema;
 mod serve;
+mod serve_exports;
 mod serve_image;
 mod serve_log;
 mod serve_systemd;

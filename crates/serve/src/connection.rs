@@ -42,6 +42,13 @@ static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
 /// The stack of a thread that holds its buffers on the heap.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
+/// An export and the engine that executes its requests.
+#[derive(Debug)]
+pub(crate) struct Target<D> {
+    pub(crate) export: Export,
+    pub(crate) engine: Engine<D>,
+}
+
 /// How a connection ended, apart from errors of its socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
@@ -56,18 +63,17 @@ enum End {
 }
 
 /// Serves one client to its end, in the span of its connection.
-pub(crate) fn serve<D: BlockDevice>(
-    socket: &Arc<Socket>,
-    export: &Arc<Export>,
-    engine: &Engine<D>,
-    budget: &Arc<Budget>,
-) {
+pub(crate) fn serve<D: BlockDevice>(socket: &Arc<Socket>, targets: &[Target<D>], budget: &Arc<Budget>) {
     let mut buffer = vec![0; CHUNK_BYTES];
-    match negotiate(socket, export, &mut buffer) {
+    // A device that has stopped is not offered.
+    let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
+    let exports = offered.iter().map(|target| &target.export).collect();
+    match negotiate(socket, exports, &mut buffer) {
         Ok(Some((agreed, early))) => {
-            Span::current().record("export", &export.name);
+            let target = offered[agreed.export];
+            Span::current().record("export", &target.export.name);
             info!("the client attached");
-            log_end(&transmit(socket, export, engine, budget, agreed, early, &mut buffer));
+            log_end(&transmit(socket, target, budget, agreed, early, &mut buffer));
         }
         Ok(None) => debug!("the client left before it chose an export"),
         Err(error) => debug!("the client left before it chose an export: {error}"),
@@ -93,8 +99,7 @@ fn log_end(end: &io::Result<End>) {
 /// What the socket says; the client is gone then.
 fn transmit<D: BlockDevice>(
     socket: &Arc<Socket>,
-    export: &Arc<Export>,
-    engine: &Engine<D>,
+    target: &Target<D>,
     budget: &Arc<Budget>,
     agreed: Negotiated,
     early: Vec<u8>,
@@ -116,7 +121,7 @@ fn transmit<D: BlockDevice>(
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
-    let session = Session { budget, export, engine, agreed, shared };
+    let session = Session { budget, target, agreed, shared };
     let received = session.receive(early, buffer);
     drop(session);
     let _ = writer.join();
@@ -126,12 +131,12 @@ fn transmit<D: BlockDevice>(
 /// Negotiates, and returns what came behind it; `None` if the client goes.
 fn negotiate(
     socket: &Socket,
-    export: &Export,
+    exports: Vec<&Export>,
     buffer: &mut [u8],
 ) -> io::Result<Option<(Negotiated, Vec<u8>)>> {
     let deadline = Instant::now() + NEGOTIATION_LIMIT;
     let (mut input, mut reply) = (Vec::new(), Vec::new());
-    let mut negotiation = Negotiation::new(export, &mut reply);
+    let mut negotiation = Negotiation::new(exports, &mut reply);
     socket.set_write_timeout(Some(NEGOTIATION_LIMIT))?;
     loop {
         { socket }.write_all(&reply)?;
@@ -310,8 +315,7 @@ impl<D: BlockDevice> Work<D> for Batch {
 
 struct Session<'a, D> {
     budget: &'a Arc<Budget>,
-    export: &'a Arc<Export>,
-    engine: &'a Engine<D>,
+    target: &'a Target<D>,
     agreed: Negotiated,
     shared: Arc<Shared>,
 }
@@ -383,7 +387,7 @@ impl<D: BlockDevice> Session<'_, D> {
                     footprint_bytes += bytes;
                     requests.push_back(Pending {
                         is_read: request.is_read(),
-                        execution: Execution::of(request, self.export, self.agreed),
+                        execution: Execution::of(request, &self.target.export, self.agreed),
                         footprint_bytes: bytes,
                         step: None,
                     });
@@ -413,7 +417,7 @@ impl<D: BlockDevice> Session<'_, D> {
         self.shared.in_flight.acquire(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
         let batch = Batch { shared, claims, requests: std::mem::take(requests) };
-        match self.engine.submit(batch) {
+        match self.target.engine.submit(batch) {
             Err(_) => Some(End::EngineStopped),
             Ok(()) => self.shared.in_flight.is_client_gone().then_some(End::Vanished),
         }

@@ -58,11 +58,12 @@ pub struct Stopped;
 #[derive(Debug)]
 pub struct Engine<D> {
     queue: Sender<Message<D>>,
+    alive: Weak<()>,
 }
 
 impl<D> Clone for Engine<D> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone() }
+        Self { queue: self.queue.clone(), alive: Weak::clone(&self.alive) }
     }
 }
 
@@ -77,8 +78,13 @@ impl<D: BlockDevice> Engine<D> {
         let run = move || span.in_scope(|| rounds.run(life));
         let thread = thread::Builder::new().name("engine".into()).spawn(run);
         let thread = thread.expect("the system has room for a thread when the server starts");
-        let engine = Self { queue };
-        (engine.clone(), EngineThread { engine, alive, thread })
+        let engine = Self { queue, alive };
+        (engine.clone(), EngineThread { engine, thread })
+    }
+
+    /// Whether the thread runs. False before the first request is refused for that reason.
+    pub fn is_alive(&self) -> bool {
+        self.alive.strong_count() > 0
     }
 
     /// Queues work.
@@ -128,7 +134,6 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
 #[derive(Debug)]
 pub struct EngineThread<D> {
     engine: Engine<D>,
-    alive: Weak<()>,
     thread: JoinHandle<(D, Result<(), DeviceError>)>,
 }
 
@@ -141,11 +146,6 @@ impl<D: BlockDevice> EngineThread<D> {
         // A thread that panicked takes no message.
         let _ = self.engine.queue.send(Message::Stop);
         self.thread.join().map_err(|_| Stopped)
-    }
-
-    /// Whether the thread has ended by itself. True before the first request is refused for that reason.
-    pub fn has_failed(&self) -> bool {
-        self.alive.strong_count() == 0
     }
 }
 

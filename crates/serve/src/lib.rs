@@ -27,6 +27,6 @@ mod specification;
 pub use budget::BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
 pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, Refused};
-pub use server::{Bound, ServeError, Server};
+pub use server::{Bound, NamedDevice, ServeError, Server};
 pub use socket::{Address, SocketMode};
 pub use specification::size_bytes;

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tracing::{debug, error_span, field, warn};
 
 use crate::budget::Budget;
-use crate::connection::{self, STACK_BYTES};
+use crate::connection::{self, STACK_BYTES, Target};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
 use crate::nbd::Export;
@@ -104,12 +104,25 @@ impl Bound {
     }
 }
 
+/// A device with the name under which clients find it.
+#[derive(Debug)]
+pub struct NamedDevice<D> {
+    /// Name of the export.
+    pub name: String,
+    /// A sentence for people.
+    pub description: String,
+    /// What is served.
+    pub device: D,
+}
+
 /// A running server.
 #[derive(Debug)]
 pub struct Server<D> {
-    engine: Engine<D>,
-    thread: EngineThread<D>,
-    export: Arc<Export>,
+    targets: Arc<[Target<D>]>,
+    /// In the order of the targets.
+    threads: Vec<EngineThread<D>>,
+    /// Whether clients name the export they mean, and reports do.
+    has_names: bool,
     budget: Arc<Budget>,
     doors: Vec<Door>,
 }
@@ -123,17 +136,29 @@ struct Door {
 }
 
 impl<D: BlockDevice> Server<D> {
-    /// Starts the engine. Nobody is served before a door is opened.
+    /// Starts the engine of one device. Nobody is served before a door is opened.
     pub fn start(device: D, name: &str, description: &str) -> Self {
-        let export = Arc::new(Export::of(&device, name, description));
-        let span = error_span!("engine", export = name);
-        let (engine, thread) = span.in_scope(|| Engine::start(device));
-        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new() }
+        let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
+        Self { has_names: false, ..Self::start_all(vec![only]) }
     }
 
-    /// A way to ask the device.
+    /// Starts an engine for each of several devices. What goes wrong with one of them is of no concern to the others.
+    pub fn start_all(devices: Vec<NamedDevice<D>>) -> Self {
+        let (targets, threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start_engine).unzip();
+        Self { targets: targets.into(), threads, has_names: true, budget: Arc::default(), doors: Vec::new() }
+    }
+
+    /// A way to ask the device, or the first one of several.
     pub fn engine(&self) -> &Engine<D> {
-        &self.engine
+        &self.targets[0].engine
+    }
+
+    pub(crate) fn targets(&self) -> &Arc<[Target<D>]> {
+        &self.targets
+    }
+
+    pub(crate) fn has_names(&self) -> bool {
+        self.has_names
     }
 
     /// Serves NBD at an address, and returns it with the port that was chosen if none was asked for.
@@ -149,11 +174,8 @@ impl<D: BlockDevice> Server<D> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_nbd_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
-        let (export, engine) = (Arc::clone(&self.export), self.engine.clone());
-        let budget = Arc::clone(&self.budget);
-        self.open(bound, move |socket| {
-            connection::serve(socket, &export, &engine, &budget);
-        })
+        let (targets, budget) = (Arc::clone(&self.targets), Arc::clone(&self.budget));
+        self.open(bound, move |socket| connection::serve(socket, &targets, &budget))
     }
 
     /// Serves a protocol on a socket: `serve` is called with every client, each on its own thread.
@@ -179,16 +201,31 @@ impl<D: BlockDevice> Server<D> {
         Ok(address)
     }
 
-    /// Whether the engine has failed, so that there is nothing left to serve.
+    /// Whether all engines have failed, so that there is nothing left to serve.
     pub fn has_failed(&self) -> bool {
-        self.thread.has_failed()
+        self.failed_exports().count() == self.targets.len()
     }
 
-    /// Ends the server: answers what has arrived, flushes, and gives the device back.
+    /// Names of the exports whose engines have failed.
+    pub fn failed_exports(&self) -> impl Iterator<Item = &str> {
+        let failed = self.targets.iter().filter(|target| !target.engine.is_alive());
+        failed.map(|target| target.export.name.as_str())
+    }
+
+    /// Ends the server of one device: answers what has arrived, flushes, and gives the device back.
     ///
     /// # Errors
     /// [`ServeError::Broken`], [`ServeError::Flush`].
+    ///
+    /// # Panics
+    /// If the server has no device.
     pub fn stop(self) -> Result<D, ServeError> {
+        let (_, device) = self.stop_all().into_iter().next().expect("a server has a device");
+        device
+    }
+
+    /// Ends the server: answers what has arrived, flushes, and gives all devices back, with the names of their exports.
+    pub fn stop_all(self) -> Vec<(String, Result<D, ServeError>)> {
         for door in &self.doors {
             door.listener.close();
         }
@@ -197,10 +234,23 @@ impl<D: BlockDevice> Server<D> {
             let _ = door.acceptor.join();
             door.clients.drain();
         }
-        let (device, flushed) = self.thread.join()?;
-        flushed.map_err(ServeError::Flush)?;
-        Ok(device)
+        let names = self.targets.iter().map(|target| target.export.name.clone());
+        names.zip(self.threads.into_iter().map(stop_engine)).collect()
     }
+}
+
+fn start_engine<D: BlockDevice>(named: NamedDevice<D>) -> (Target<D>, EngineThread<D>) {
+    let NamedDevice { name, description, device } = named;
+    let export = Export::of(&device, &name, &description);
+    let span = error_span!("engine", export = name);
+    let (engine, thread) = span.in_scope(|| Engine::start(device));
+    (Target { export, engine }, thread)
+}
+
+fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError> {
+    let (device, flushed) = thread.join()?;
+    flushed.map_err(ServeError::Flush)?;
+    Ok(device)
 }
 
 /// Admits clients until the listener is closed. `turned_away` is told of the first one that finds no place, and of the next

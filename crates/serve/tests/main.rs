@@ -4,6 +4,7 @@
 mod clients;
 mod common;
 mod control;
+mod exports;
 mod hostile;
 mod image;
 mod image_copy;

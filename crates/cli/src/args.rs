@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_replay::trace::{Action, Assume, Columns, Format, OpenOptions, TimeUnit};
-use wearwell_serve::SocketMode;
+use wearwell_serve::{Limits, SocketMode};
 
 use crate::log::{LogFormat, LogLevel};
 use crate::suggested::Suggested;
@@ -532,7 +532,37 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", default_value = "wearwell")]
     pub(crate) export: String,
     #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
     pub(crate) log: LogArgs,
+}
+
+/// What clients may take.
+#[derive(Args)]
+pub(crate) struct LimitArgs {
+    /// Connections of each socket at a time
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    max_connections: u32,
+    /// Memory for large requests of all connections together, e.g. 64MiB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = wearwell_serve::size_bytes)]
+    max_memory: u64,
+    /// Megabytes (10^6 bytes) per second that the clients of an export read and write together
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    limit_mb_per_s: Option<u64>,
+    /// Requests per second of the clients of an export together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    limit_iops: Option<u64>,
+}
+
+impl LimitArgs {
+    pub(crate) fn to_limits(&self) -> Limits {
+        Limits {
+            connections: self.max_connections as usize,
+            memory_bytes: self.max_memory as usize,
+            bytes_per_second: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
+            requests_per_second: self.limit_iops,
+        }
+    }
 }
 
 impl ServeArgs {

@@ -329,12 +329,8 @@ fn run<N: Medium>(
 ) -> Result<Ended<N>, Failure> {
     let shown: Vec<_> =
         devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
-    let mut server = if args.exports.is_empty() {
-        let NamedDevice { name, description, device } = devices.into_iter().next().expect("there is one");
-        Server::start(device, &name, &description)
-    } else {
-        Server::start_all(devices)
-    };
+    let server = Server::start_all(devices, args.limits.to_limits());
+    let mut server = if args.exports.is_empty() { server.without_names() } else { server };
     if let Err(error) = open_doors(&mut server, doors, &shown) {
         // What was opened is closed again; the reason is the first error.
         server.stop_all();

@@ -159,3 +159,43 @@ fn a_refused_request_is_logged_for_whoever_looks_for_it() {
     assert!(refusal.contains(" DEBUG ") && refusal.contains("export=\"disk\""), "{refusal}");
     assert!(refusal.contains("connection{number=") && refusal.ends_with("errno=22"), "{refusal}");
 }
+
+#[test]
+fn options_set_the_limits_of_a_server() {
+    let server = Server::start(&[
+        "--max-connections",
+        "1",
+        "--limit-iops",
+        "1",
+        "--max-memory",
+        "1MiB",
+        "--limit-mb-per-s",
+        "1",
+    ]);
+    // The connection of whoever waited for the socket may still be open.
+    let mut client = loop {
+        let mut stream = UnixStream::connect(server.folder.path().join("nbd")).unwrap();
+        if stream.read(&mut [0; 18]).unwrap() == 18 {
+            break stream;
+        }
+    };
+    let mut second = UnixStream::connect(server.folder.path().join("nbd")).unwrap();
+    assert_eq!(second.read(&mut [0; 18]).unwrap(), 0, "a second client is turned away");
+    client.write_all(b"\0\0\0\x03").unwrap();
+    drop(client);
+    let lines = server.end();
+    assert!(
+        lines.iter().any(|line| line.contains(" WARN ") && line.contains("1 are connected")),
+        "{lines:#?}"
+    );
+    for wrong in [
+        ["--max-connections", "0"],
+        ["--limit-iops", "0"],
+        ["--limit-mb-per-s", "x"],
+        ["--max-memory", "1GB"],
+    ] {
+        let mut command = Command::new(WEARWELL);
+        command.args(["serve", "--memory", "--size", "16MiB", "--socket", "s"]).args(wrong);
+        assert_eq!(command.output().unwrap().status.code(), Some(2), "{wrong:?}");
+    }
+}

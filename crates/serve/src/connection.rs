@@ -23,6 +23,7 @@ use crate::budget::{ALLOWANCE_BYTES, Budget, Claim, PATIENCE};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, Progress, Work};
 use crate::nbd::{Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step};
+use crate::rate::RateLimit;
 use crate::socket::Socket;
 
 /// Requests and replies that one connection may have in flight.
@@ -47,6 +48,7 @@ pub(crate) const STACK_BYTES: usize = 256 << 10;
 pub(crate) struct Target<D> {
     pub(crate) export: Export,
     pub(crate) engine: Engine<D>,
+    pub(crate) rate: RateLimit,
 }
 
 /// How a connection ended, apart from errors of its socket.
@@ -379,9 +381,15 @@ impl<D: BlockDevice> Session<'_, D> {
             match found {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
+                    if let Some(moment) = self.target.rate.book(request.moved_bytes()) {
+                        // What may be executed already does not wait for this one.
+                        end = self.submit(&mut requests, footprint_bytes, claim);
+                        footprint_bytes = 0;
+                        self.target.rate.wait_until(moment);
+                    }
                     let bytes = request.footprint_bytes();
                     if footprint_bytes + bytes > BATCH_MAX_BYTES {
-                        end = self.submit(&mut requests, footprint_bytes, claim);
+                        end = end.or(self.submit(&mut requests, footprint_bytes, claim));
                         footprint_bytes = 0;
                     }
                     footprint_bytes += bytes;

@@ -19,10 +19,12 @@ use crate::budget::Budget;
 use crate::connection::{self, STACK_BYTES, Target};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
+use crate::limits::Limits;
 use crate::nbd::Export;
+use crate::rate::RateLimit;
 use crate::socket::{Address, Listener, Socket, SocketMode};
 
-/// Connections of one listener at most; more are closed at once.
+/// Connections of one listener at most, if nothing else is said; more are closed at once.
 pub const CONNECTIONS_MAX: usize = 1024;
 /// The number of the next connection in the log.
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
@@ -123,6 +125,7 @@ pub struct Server<D> {
     threads: Vec<EngineThread<D>>,
     /// Whether clients name the export they mean, and reports do.
     has_names: bool,
+    connections_max: usize,
     budget: Arc<Budget>,
     doors: Vec<Door>,
 }
@@ -139,13 +142,27 @@ impl<D: BlockDevice> Server<D> {
     /// Starts the engine of one device. Nobody is served before a door is opened.
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
-        Self { has_names: false, ..Self::start_all(vec![only]) }
+        Self::start_all(vec![only], Limits::default()).without_names()
     }
 
     /// Starts an engine for each of several devices. What goes wrong with one of them is of no concern to the others.
-    pub fn start_all(devices: Vec<NamedDevice<D>>) -> Self {
-        let (targets, threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start_engine).unzip();
-        Self { targets: targets.into(), threads, has_names: true, budget: Arc::default(), doors: Vec::new() }
+    pub fn start_all(devices: Vec<NamedDevice<D>>, limits: Limits) -> Self {
+        let start = |device| start_engine(device, &limits);
+        let (targets, threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
+        Self {
+            targets: targets.into(),
+            threads,
+            has_names: true,
+            connections_max: limits.connections,
+            budget: Arc::new(Budget::of(limits.memory_bytes)),
+            doors: Vec::new(),
+        }
+    }
+
+    /// Leaves the name of the only export out of reports.
+    #[must_use]
+    pub fn without_names(self) -> Self {
+        Self { has_names: false, ..self }
     }
 
     /// A way to ask the device, or the first one of several.
@@ -189,7 +206,7 @@ impl<D: BlockDevice> Server<D> {
     ) -> Result<Address, ServeError> {
         let listener = Arc::new(listener);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let clients = Arc::new(Clients::default());
+        let clients = Arc::new(Clients::up_to(self.connections_max));
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
             let at = address.clone();
@@ -229,6 +246,7 @@ impl<D: BlockDevice> Server<D> {
         for door in &self.doors {
             door.listener.close();
         }
+        self.targets.iter().for_each(|target| target.rate.lift());
         for door in self.doors {
             // An acceptor only ends; it cannot panic with something to say.
             let _ = door.acceptor.join();
@@ -239,12 +257,12 @@ impl<D: BlockDevice> Server<D> {
     }
 }
 
-fn start_engine<D: BlockDevice>(named: NamedDevice<D>) -> (Target<D>, EngineThread<D>) {
+fn start_engine<D: BlockDevice>(named: NamedDevice<D>, limits: &Limits) -> (Target<D>, EngineThread<D>) {
     let NamedDevice { name, description, device } = named;
     let export = Export::of(&device, &name, &description);
     let span = error_span!("engine", export = name);
     let (engine, thread) = span.in_scope(|| Engine::start(device));
-    (Target { export, engine }, thread)
+    (Target { export, engine, rate: RateLimit::of(limits) }, thread)
 }
 
 fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError> {
@@ -290,8 +308,9 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// The clients of a door.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Clients {
+    most: usize,
     sockets: Mutex<Sockets>,
     left: Condvar,
 }
@@ -303,6 +322,10 @@ struct Sockets {
 }
 
 impl Clients {
+    fn up_to(most: usize) -> Self {
+        Self { most, sockets: Mutex::default(), left: Condvar::new() }
+    }
+
     fn sockets(&self) -> MutexGuard<'_, Sockets> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -319,8 +342,8 @@ impl Clients {
         let socket = Arc::new(socket);
         let number = {
             let mut sockets = self.sockets();
-            if sockets.open.len() >= CONNECTIONS_MAX {
-                return Err(io::Error::other(format!("{CONNECTIONS_MAX} are connected")));
+            if sockets.open.len() >= self.most {
+                return Err(io::Error::other(format!("{} are connected", self.most)));
             }
             sockets.next += 1;
             let number = sockets.next;
@@ -392,7 +415,7 @@ mod tests {
         let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let listener = Arc::new(Listener::bind(&any_port, SocketMode::default()).expect("there is a port"));
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("it was bound") };
-        let clients = Arc::new(Clients::default());
+        let clients = Arc::new(Clients::up_to(CONNECTIONS_MAX));
         let (tell, told) = mpsc::channel();
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));

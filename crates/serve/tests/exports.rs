@@ -13,7 +13,7 @@ use serde_json::Value;
 use wearwell::nand::SimNand;
 use wearwell::page_state::PageState;
 use wearwell_serve::device::Extent;
-use wearwell_serve::{Address, BlockDevice, DeviceError, FlashDevice, NamedDevice, Server};
+use wearwell_serve::{Address, BlockDevice, DeviceError, FlashDevice, Limits, NamedDevice, Server};
 
 /// Two drives in memory: `first` of 8 MiB, `second` of 16 MiB.
 struct Drives {
@@ -29,7 +29,10 @@ impl Drives {
             device: specification(design, size_bytes).build().expect("it fits"),
         };
         let devices = vec![drive("first", "page-map", 8 * MIB), drive("second", "remap", 16 * MIB)];
-        let mut drives = Self { server: Server::start_all(devices), folder: tempfile::tempdir().unwrap() };
+        let mut drives = Self {
+            server: Server::start_all(devices, Limits::default()),
+            folder: tempfile::tempdir().unwrap(),
+        };
         drives.server.open_nbd(&Address::Unix(drives.file("nbd"))).expect("the path is free");
         drives.server.open_control(&Address::Unix(drives.file("control"))).expect("the path is free");
         drives
@@ -222,7 +225,8 @@ fn an_engine_that_fails_takes_no_other_export_with_it() {
         description: String::new(),
         device: Fragile(is_broken),
     };
-    let mut server = Server::start_all(vec![device("sound", false), device("broken", true)]);
+    let mut server =
+        Server::start_all(vec![device("sound", false), device("broken", true)], Limits::default());
     server.open_nbd(&Address::Unix(path.clone())).unwrap();
     let connect = || {
         let mut client = Client::connect(&path);

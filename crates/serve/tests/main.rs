@@ -16,6 +16,7 @@ mod image_lost;
 mod image_rescue;
 mod image_support;
 mod image_upgrade;
+mod limits;
 mod metrics;
 mod mutants;
 mod negotiation;

@@ -125,6 +125,7 @@ fn exports<D: BlockDevice>(targets: &[Target<D>]) -> Value {
             "capacity_bytes": target.export.capacity_bytes,
             "read_only": target.export.is_read_only,
             "served": target.engine.is_alive(),
+            "limited_requests": target.rate.waited(),
         })
     };
     json!({ "ok": true, "exports": targets.iter().map(one).collect::<Vec<_>>() })

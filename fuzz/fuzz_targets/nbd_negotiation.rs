@@ -20,7 +20,7 @@ fn negotiate(input: &[u8], piece_bytes: usize) -> (Vec<u8>, Outcome, usize) {
         is_read_only: false,
     };
     let (mut reply, mut waiting, mut taken) = (Vec::new(), Vec::new(), 0);
-    let mut negotiation = Negotiation::new(&export, &mut reply);
+    let mut negotiation = Negotiation::new(vec![&export], &mut reply);
     for piece in input.chunks(piece_bytes) {
         waiting.extend(piece);
         let (used, outcome) = negotiation.advance(&waiting, &mut reply);

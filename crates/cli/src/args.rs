@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wearwell_replay::input::format_named;
 use wearwell_replay::life::{Endurance, Leveling};
-use wearwell_serve::SocketMode;
+use wearwell_serve::{Limits, SocketMode};
 use wearwell_trace::{Action, Assume, Columns, OpenOptions, TimeUnit};
 
+use crate::log::{LogFormat, LogLevel};
 use crate::suggested::Suggested;
 
 #[derive(Parser)]
@@ -58,7 +59,7 @@ pub(crate) enum Command {
     Reproduce(ReproduceArgs),
     /// Serve a device over NBD
     #[command(
-        after_help = "Examples:\n  wearwell serve --memory --size 4GiB --design remap --socket drive.sock\n  wearwell serve --image drive --tcp 127.0.0.1:10809 --control control.sock"
+        after_help = "Examples:\n  wearwell serve --memory --size 4GiB --design remap --socket drive.sock\n  wearwell serve --image drive --tcp 127.0.0.1:10809 --control control.sock\n  wearwell serve root=images/root home=images/home --socket drives.sock --control control.sock"
     )]
     Serve(ServeArgs),
     /// Watch a device that is served
@@ -101,6 +102,9 @@ pub(crate) enum Command {
         control: PathBuf,
         /// Directory of the copy; must not exist
         directory: PathBuf,
+        /// Export, if the server has several
+        #[arg(long, value_name = "NAME")]
+        export: Option<String>,
     },
     /// Bring an image that an earlier version wrote up to the format of this one. Interrupted, it can be started again
     Upgrade {
@@ -487,9 +491,13 @@ impl LiveArgs {
 }
 
 #[derive(Args)]
-#[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image"])))]
-#[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp"])))]
+#[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image", "exports"])))]
+#[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp", "socket_activation"])))]
 pub(crate) struct ServeArgs {
+    /// Several images, each under the name of its export
+    #[arg(value_name = "NAME=DIR", value_parser = named_image,
+        conflicts_with_all = ["design", "device", "size", "config", "settings", "record", "export"])]
+    pub(crate) exports: Vec<NamedImage>,
     #[command(flatten)]
     pub(crate) medium: MediumArgs,
     #[command(flatten)]
@@ -503,6 +511,9 @@ pub(crate) struct ServeArgs {
     /// Listen on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub(crate) tcp: Option<SocketAddr>,
+    /// Serve on the sockets that systemd passes; the names that its units give them say nbd, control or metrics
+    #[arg(long)]
+    pub(crate) socket_activation: bool,
     /// Listen on a Unix socket for control commands
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
@@ -521,9 +532,86 @@ pub(crate) struct ServeArgs {
     /// Name of the export
     #[arg(long, value_name = "NAME", default_value = "wearwell")]
     pub(crate) export: String,
-    /// No messages
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) log: LogArgs,
+}
+
+/// What clients may take.
+#[derive(Args)]
+pub(crate) struct LimitArgs {
+    /// Connections of each socket at a time
+    #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    max_connections: u32,
+    /// Memory for large requests of all connections together, e.g. 64MiB
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = wearwell_serve::size_bytes)]
+    max_memory: u64,
+    /// Megabytes (10^6 bytes) per second that the clients of an export read and write together
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    limit_mb_per_s: Option<u64>,
+    /// Requests per second of the clients of an export together
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    limit_iops: Option<u64>,
+}
+
+impl LimitArgs {
+    pub(crate) fn to_limits(&self) -> Limits {
+        Limits {
+            connections: self.max_connections as usize,
+            memory_bytes: self.max_memory as usize,
+            bytes_per_second: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
+            requests_per_second: self.limit_iops,
+        }
+    }
+}
+
+impl ServeArgs {
+    /// The images to be served, with the names of their exports.
+    pub(crate) fn images(&self) -> Vec<NamedImage> {
+        let only = self.medium.image.clone();
+        let only = only.map(|directory| NamedImage { name: self.export.clone(), directory });
+        only.into_iter().chain(self.exports.iter().cloned()).collect()
+    }
+}
+
+/// An image and the name of its export.
+#[derive(Clone, Debug)]
+pub(crate) struct NamedImage {
+    pub(crate) name: String,
+    pub(crate) directory: PathBuf,
+}
+
+fn named_image(text: &str) -> Result<NamedImage, String> {
+    match text.split_once('=') {
+        Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
+            Ok(NamedImage { name: name.to_owned(), directory: directory.into() })
+        }
+        _ => {
+            Err("an export is a name and the directory of an image, such as disk=/var/lib/disk.image".into())
+        }
+    }
+}
+
+/// What a server logs on standard error.
+#[derive(Args)]
+pub(crate) struct LogArgs {
+    /// Least important events that are logged
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "info")]
+    log_level: LogLevel,
+    /// Form of the lines
+    #[arg(long, value_name = "FORMAT", value_enum, default_value = "auto")]
+    pub(crate) log_format: LogFormat,
+    /// Log nothing, as --log-level off
+    #[arg(long, short, conflicts_with = "log_level")]
+    quiet: bool,
+}
+
+impl LogArgs {
+    /// The level that is wanted.
+    pub(crate) fn level(&self) -> LogLevel {
+        if self.quiet { LogLevel::Off } else { self.log_level }
+    }
 }
 
 /// Where the flash of a live device is.
@@ -541,6 +629,16 @@ pub(crate) struct MediumArgs {
     /// Serve an image for reading: nothing is written, neither by clients nor to its files, and others may do the same
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) read_only: bool,
+    /// As --read-only; of an image that is damaged at both sides, what can be proven, and errors for the rest
+    #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
+    pub(crate) rescue: bool,
+}
+
+impl MediumArgs {
+    /// Whether images are served for reading only.
+    pub(crate) fn is_for_reading(&self) -> bool {
+        self.read_only || self.rescue
+    }
 }
 
 fn socket_mode(text: &str) -> Result<SocketMode, String> {
@@ -560,6 +658,9 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
 pub(crate) struct TopArgs {
     /// Control socket of the server
     pub(crate) control: PathBuf,
+    /// Export, if the server has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) export: Option<String>,
     /// Seconds between two looks
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(crate) interval: f64,

@@ -15,6 +15,7 @@ mod input;
 mod jobs;
 mod life;
 mod lists;
+mod log;
 mod output;
 mod profile;
 mod progress;
@@ -23,6 +24,7 @@ mod run;
 mod serve;
 mod suggested;
 mod sweep;
+mod systemd;
 mod top;
 mod trace;
 
@@ -44,48 +46,72 @@ pub(crate) enum Outcome {
 pub(crate) struct Failure {
     message: String,
     status: u8,
+    /// The message is in the log already.
+    is_logged: bool,
 }
 
 impl Failure {
+    fn new(message: impl Into<String>, status: u8) -> Self {
+        Self { message: message.into(), status, is_logged: false }
+    }
+
     /// The run failed.
     pub(crate) fn of_run(error: &dyn std::error::Error) -> Self {
-        Self { message: error.to_string(), status: 1 }
+        Self::new(error.to_string(), 1)
     }
 
     /// Ctrl-C came before there was anything to report.
     pub(crate) fn interrupted() -> Self {
-        Self { message: "interrupted before the first request; nothing is written".into(), status: 3 }
+        Self::new("interrupted before the first request; nothing is written", 3)
     }
 
     /// An input could not be read.
     pub(crate) fn of_input(name: &str, error: &std::io::Error) -> Self {
-        Self { message: format!("{name}: {error}"), status: 1 }
+        Self::new(format!("{name}: {error}"), 1)
     }
 
     /// A result could not be written.
     pub(crate) fn of_output(path: &std::path::Path, error: &std::io::Error) -> Self {
-        Self { message: format!("{}: {error}", path.display()), status: 2 }
+        Self::new(format!("{}: {error}", path.display()), 2)
     }
 
     /// None of several inputs could be replayed; each was named.
     pub(crate) fn of_inputs() -> Self {
-        Self { message: "none of the inputs could be replayed".into(), status: 1 }
+        Self::new("none of the inputs could be replayed", 1)
     }
 
     /// None of several inputs could be profiled; each was named.
     pub(crate) fn of_profiles() -> Self {
-        Self { message: "none of the inputs could be profiled".into(), status: 1 }
+        Self::new("none of the inputs could be profiled", 1)
     }
 
     /// Says what failed; the status to end with.
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("wearwell: {}", self.message);
+        if !self.is_logged {
+            eprintln!("wearwell: {}", self.message);
+        }
         ExitCode::from(self.status)
     }
 
     /// What failed, in a sentence.
     pub(crate) fn sentence(&self) -> String {
         self.message.clone()
+    }
+
+    /// Logs what failed as an error, instead of printing it at the end.
+    pub(crate) fn logged(self) -> Self {
+        tracing::error!("{}", self.message);
+        Self { is_logged: true, ..self }
+    }
+
+    /// The same, of one export.
+    pub(crate) fn of_export(self, name: &str) -> Self {
+        Self { message: format!("export {name}: {}", self.message), ..self }
+    }
+
+    /// The first of several failures.
+    pub(crate) fn of_several(self, count: usize, all: usize) -> Self {
+        Self::new(format!("{count} of {all} exports failed; {}", self.message), self.status)
     }
 
     /// Whether the command line is to blame.
@@ -95,7 +121,7 @@ impl Failure {
 
     /// The user asked for something that cannot be.
     pub(crate) fn of_usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: 2 }
+        Self::new(message, 2)
     }
 }
 
@@ -121,7 +147,7 @@ fn main() -> ExitCode {
         Command::Check { directory } => return image::check(&directory),
         Command::Repair(args) => image::repair(&args),
         Command::Copy(args) => image::copy(&args),
-        Command::Snapshot { control, directory } => top::snapshot(&control, &directory),
+        Command::Snapshot { control, directory, export } => top::snapshot(&control, export, &directory),
         Command::Upgrade { directory } => image::upgrade(&directory),
         Command::Devices => prints(&lists::devices()),
         Command::Designs { design: None } => prints(&lists::designs()),

@@ -1,18 +1,24 @@
 //! `serve`: a device behind sockets, until a signal ends it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use tracing::{error, info, warn};
+use wearwell::Device;
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
-use wearwell_serve::{Address, Bound, DeviceError, FlashDevice, Medium, ServeError, Server, memory};
+use wearwell_serve::{
+    Address, Bound, DeviceError, FlashDevice, Medium, NamedDevice, ServeError, Server, SocketMode, memory,
+};
 
-use crate::args::ServeArgs;
+use crate::args::{MediumArgs, NamedImage, ServeArgs};
 use crate::output::{Output, Overwrite};
 use crate::run::read_config;
-use crate::{Failure, Outcome};
+use crate::systemd::{self, Protocol};
+use crate::{Failure, Outcome, log};
 
 type Signals = mpsc::Receiver<()>;
 
@@ -20,38 +26,68 @@ type Signals = mpsc::Receiver<()>;
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
+    let logs_failures = log::begin(args.log.level(), args.log.log_format);
+    serve_as_told(args).map_err(|failure| if logs_failures { failure.logged() } else { failure })
+}
+
+fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.record {
         Output::at(path, &Overwrite { inputs: &[], force: args.force })?;
     }
     // A signal that comes while an image is opened ends the server as soon as there is one.
     let signals = listen_for_signals();
-    match &args.medium.image {
-        Some(directory) if args.medium.read_only => serve_for_reading(directory, args, &signals)?,
-        Some(directory) => serve_image(directory, args, &signals)?,
-        None => serve_memory(args, &signals)?,
+    match &args.medium {
+        MediumArgs { memory: true, .. } => serve_memory(args, &signals)?,
+        medium if medium.is_for_reading() => serve_images(&READING, args, &signals)?,
+        _ => serve_images(&WRITING, args, &signals)?,
     }
     Ok(Outcome::Done)
 }
 
 /// Sockets that listen. They are bound before an image is opened: an address that cannot be listened on must not count as a
 /// session of the image that was not closed.
+#[derive(Default)]
 struct Doors {
-    control: Option<Bound>,
-    metrics: Option<Bound>,
+    control: Vec<Bound>,
+    metrics: Vec<Bound>,
     nbd: Vec<Bound>,
 }
 
 impl Doors {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
-        let bind = |address: Address| {
-            Bound::with_mode(&address, args.socket_mode).map_err(|error| of_server(&error))
-        };
-        let nbd = [args.socket.clone().map(Address::Unix), args.tcp.map(Address::Tcp)];
-        Ok(Self {
-            control: args.control.clone().map(Address::Unix).map(bind).transpose()?,
-            metrics: args.metrics.map(Address::Tcp).map(bind).transpose()?,
-            nbd: nbd.into_iter().flatten().map(bind).collect::<Result<_, _>>()?,
-        })
+        let mut doors = Self::default();
+        let unix = [(Protocol::Control, &args.control), (Protocol::Nbd, &args.socket)];
+        for (protocol, path) in
+            unix.into_iter().filter_map(|(protocol, path)| Some((protocol, path.clone()?)))
+        {
+            doors.bind_at(protocol, &Address::Unix(path), args.socket_mode)?;
+        }
+        let tcp = [(Protocol::Metrics, args.metrics), (Protocol::Nbd, args.tcp)];
+        for (protocol, address) in
+            tcp.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)))
+        {
+            doors.bind_at(protocol, &Address::Tcp(address), args.socket_mode)?;
+        }
+        if args.socket_activation {
+            for (protocol, bound) in systemd::inherited_sockets()? {
+                doors.of(protocol).push(bound);
+            }
+        }
+        Ok(doors)
+    }
+
+    fn bind_at(&mut self, protocol: Protocol, address: &Address, mode: SocketMode) -> Result<(), Failure> {
+        let bound = Bound::with_mode(address, mode).map_err(|error| of_server(&error))?;
+        self.of(protocol).push(bound);
+        Ok(())
+    }
+
+    fn of(&mut self, protocol: Protocol) -> &mut Vec<Bound> {
+        match protocol {
+            Protocol::Nbd => &mut self.nbd,
+            Protocol::Control => &mut self.control,
+            Protocol::Metrics => &mut self.metrics,
+        }
     }
 }
 
@@ -63,7 +99,10 @@ fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
         memory::Specification::new(&live.design, config, live.size).map_err(|error| usage(&error))?;
     let device = specification.build().map_err(|error| usage(&error))?;
     let doors = Doors::bind(args)?;
-    run(device, doors, &specification.config.to_toml(), args, signals)?;
+    let device = prepare(device, &specification.config.to_toml(), args)?;
+    for (_, device) in run(vec![named(&args.export, device)], doors, args, signals)? {
+        end_recording(&mut device.map_err(|error| of_server(&error))?)?;
+    }
     Ok(())
 }
 
@@ -74,34 +113,160 @@ fn refused(error: &ImageError) -> Failure {
     }
 }
 
-fn serve_image(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
-    // Locked first: that the image is in use says more than that its socket is.
-    let files = Files::open(directory, Access::Write).map_err(|error| refused(&error))?;
-    let doors = Doors::bind(args)?;
-    let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
-    let image = Image::open_on(files, options).map_err(|error| refused(&error))?;
-    say(args, &found(directory, &image));
-    let config = image.config.clone();
-    let device = run(device_over(image)?, doors, &config, args, signals)?;
-    image::close(device.into_device()).map_err(|error| Failure::of_run(&error))
+/// How images are opened and closed: to be written, or on a view that is forgotten in the end.
+struct Mode<B: Backing> {
+    access: Access,
+    open: fn(Files, &Path, &ServeArgs) -> Result<Image<B>, Failure>,
+    close: fn(Device<FileNand<B>>) -> Result<(), ImageError>,
 }
 
-/// The device is recovered on a view, which is forgotten in the end.
-fn serve_for_reading(directory: &Path, args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
-    let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
+const WRITING: Mode<Files> = Mode { access: Access::Write, open: open_image, close: image::close };
+const READING: Mode<CopyOnWrite<Files>> = Mode { access: Access::Read, open: open_view, close: |_| Ok(()) };
+
+/// Serves images, each by its own engine. An image that cannot be opened, or whose device fails, is of no concern to the others, but
+/// the command ends with a failure then.
+fn serve_images<B: Backing + Send + 'static>(
+    mode: &Mode<B>,
+    args: &ServeArgs,
+    signals: &Signals,
+) -> Result<(), Failure> {
+    let images = args.images();
+    require_different_names(&images)?;
+    let mut failures = Failures { all: images.len(), failed: Vec::new() };
+    // Locked first: that an image is in use says more than that a socket is.
+    let lock = |image: NamedImage| {
+        let files = Files::open(&image.directory, mode.access).map_err(|error| refused(&error))?;
+        Ok((image, files))
+    };
+    let locked: Vec<_> =
+        images.into_iter().filter_map(|image| failures.unless(&image.name.clone(), lock(image))).collect();
+    failures.require_any(&locked)?;
     let doors = Doors::bind(args)?;
+    let open = |image: &NamedImage, files| {
+        systemd::notify_status(&format!("opening {}", image.directory.display()));
+        let opened = (mode.open)(files, &image.directory, args)?;
+        info!("{}", found(&image.directory, &opened));
+        Ok(named(&image.name, device_over(opened, args)?))
+    };
+    let devices: Vec<_> = locked
+        .into_iter()
+        .filter_map(|(image, files)| failures.unless(&image.name, open(&image, files)))
+        .collect();
+    failures.require_any(&devices)?;
+    for (name, device) in run(devices, doors, args, signals)? {
+        let closed = device.map_err(|error| of_server(&error)).and_then(|mut device| {
+            end_recording(&mut device)?;
+            (mode.close)(device.into_device()).map_err(|error| Failure::of_run(&error))
+        });
+        failures.unless(&name, closed);
+    }
+    failures.take_result()
+}
+
+fn require_different_names(images: &[NamedImage]) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    match images.iter().find(|image| !names.insert(&image.name)) {
+        Some(image) => Err(Failure::of_usage(format!("two exports are called `{}`", image.name))),
+        None => Ok(()),
+    }
+}
+
+/// What went wrong with some of the images.
+struct Failures {
+    /// Images that were to be served.
+    all: usize,
+    failed: Vec<Failure>,
+}
+
+impl Failures {
+    /// Passes a success on and keeps a failure. One of several images is not waited for: its failure is logged at once.
+    fn unless<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
+        let keep = |failure: Failure| {
+            let failure = if self.all > 1 { failure.of_export(name).logged() } else { failure };
+            self.failed.push(failure);
+        };
+        outcome.map_err(keep).ok()
+    }
+
+    /// Ends the command if no image is left to be served.
+    fn require_any<T>(&mut self, left: &[T]) -> Result<(), Failure> {
+        if left.is_empty() { self.take_result() } else { Ok(()) }
+    }
+
+    /// The first failure, with the number of all.
+    fn take_result(&mut self) -> Result<(), Failure> {
+        let count = self.failed.len();
+        match std::mem::take(&mut self.failed).into_iter().next() {
+            None => Ok(()),
+            Some(first) if self.all == 1 => Err(first),
+            Some(first) => Err(first.of_several(count, self.all)),
+        }
+    }
+}
+
+fn open_image(files: Files, _: &Path, args: &ServeArgs) -> Result<Image<Files>, Failure> {
+    let options = image::OpenOptions { durability: args.medium.durability.map(Into::into) };
+    Image::open_on(files, options).map_err(|error| refused(&error))
+}
+
+fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<CopyOnWrite<Files>>, Failure> {
     // Nothing has to survive what a view does not.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
-    let image = Image::open_on(CopyOnWrite::new(files), options).map_err(|error| refused(&error))?;
-    say(args, &format!("{}; served for reading", found(directory, &image)));
-    let config = image.config.clone();
-    run(device_over(image)?.for_reading(), doors, &config, args, signals)?;
+    match Image::open_on(CopyOnWrite::new(files), options) {
+        Err(error) if args.medium.rescue && error.is_damage() => rescue(directory, &error),
+        opened => opened.map_err(|error| refused(&error)),
+    }
+}
+
+/// Opens what is left of an image that was refused.
+fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
+    warn!("{}: {refusal}", directory.display());
+    let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
+    let image = Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| refused(&error))?;
+    warn!(
+        "{}: rescued; {} logical pages cannot be proven and are read as errors",
+        directory.display(),
+        image.report.unproven.len()
+    );
+    Ok(image)
+}
+
+/// The device of an image, with its recording.
+fn device_over<B: Backing + Send + 'static>(
+    image: Image<B>,
+    args: &ServeArgs,
+) -> Result<FlashDevice<FileNand<B>>, Failure> {
+    let (identity, config) = (image.identity(), image.config.clone());
+    let device = FlashDevice::new(image.device, identity).map_err(|error| of_device(&error))?;
+    let device = if args.medium.is_for_reading() { device.for_reading() } else { device };
+    prepare(device.refuse_unproven(image.report.unproven), &config, args)
+}
+
+/// Says what is known to be lost, and records if that is wanted.
+fn prepare<N: Medium>(
+    mut device: FlashDevice<N>,
+    config: &str,
+    args: &ServeArgs,
+) -> Result<FlashDevice<N>, Failure> {
+    device.log_known_damage();
+    if let Some(path) = &args.record {
+        let provenance = provenance(&device.identity().design, config);
+        device.record_to(path, &provenance).map_err(|error| of_device(&error))?;
+    }
+    Ok(device)
+}
+
+fn end_recording<N: Medium>(device: &mut FlashDevice<N>) -> Result<(), Failure> {
+    if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
+        info!("recorded {requests} requests");
+    }
     Ok(())
 }
 
-fn device_over<B: Backing + Send + 'static>(image: Image<B>) -> Result<FlashDevice<FileNand<B>>, Failure> {
-    let identity = image.identity();
-    FlashDevice::new(image.device, identity).map_err(|error| of_device(&error))
+fn named<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevice<N>> {
+    let size_mib = device.device().bytes() as f64 / (1 << 20) as f64;
+    let description = format!("{}, {size_mib} MiB", device.identity().design);
+    NamedDevice { name: name.to_owned(), description, device }
 }
 
 /// What opening an image found, for whoever starts the server.
@@ -141,7 +306,7 @@ fn of_device(error: &DeviceError) -> Failure {
 
 fn of_server(error: &ServeError) -> Failure {
     match error {
-        ServeError::Listen { .. } => Failure::of_usage(error.to_string()),
+        ServeError::Listen { .. } | ServeError::Inherit(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),
     }
 }
@@ -151,80 +316,85 @@ fn provenance(design: &str, config: &str) -> String {
     format!("recorded by wearwell serve, design {design}, with this configuration:\n{config}")
 }
 
-fn say(args: &ServeArgs, text: &str) {
-    if !args.quiet {
-        eprintln!("{text}");
-    }
-}
+/// Devices that were served, with their names, or why they are lost.
+type Ended<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
 
-/// Serves until Ctrl-C or SIGTERM, records if that is wanted, and gives the device back, flushed.
+/// Serves until Ctrl-C or SIGTERM, and gives the devices back, flushed.
 fn run<N: Medium>(
-    mut device: FlashDevice<N>,
-    doors: Doors,
-    config: &str,
-    args: &ServeArgs,
-    signals: &Signals,
-) -> Result<FlashDevice<N>, Failure> {
-    if !args.quiet {
-        device.log_to(|line| eprintln!("wearwell: {line}"));
-    }
-    if let Some(path) = &args.record {
-        let provenance = provenance(&device.identity().design, config);
-        device.record_to(path, &provenance).map_err(|error| of_device(&error))?;
-    }
-    let mut device = serve_until_signal(device, doors, args, signals)?;
-    if let Some(requests) = device.end_recording().map_err(|error| of_device(&error))? {
-        say(args, &format!("recorded {requests} requests"));
-    }
-    Ok(device)
-}
-
-fn serve_until_signal<N: Medium>(
-    device: FlashDevice<N>,
+    devices: Vec<NamedDevice<FlashDevice<N>>>,
     doors: Doors,
     args: &ServeArgs,
     signals: &Signals,
-) -> Result<FlashDevice<N>, Failure> {
-    let size_mib = device.device().bytes() as f64 / (1 << 20) as f64;
-    let description = format!("{}, {size_mib} MiB", device.identity().design);
-    let mut server = Server::start(device, &args.export, &description);
-    if !args.quiet {
-        server.log_to(|line| eprintln!("wearwell: {line}"));
-    }
-    if let Err(error) = open_doors(&mut server, doors, args, &description) {
+) -> Result<Ended<N>, Failure> {
+    let shown: Vec<_> =
+        devices.iter().map(|device| (device.name.clone(), device.description.clone())).collect();
+    let server = Server::start_all(devices, args.limits.to_limits());
+    let mut server = if args.exports.is_empty() { server.without_names() } else { server };
+    if let Err(error) = open_doors(&mut server, doors, &shown) {
         // What was opened is closed again; the reason is the first error.
-        let _ = server.stop();
+        server.stop_all();
         return Err(of_server(&error));
     }
     if let Some(pages_per_second) = args.scrub_rate {
         server.scrub_when_idle(pages_per_second);
     }
-    while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {}
-    say(args, "ending: answering what has arrived, then flushing");
-    server.stop().map_err(|error| of_server(&error))
+    systemd::notify_ready(&status(&shown));
+    watch(&server, signals);
+    info!("ending: answering what has arrived, then flushing");
+    systemd::notify_stopping("answering what has arrived, then flushing");
+    Ok(server.stop_all())
+}
+
+/// Waits for a signal, or for the end of the last engine. Says when one of several engines fails.
+fn watch<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
+    let mut failed = 0;
+    while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {
+        let names: Vec<_> = server.failed_exports().collect();
+        if names.len() > failed {
+            failed = names.len();
+            let names = names.join(", ");
+            error!(
+                "the device of {names} has stopped, because an invariant of its engine is broken; the others go on"
+            );
+            systemd::notify_status(&format!("the device of {names} has stopped; the others are served"));
+        }
+    }
+}
+
+/// What is served, in a line.
+fn status(shown: &[(String, String)]) -> String {
+    match shown {
+        [(_, description)] => format!("serving {description}"),
+        several => {
+            let names: Vec<_> = several.iter().map(|(name, _)| name.as_str()).collect();
+            format!("serving {} exports: {}", names.len(), names.join(", "))
+        }
+    }
 }
 
 fn open_doors<N: Medium>(
     server: &mut Server<FlashDevice<N>>,
     doors: Doors,
-    args: &ServeArgs,
-    description: &str,
+    shown: &[(String, String)],
 ) -> Result<(), ServeError> {
     // The control socket first: when a client sees the device, everything is there.
-    if let Some(bound) = doors.control {
+    for bound in doors.control {
         let address = server.open_control_on(bound)?;
-        say(args, &format!("control commands at {address}"));
+        info!("control commands at {address}");
     }
-    if let Some(bound) = doors.metrics {
+    for bound in doors.metrics {
         let address = server.open_metrics_on(bound)?;
-        say(args, &format!("metrics at http://{address}/metrics"));
+        info!("metrics at http://{address}/metrics");
     }
     for bound in doors.nbd {
-        let uri = match server.open_nbd_on(bound)? {
-            Address::Unix(path) => format!("nbd+unix:///{}?socket={}", args.export, path.display()),
-            Address::Tcp(address) => format!("nbd://{address}/{}", args.export),
-        };
-        say(args, &format!("serving {description} at {uri}"));
+        let address = server.open_nbd_on(bound)?;
+        for (name, description) in shown {
+            let uri = match &address {
+                Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+                Address::Tcp(address) => format!("nbd://{address}/{name}"),
+            };
+            info!("serving {description} at {uri}");
+        }
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     if !(0.01..=86_400.0).contains(&args.interval) {
         return Err(Failure::of_usage("--interval is from 0.01 to 86400 seconds"));
     }
-    let mut device = Control::connect(&args.control)?;
+    let mut device = Control::connect(&args.control, args.export.clone())?;
     let is_terminal = std::io::stdout().is_terminal();
     let mut before = Look::take(&mut device)?;
     let mut looks = 0;
@@ -38,13 +38,13 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// The command `snapshot`: makes the server copy its image to a directory.
-pub(crate) fn snapshot(control: &Path, directory: &Path) -> Result<Outcome, Failure> {
-    let mut device = Control::connect(control)?;
+/// The command `snapshot`: makes the server copy an image to a directory.
+pub(crate) fn snapshot(control: &Path, export: Option<String>, directory: &Path) -> Result<Outcome, Failure> {
+    let mut device = Control::connect(control, export)?;
     // The working directory of the server may be another.
     let directory = std::path::absolute(directory).map_err(|error| Failure::of_run(&error))?;
     let command = serde_json::json!({ "command": "snapshot", "directory": directory });
-    let reply = device.exchange(&command)?;
+    let reply = device.exchange(command)?;
     match reply["error"].as_str() {
         Some(error) => Err(Failure::of_run(&std::io::Error::other(error.to_owned()))),
         None => Ok(Outcome::Done),
@@ -69,24 +69,33 @@ fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
 struct Control {
     lines: BufReader<UnixStream>,
     name: String,
+    /// Which export commands are for.
+    export: Option<String>,
 }
 
 impl Control {
-    fn connect(path: &Path) -> Result<Self, Failure> {
+    fn connect(path: &Path, export: Option<String>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let socket = UnixStream::connect(path).map_err(|error| {
             Failure::of_usage(format!("{name}: {error}; start the server with --control {name}"))
         })?;
-        Ok(Self { lines: BufReader::new(socket), name })
+        Ok(Self { lines: BufReader::new(socket), name, export })
     }
 
     fn ask(&mut self, command: &str) -> Result<Value, Failure> {
-        let reply = self.exchange(&serde_json::json!({ "command": command }))?;
-        if reply["ok"] == true { Ok(reply) } else { Err(self.ended()) }
+        let reply = self.exchange(serde_json::json!({ "command": command }))?;
+        match reply["error"].as_str() {
+            Some(sentence) => Err(Failure::of_usage(sentence.to_owned())),
+            None if reply["ok"] == true => Ok(reply),
+            None => Err(self.ended()),
+        }
     }
 
     /// Sends a command and returns the answer, which may be a refusal.
-    fn exchange(&mut self, command: &Value) -> Result<Value, Failure> {
+    fn exchange(&mut self, mut command: Value) -> Result<Value, Failure> {
+        if let Some(export) = &self.export {
+            command["export"] = export.clone().into();
+        }
         let mut reply = String::new();
         let asked = writeln!(self.lines.get_mut(), "{command}");
         let answered = asked.and_then(|()| self.lines.read_line(&mut reply));

@@ -14,7 +14,10 @@ mod readme;
 mod report;
 mod schema;
 mod serve;
+mod serve_exports;
 mod serve_image;
+mod serve_log;
+mod serve_systemd;
 mod sweep;
 #[path = "../../serve/tests/versions/mod.rs"]
 #[allow(dead_code, reason = "a part of the oracle is used")]

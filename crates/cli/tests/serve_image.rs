@@ -183,7 +183,7 @@ fn a_host_that_refuses_to_write_is_an_error_with_a_sentence_and_loses_nothing() 
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert_eq!(
-        said.matches(&format!("wearwell: {}", refused.message)).count(),
+        said.lines().filter(|line| line.contains(" ERROR ") && line.contains(&refused.message)).count(),
         1,
         "it is logged once: {said}"
     );
@@ -250,6 +250,62 @@ fn an_address_that_is_refused_is_no_session_of_the_image() {
     }
     let (status, said) = bench.check();
     assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
+}
+
+/// Both copies of the OOB of 20 pages are damaged.
+#[test]
+fn a_refused_image_is_rescued_for_reading_and_not_changed() {
+    use wearwell::address::Ppn;
+    use wearwell_serve::image::ImageFile;
+    use wearwell_serve::image::layout::{Layout, RECORD_BYTES, Superblock};
+    let bench = Bench::new(&[]);
+    let server = bench.start(bench.serve());
+    let mut client = bench.client();
+    (0..200).for_each(|page| client.write(page * PAGE, &pattern(page)));
+    client.done(FLUSH, 0, 0, 0, &[]);
+    drop(client);
+    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    let superblock = std::fs::read(bench.file("image/superblock")).unwrap();
+    let layout = Layout::new(&Superblock::decode(&superblock).unwrap());
+    let first = layout.oob_at(Ppn(0));
+    let copy = layout.mirror_at(ImageFile::Flash, first);
+    for (name, at) in [("image/flash", first as usize), ("image/mirror", copy as usize)] {
+        let mut bytes = std::fs::read(bench.file(name)).unwrap();
+        bytes[at..at + 20 * RECORD_BYTES].fill(7);
+        std::fs::write(bench.file(name), bytes).unwrap();
+    }
+    let files = || {
+        ["superblock", "session", "nvram", "journal", "mirror", "flash"]
+            .map(|name| std::fs::read(bench.file("image").join(name)).unwrap())
+    };
+    let before = files();
+    let refused = bench.serve().arg("--read-only").output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("wearwell serve --rescue"), "{}", text(&refused.stderr));
+
+    let mut command = bench.serve();
+    command.arg("--rescue");
+    let server = bench.start(command);
+    let mut client = bench.client();
+    let mut lost = 0;
+    for page in 0..200 {
+        let reply = client.call(client::READ, 0, page * PAGE, PAGE as u32, &[]);
+        match reply.errno {
+            0 => assert!(reply.data == pattern(page), "page {page}"),
+            client::EIO => lost += 1,
+            errno => panic!("page {page}: errno {errno}: {}", reply.message),
+        }
+    }
+    assert!((1..=20).contains(&lost), "each page held one: {lost}");
+    assert_eq!(client.call(WRITE, 0, 0, PAGE as u32, &pattern(0)).errno, 1, "EPERM");
+    let health = bench.ask("health");
+    assert!(health["unproven_logical_pages"].as_u64() >= Some(lost), "{health}");
+    assert_eq!(health["critical_warning"], 4);
+    drop(client);
+    let output = end(server, "-TERM");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("logical pages cannot be proven"), "{}", text(&output.stderr));
+    assert!(before == files(), "no file of the image changes");
 }
 
 /// A client that goes in the middle of a write leaves the page as it was.

@@ -8,7 +8,7 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What large requests of all connections hold together at the most.
+/// What large requests of all connections hold together at the most, if nothing else is said.
 pub const BUDGET_BYTES: usize = 256 << 20;
 /// What a connection may hold without a claim.
 pub(crate) const ALLOWANCE_BYTES: usize = 1 << 20;
@@ -16,17 +16,22 @@ pub(crate) const ALLOWANCE_BYTES: usize = 1 << 20;
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// See the module's head.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Budget {
+    most_bytes: usize,
     used_bytes: Mutex<usize>,
     released: Condvar,
 }
 
 impl Budget {
+    pub(crate) fn of(most_bytes: usize) -> Self {
+        Self { most_bytes, used_bytes: Mutex::new(0), released: Condvar::new() }
+    }
+
     /// Waits until there is so much. A claim of more than all is granted when it is the only one.
     pub(crate) fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
         let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > BUDGET_BYTES;
+        let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.most_bytes;
         let waited = self.released.wait_while(used, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
         Claim { budget: Arc::clone(self), bytes }
@@ -53,8 +58,8 @@ mod tests {
 
     #[test]
     fn who_claims_more_than_is_left_waits_for_the_others() {
-        let budget = Arc::new(Budget::default());
-        let first = budget.claim(BUDGET_BYTES - 1);
+        let budget = Arc::new(Budget::of(1000));
+        let first = budget.claim(999);
         let (sender, granted) = std::sync::mpsc::channel();
         let waiter = {
             let budget = Arc::clone(&budget);

@@ -17,10 +17,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tracing::{Span, debug, info, warn};
+
 use crate::budget::{ALLOWANCE_BYTES, ANSWER_TIMEOUT, Budget, Claim};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, Progress, Work};
 use crate::nbd::{Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step};
+use crate::rate::RateLimit;
 use crate::socket::Socket;
 
 /// Requests and replies that one connection may have in flight.
@@ -40,21 +43,74 @@ static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
 /// The stack of a thread that holds its buffers on the heap.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
-/// Serves one client to its end.
+/// An export and the engine that executes its requests.
+#[derive(Debug)]
+pub(crate) struct Target<D> {
+    pub(crate) export: Export,
+    pub(crate) engine: Engine<D>,
+    pub(crate) rate: RateLimit,
+}
+
+/// How a connection ended, apart from errors of its socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum End {
+    /// The client said goodbye.
+    Disconnected,
+    /// The client closed its socket without a word, or takes no replies.
+    Vanished,
+    /// The client sent bytes that are no request.
+    Garbage,
+    /// The engine runs no more.
+    EngineStopped,
+}
+
+/// Serves one client to its end, in the span of its connection.
+pub(crate) fn serve<D: BlockDevice>(socket: &Arc<Socket>, targets: &[Target<D>], budget: &Arc<Budget>) {
+    let mut buffer = vec![0; CHUNK_BYTES];
+    // A device that has stopped is not offered.
+    let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
+    let exports = offered.iter().map(|target| &target.export).collect();
+    match negotiate(socket, exports, &mut buffer) {
+        Ok(Some((agreed, early))) => {
+            let target = offered[agreed.export];
+            Span::current().record("export", &target.export.name);
+            info!("the client attached");
+            log_end(&transmit(socket, target, budget, agreed, early, &mut buffer));
+        }
+        Ok(None) => debug!("the client left before it chose an export"),
+        Err(error) => debug!("the client left before it chose an export: {error}"),
+    }
+}
+
+fn log_end(end: &io::Result<End>) {
+    match end {
+        Ok(End::Disconnected) => info!("the client disconnected"),
+        Ok(End::Vanished) => info!("the connection ended without a goodbye of the client"),
+        Ok(End::Garbage) => warn!("the client sent what is no request: hung up on it"),
+        Ok(End::EngineStopped) => warn!("the device has stopped: hung up on the client"),
+        Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
+            warn!("the client did not send the rest of a request in time: hung up on it");
+        }
+        Err(error) => info!("the client left: {error}"),
+    }
+}
+
+/// Executes requests until the client goes.
 ///
 /// # Errors
 /// What the socket says; the client is gone then.
-pub(crate) fn serve<D: BlockDevice>(
+fn transmit<D: BlockDevice>(
     socket: &Arc<Socket>,
-    export: &Arc<Export>,
-    engine: &Engine<D>,
+    target: &Target<D>,
     budget: &Arc<Budget>,
-) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK_BYTES];
-    let Some((agreed, early)) = negotiate(socket, export, &mut buffer)? else { return Ok(()) };
+    agreed: Negotiated,
+    early: Vec<u8>,
+    buffer: &mut [u8],
+) -> io::Result<End> {
     let (replies, to_send) = mpsc::channel();
     let shared = Arc::new(Shared {
         source: NEXT_SOURCE.fetch_add(1, Ordering::Relaxed),
+        span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlight::default(),
         buffers: Buffers::default(),
@@ -67,8 +123,8 @@ pub(crate) fn serve<D: BlockDevice>(
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
     };
-    let session = Session { budget, export, engine, agreed, shared };
-    let received = session.receive(early, &mut buffer);
+    let session = Session { budget, target, agreed, shared };
+    let received = session.receive(early, buffer);
     drop(session);
     let _ = writer.join();
     received
@@ -77,12 +133,12 @@ pub(crate) fn serve<D: BlockDevice>(
 /// Negotiates, and returns what came behind it; `None` if the client goes.
 fn negotiate(
     socket: &Socket,
-    export: &Export,
+    exports: Vec<&Export>,
     buffer: &mut [u8],
 ) -> io::Result<Option<(Negotiated, Vec<u8>)>> {
     let deadline = Instant::now() + NEGOTIATION_LIMIT;
     let (mut input, mut reply) = (Vec::new(), Vec::new());
-    let mut negotiation = Negotiation::new(export, &mut reply);
+    let mut negotiation = Negotiation::new(exports, &mut reply);
     socket.set_write_timeout(Some(NEGOTIATION_LIMIT))?;
     loop {
         { socket }.write_all(&reply)?;
@@ -152,6 +208,8 @@ impl Buffers {
 /// What all requests of a connection share.
 struct Shared {
     source: u64,
+    /// The connection in the log.
+    span: Span,
     socket: Arc<Socket>,
     in_flight: InFlight,
     buffers: Buffers,
@@ -215,6 +273,7 @@ impl<D: BlockDevice> Work<D> for Batch {
 
     /// As many requests as make up a turn.
     fn step(&mut self, device: &mut D) -> Progress {
+        let _logged_as = self.shared.span.enter();
         let mut progress = Progress::default();
         let mut left_bytes = TURN_BYTES;
         let is_gone = self.shared.in_flight.is_client_gone();
@@ -258,20 +317,19 @@ impl<D: BlockDevice> Work<D> for Batch {
 
 struct Session<'a, D> {
     budget: &'a Arc<Budget>,
-    export: &'a Arc<Export>,
-    engine: &'a Engine<D>,
+    target: &'a Target<D>,
     agreed: Negotiated,
     shared: Arc<Shared>,
 }
 
 impl<D: BlockDevice> Session<'_, D> {
     /// Reads requests and hands them to the engine, until the client goes or sends what is no request.
-    fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<()> {
+    fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<End> {
         let mut decoder = Decoder::default();
         // For the payload that is arriving, and when all of it has to be there.
         let (mut claim, mut deadline) = (None, Instant::now());
-        if !self.take_all(&mut decoder, &early, &mut claim) {
-            return Ok(());
+        if let Some(end) = self.take_all(&mut decoder, &early, &mut claim) {
+            return Ok(end);
         }
         drop(early);
         loop {
@@ -284,7 +342,7 @@ impl<D: BlockDevice> Session<'_, D> {
                 let count = self.shared.socket.read_into(payload, most.min(*to_come - buffer.len()))?;
                 *to_come -= count;
                 if count == 0 && most > 0 {
-                    return Ok(());
+                    return Ok(End::Vanished);
                 }
                 if payload.len() >= ALLOWANCE_BYTES {
                     claim = Some(self.budget.claim(payload.len() + *to_come));
@@ -300,8 +358,11 @@ impl<D: BlockDevice> Session<'_, D> {
             }
             let count = { &*self.shared.socket }.read(buffer)?;
             let held_claim = claim.is_some();
-            if count == 0 || !self.take_all(&mut decoder, &buffer[..count], &mut claim) {
-                return Ok(());
+            if count == 0 {
+                return Ok(End::Vanished);
+            }
+            if let Some(end) = self.take_all(&mut decoder, &buffer[..count], &mut claim) {
+                return Ok(end);
             }
             if held_claim && claim.is_none() {
                 self.shared.socket.set_read_timeout(None)?;
@@ -309,45 +370,52 @@ impl<D: BlockDevice> Session<'_, D> {
         }
     }
 
-    /// Hands on what has arrived, with the claim of a payload that is complete. False if nothing more is to be read.
-    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> bool {
+    /// Hands on what has arrived, with the claim of a payload that is complete. Returns an end if nothing more is to be read.
+    fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> Option<End> {
         let mut requests = VecDeque::new();
         let mut footprint_bytes = 0;
-        let mut goes_on = true;
-        while goes_on && !input.is_empty() {
+        let mut end = None;
+        while end.is_none() && !input.is_empty() {
             let (taken, found) = decoder.take(input);
             input = &input[taken..];
             match found {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
+                    if let Some(moment) = self.target.rate.book(request.moved_bytes()) {
+                        // What may be executed already does not wait for this one.
+                        end = self.submit(&mut requests, footprint_bytes, claim);
+                        footprint_bytes = 0;
+                        self.target.rate.wait_until(moment);
+                    }
                     let bytes = request.footprint_bytes();
                     if footprint_bytes + bytes > BATCH_MAX_BYTES {
-                        goes_on = self.submit(&mut requests, footprint_bytes, claim);
+                        end = end.or(self.submit(&mut requests, footprint_bytes, claim));
                         footprint_bytes = 0;
                     }
                     footprint_bytes += bytes;
                     requests.push_back(Pending {
                         is_read: request.is_read(),
-                        execution: Execution::of(request, self.export, self.agreed),
+                        execution: Execution::of(request, &self.target.export, self.agreed),
                         footprint_bytes: bytes,
                         step: None,
                     });
                 }
-                Decoded::Disconnect | Decoded::Garbage => goes_on = false,
+                Decoded::Disconnect => end = Some(End::Disconnected),
+                Decoded::Garbage => end = Some(End::Garbage),
             }
         }
-        self.submit(&mut requests, footprint_bytes, claim) && goes_on
+        self.submit(&mut requests, footprint_bytes, claim).or(end)
     }
 
-    /// Queues requests, when there is room for them.
+    /// Queues requests, when there is room for them. Returns an end if nobody executes or awaits them.
     fn submit(
         &self,
         requests: &mut VecDeque<Pending>,
         footprint_bytes: usize,
         claim: &mut Option<Claim>,
-    ) -> bool {
+    ) -> Option<End> {
         if requests.is_empty() {
-            return true;
+            return None;
         }
         // Whoever has a claim asks for no other: two that wait for each other would wait for ever.
         let mut claims: Vec<_> = claim.take().into_iter().collect();
@@ -357,7 +425,10 @@ impl<D: BlockDevice> Session<'_, D> {
         self.shared.in_flight.acquire(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
         let batch = Batch { shared, claims, requests: std::mem::take(requests) };
-        self.engine.submit(batch).is_ok() && !self.shared.in_flight.is_client_gone()
+        match self.target.engine.submit(batch) {
+            Err(_) => Some(End::EngineStopped),
+            Ok(()) => self.shared.in_flight.is_client_gone().then_some(End::Vanished),
+        }
     }
 }
 

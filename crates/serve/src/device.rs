@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
+use tracing::{error, info};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::HostData;
 use wearwell::nand::{Nand, SimNand};
@@ -209,9 +210,6 @@ pub struct Identity {
     pub unsafe_shutdowns: u64,
 }
 
-/// What a device says while it is served, one line at a time.
-pub type Log = fn(&str);
-
 /// Says that a logical page is lost, and why.
 pub(crate) fn sentence_of_loss(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
     let first = u64::from(lpn.0) * page_bytes;
@@ -230,7 +228,8 @@ pub struct FlashDevice<N> {
     recorder: Option<Recorder>,
     /// Whether everything that changes something is refused.
     is_read_only: bool,
-    log: Log,
+    /// Logical pages of a rescued image that are not read, because their newest version cannot be proven.
+    unproven: BTreeSet<Lpn>,
     /// What was said of the host's refusals.
     refused: Option<Refused>,
     damage: Damage,
@@ -276,7 +275,7 @@ impl<N: Medium> FlashDevice<N> {
             commands: HostCommands::default(),
             recorder: None,
             is_read_only: false,
-            log: |_| {},
+            unproven: BTreeSet::new(),
             refused: None,
             damage: Damage::default(),
             idle_scrub: IdleScrub { next: Ppn(0), commands: HostCommands::default() },
@@ -291,9 +290,38 @@ impl<N: Medium> FlashDevice<N> {
         Self { is_read_only: true, ..self }
     }
 
-    /// Says what happens to the medium, each event when it happens; at once which logical pages are known to be lost.
-    pub fn log_to(&mut self, log: Log) {
-        self.log = log;
+    /// Refuses reads of logical pages whose newest version cannot be proven: those that a rescue left out
+    /// ([`OpenReport::unproven`](crate::image::OpenReport::unproven)).
+    #[must_use]
+    pub fn refuse_unproven(self, unproven: BTreeSet<Lpn>) -> Self {
+        Self { unproven, ..self }
+    }
+
+    /// Logical pages that are not read, because their newest version cannot be proven.
+    pub fn unproven_logical_pages(&self) -> usize {
+        self.unproven.len()
+    }
+
+    /// Whether all logical pages of a range may be read.
+    ///
+    /// # Errors
+    /// [`DeviceError::Failed`] with the first one that may not.
+    fn require_proven(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        let page_bytes = self.page_bytes();
+        let first = Lpn((offset / page_bytes) as u32);
+        let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
+        match self.unproven.range(first..end).next() {
+            Some(lpn) => Err(DeviceError::Failed(format!(
+                "logical page {lpn} ({page_bytes} bytes from byte {}) cannot be proven: the image is damaged, and what was \
+                 written there last is not known",
+                u64::from(lpn.0) * page_bytes
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Logs the logical pages that are known to be lost. Later losses are logged when a page is found unreadable.
+    pub fn log_known_damage(&mut self) {
         self.damage = Damage::default();
         // Pages that were met while the device was opened are told by their logical pages.
         let _ = self.device.ftl_mut().store_mut().take_found_unreadable();
@@ -333,7 +361,7 @@ impl<N: Medium> FlashDevice<N> {
         Ok(())
     }
 
-    /// A page could not be read: a line for every logical page that is lost since.
+    /// Logs every logical page that was lost since the last call; called when a flash page could not be read.
     #[cold]
     fn report_damage(&mut self) {
         let ftl = self.device.ftl_mut();
@@ -345,16 +373,14 @@ impl<N: Medium> FlashDevice<N> {
         for &&(lpn, ppn) in new.iter().take(LOSS_LINES_MAX) {
             // Collection may have moved it already.
             let ppn = if let [only] = found[..] { only } else { ppn };
-            (self.log)(&format!("media error: {}", sentence_of_loss(lpn, ppn, page_bytes)));
+            error!("media error: {}", sentence_of_loss(lpn, ppn, page_bytes));
         }
         if new.len() > LOSS_LINES_MAX {
-            (self.log)(&format!("media error: {} more logical pages are lost", new.len() - LOSS_LINES_MAX));
+            error!("media error: {} more logical pages are lost", new.len() - LOSS_LINES_MAX);
         }
         if new.is_empty() {
             for ppn in found {
-                (self.log)(&format!(
-                    "media error: flash page {ppn} cannot be read; no logical page is lost with it"
-                ));
+                error!("media error: flash page {ppn} cannot be read; no logical page is lost with it");
             }
         }
         self.damage.lost = lost.into_iter().map(|(lpn, _)| lpn).collect();
@@ -474,9 +500,10 @@ impl<N: Medium> FlashDevice<N> {
     fn tell_refusal(&mut self) -> Result<(), DeviceError> {
         let refused = self.medium().refused().cloned();
         if refused != self.refused {
-            match &refused {
-                Some(refused) => (self.log)(&refused.sentence),
-                None => (self.log)("the host takes writes again; nothing was lost"),
+            if let Some(refused) = &refused {
+                error!("{}", refused.sentence);
+            } else {
+                info!("the host takes writes again; nothing was lost");
             }
             self.refused.clone_from(&refused);
         }
@@ -570,8 +597,10 @@ impl<N: Medium> FlashDevice<N> {
         self.clear_part(offset + before + whole, after)
     }
 
+    /// How a logical page is stored. One that is not proven is no hole: whoever skips holes must read it, and get the error.
     fn page_state_at(&self, offset: u64) -> PageState {
-        self.device.page_state(Lpn((offset / self.page_bytes()) as u32))
+        let lpn = Lpn((offset / self.page_bytes()) as u32);
+        if self.unproven.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }
     }
 
     /// Bytes up to the first whole page, of whole pages, and behind the last one. A range inside one page is all before.
@@ -609,6 +638,7 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.commands.reads += 1;
         self.commands.bytes_read += into.len() as u64;
+        self.require_proven(offset, into.len() as u64)?;
         let [before, whole, after] = self.split(offset, into.len() as u64);
         let (head, rest) = into.split_at_mut(before as usize);
         let (body, tail) = rest.split_at_mut(whole as usize);

@@ -17,6 +17,8 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
+use tracing::Span;
+
 use crate::device::{BlockDevice, DeviceError};
 
 /// What a step left to be done.
@@ -56,25 +58,33 @@ pub struct Stopped;
 #[derive(Debug)]
 pub struct Engine<D> {
     queue: Sender<Message<D>>,
+    alive: Weak<()>,
 }
 
 impl<D> Clone for Engine<D> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone() }
+        Self { queue: self.queue.clone(), alive: Weak::clone(&self.alive) }
     }
 }
 
 impl<D: BlockDevice> Engine<D> {
-    /// Starts the thread.
+    /// Starts the thread. Its log events belong to the span that is current here.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
         let (queue, arrived) = mpsc::channel();
         let life = Arc::new(());
         let alive = Arc::downgrade(&life);
         let rounds = Rounds { device, arrived, waiting: VecDeque::new(), stepped: Vec::new() };
-        let thread = thread::Builder::new().name("engine".into()).spawn(move || rounds.run(life));
+        let span = Span::current();
+        let run = move || span.in_scope(|| rounds.run(life));
+        let thread = thread::Builder::new().name("engine".into()).spawn(run);
         let thread = thread.expect("the system has room for a thread when the server starts");
-        let engine = Self { queue };
-        (engine.clone(), EngineThread { engine, alive, thread })
+        let engine = Self { queue, alive };
+        (engine.clone(), EngineThread { engine, thread })
+    }
+
+    /// Whether the thread runs. False before the first request is refused for that reason.
+    pub fn is_alive(&self) -> bool {
+        self.alive.strong_count() > 0
     }
 
     /// Queues work.
@@ -124,7 +134,6 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
 #[derive(Debug)]
 pub struct EngineThread<D> {
     engine: Engine<D>,
-    alive: Weak<()>,
     thread: JoinHandle<(D, Result<(), DeviceError>)>,
 }
 
@@ -137,11 +146,6 @@ impl<D: BlockDevice> EngineThread<D> {
         // A thread that panicked takes no message.
         let _ = self.engine.queue.send(Message::Stop);
         self.thread.join().map_err(|_| Stopped)
-    }
-
-    /// Whether the thread has ended by itself. True before the first request is refused for that reason.
-    pub fn has_failed(&self) -> bool {
-        self.alive.strong_count() == 0
     }
 }
 

@@ -4,6 +4,9 @@
 //! front of the one thread that owns the device; [`device`] completes partial pages and asks the core. [`control`] is the
 //! socket for what NBD has no words for, [`metrics`] tells its counters to Prometheus. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be
 //! recorded as a trace ([`record`]), whose replay does the same flash operations.
+//!
+//! What an operator wants to know is a `tracing` event in the span of its connection or engine, which name the export;
+//! whoever starts the server decides where events go.
 
 #![forbid(unsafe_code)]
 
@@ -13,9 +16,11 @@ pub mod control;
 pub mod device;
 pub mod engine;
 pub mod image;
+mod limits;
 pub mod memory;
 pub mod metrics;
 pub mod nbd;
+mod rate;
 pub mod record;
 pub mod server;
 mod socket;
@@ -23,7 +28,8 @@ mod specification;
 
 pub use budget::BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
-pub use device::{BlockDevice, DeviceError, FlashDevice, Log, Medium, Refused};
-pub use server::{Bound, ServeError, Server};
+pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, Refused};
+pub use limits::Limits;
+pub use server::{Bound, NamedDevice, ServeError, Server};
 pub use socket::{Address, SocketMode};
 pub use specification::size_bytes;

@@ -17,9 +17,9 @@ use prometheus_client::registry::Registry;
 use serde_json::{Map, Value};
 use wearwell::operation::Cause;
 
+use crate::connection::Target;
 use crate::control::report;
 use crate::device::{FlashDevice, Medium};
-use crate::engine::Engine;
 use crate::server::{Bound, ServeError, Server};
 use crate::socket::{Address, Socket};
 
@@ -72,6 +72,13 @@ const METRICS: &[Metric] = &[
     ("media_errors", "media_errors", Counter, Single, "Flash pages found unreadable"),
     ("lost_pages", "lost_pages", Counter, Single, "Pages programmed as lost"),
     ("lost_logical_pages", "lost_logical_pages", Gauge, Single, "Logical pages that read as errors"),
+    (
+        "unproven_logical_pages",
+        "unproven_logical_pages",
+        Gauge,
+        Single,
+        "Logical pages that a rescue left out",
+    ),
     ("free_blocks", "free_blocks", Gauge, Single, "Erased blocks in stock"),
     ("write_amplification", "write_amplification", Gauge, Single, "Programs to a page write of the host"),
     ("ram_bytes_by_structure", "ram_bytes", Gauge, Structures, "RAM of the engine's tables"),
@@ -99,16 +106,64 @@ const METRICS: &[Metric] = &[
     ("bad_blocks", "bad_blocks", Gauge, Single, "Blocks that cannot be used"),
 ];
 
-/// The answers of `stats` and `health` in one.
+/// The answers of `stats` and `health` of one device.
 #[derive(Debug)]
-struct Report(Map<String, Value>);
+struct Answers {
+    /// Name of the export, where there may be several.
+    export: Option<String>,
+    fields: Map<String, Value>,
+}
 
-impl Report {
-    fn of<N: Medium>(device: &mut FlashDevice<N>) -> Self {
+impl Answers {
+    fn of<N: Medium>(device: &mut FlashDevice<N>, export: Option<String>) -> Self {
         let answers = [report::stats(device), report::health(device)];
-        Self(answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten().collect())
+        let fields = answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten();
+        Self { export, fields: fields.collect() }
     }
 
+    /// Encodes a number under the label of its export and one more.
+    fn encode(
+        &self,
+        metric: &mut MetricEncoder<'_>,
+        kind: MetricType,
+        label: Option<(&str, &str)>,
+        value: &Value,
+    ) -> fmt::Result {
+        let export = self.export.as_ref().map(|name| ("export", name.as_str()));
+        let labels: Vec<(&str, &str)> = export.into_iter().chain(label).collect();
+        // An empty list of labels would be written as one.
+        if labels.is_empty() {
+            return encode_value(metric, kind, value);
+        }
+        encode_value(&mut metric.encode_family(&labels)?, kind, value)
+    }
+
+    /// Encodes all series of a metric.
+    fn encode_series(
+        &self,
+        metric: &mut MetricEncoder<'_>,
+        kind: MetricType,
+        series: &Series,
+        found: &Value,
+    ) -> fmt::Result {
+        match series {
+            Single => self.encode(metric, kind, None, found),
+            Causes => Cause::ALL.map(Cause::name).into_iter().try_for_each(|cause| {
+                let count = found.get(cause).unwrap_or(&Value::Null);
+                self.encode(metric, kind, Some(("cause", cause)), count)
+            }),
+            Structures => found.as_object().into_iter().flatten().try_for_each(|(structure, bytes)| {
+                self.encode(metric, kind, Some(("structure", structure.as_str())), bytes)
+            }),
+        }
+    }
+}
+
+/// What all devices of a server answer.
+#[derive(Debug)]
+struct Report(Vec<Answers>);
+
+impl Report {
     fn encode_text(self) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("wearwell");
         registry.register_collector(Box::new(self));
@@ -121,33 +176,29 @@ impl Report {
 impl Collector for Report {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for &(key, name, kind, ref series, help) in METRICS {
-            let Some(found) = self.0.get(key) else { continue };
+            if self.0.iter().all(|answers| !answers.fields.contains_key(key)) {
+                continue;
+            }
             let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
-            match (series, found) {
-                (Single, value) => encode_value(metric, kind, value)?,
-                (Causes, counts) => {
-                    for cause in Cause::ALL.map(Cause::name) {
-                        let count = counts.get(cause).unwrap_or(&Value::Null);
-                        encode_value(metric.encode_family(&[("cause", cause)])?, kind, count)?;
-                    }
-                }
-                (Structures, sizes) => {
-                    for (structure, bytes) in sizes.as_object().into_iter().flatten() {
-                        let label = [("structure", structure.as_str())];
-                        encode_value(metric.encode_family(&label)?, kind, bytes)?;
-                    }
+            for answers in &self.0 {
+                if let Some(found) = answers.fields.get(key) {
+                    answers.encode_series(&mut metric, kind, series, found)?;
                 }
             }
         }
-        let design = self.0.get("design").and_then(Value::as_str).unwrap_or_default();
-        encoder
-            .encode_descriptor("device", "What is served", None, MetricType::Info)?
-            .encode_info(&[("design", design)])
+        let mut info = encoder.encode_descriptor("device", "What is served", None, MetricType::Info)?;
+        for answers in &self.0 {
+            let design = answers.fields.get("design").and_then(Value::as_str).unwrap_or_default();
+            let export = answers.export.as_ref().map(|name| ("export", name.as_str()));
+            let labels: Vec<_> = export.into_iter().chain([("design", design)]).collect();
+            info.encode_info(&labels)?;
+        }
+        Ok(())
     }
 }
 
 /// A number as it is; what is missing is zero.
-fn encode_value(mut encoder: MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
+fn encode_value(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
     match (kind, value.as_u64()) {
         (Counter, count) => encoder.encode_counter::<NoLabelSet, _, u64>(&count.unwrap_or(0), None),
         (_, Some(number)) => encoder.encode_gauge(&number),
@@ -169,25 +220,37 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_metrics_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
-        let engine = self.engine().clone();
+        let (targets, has_names) = (Arc::clone(self.targets()), self.has_names());
         self.open(bound, move |socket: &Arc<Socket>| {
             // A client that vanishes or takes too long is no event.
-            let _ = serve(socket, &engine);
+            let _ = serve(socket, &targets, has_names);
         })
     }
 }
 
 /// Answers one request.
-fn serve<N: Medium>(socket: &Socket, engine: &Engine<FlashDevice<N>>) -> io::Result<()> {
+fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>], has_names: bool) -> io::Result<()> {
     let Some(head) = read_head(socket)? else { return Ok(()) };
     let answer = if let Some(status) = refusal(&head) {
         response(status, "text/plain", &format!("{status}; GET /metrics is what there is\n"))
     } else {
-        let Ok(report) = engine.ask(|device| Report::of(device)) else { return Ok(()) };
+        let report = report_of(targets, has_names);
+        if report.0.is_empty() {
+            return Ok(());
+        }
         response("200 OK", CONTENT_TYPE, &report.encode_text().map_err(io::Error::other)?)
     };
     socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     { socket }.write_all(answer.as_bytes())
+}
+
+/// What the devices answer that have not stopped.
+fn report_of<N: Medium>(targets: &[Target<FlashDevice<N>>], has_names: bool) -> Report {
+    let answers = |target: &Target<FlashDevice<N>>| {
+        let export = has_names.then(|| target.export.name.clone());
+        target.engine.ask(|device| Answers::of(device, export)).ok()
+    };
+    Report(targets.iter().filter_map(answers).collect())
 }
 
 /// A request up to its empty line, or as much as is taken of one that is too long; `None` if the client goes before.

@@ -6,20 +6,28 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tracing::{debug, error_span, field, warn};
+
 use crate::budget::Budget;
-use crate::connection::{self, STACK_BYTES};
-use crate::device::{BlockDevice, DeviceError, Log};
+use crate::connection::{self, STACK_BYTES, Target};
+use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
+use crate::limits::Limits;
 use crate::nbd::Export;
+use crate::rate::RateLimit;
 use crate::socket::{Address, Listener, Socket, SocketMode};
 
-/// Connections of one listener at most; more are closed at once.
+/// Connections of one listener at most, if nothing else is said; more are closed at once.
 pub const CONNECTIONS_MAX: usize = 1024;
+/// The number of the next connection in the log.
+static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
 /// Time that clients get at the end to take the replies to what they have sent.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -35,6 +43,9 @@ pub enum ServeError {
         /// The reason.
         source: io::Error,
     },
+    /// A socket that was passed to this process cannot be served on.
+    #[error("cannot serve on a socket that was passed to this process: {0}")]
+    Inherit(io::Error),
     /// The engine panicked.
     #[error(
         "the device stopped because an invariant of the engine is broken; the message above says which: report it"
@@ -71,17 +82,52 @@ impl Bound {
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
+
+    /// Takes over a Unix socket that listens already, as systemd passes it. It is left open, with its file, when the server ends.
+    ///
+    /// # Errors
+    /// [`ServeError::Inherit`].
+    pub fn inherited_unix(listener: UnixListener) -> Result<Self, ServeError> {
+        Self::inherited(Listener::inherit_unix(listener))
+    }
+
+    /// Takes over a TCP socket that listens already. It is left open when the server ends.
+    ///
+    /// # Errors
+    /// [`ServeError::Inherit`], also for an address that is not of this machine only.
+    pub fn inherited_tcp(listener: TcpListener) -> Result<Self, ServeError> {
+        Self::inherited(Listener::inherit_tcp(listener))
+    }
+
+    fn inherited(listener: io::Result<Listener>) -> Result<Self, ServeError> {
+        let listener = listener.map_err(ServeError::Inherit)?;
+        let address = listener.address().map_err(ServeError::Inherit)?;
+        Ok(Self { listener, address })
+    }
+}
+
+/// A device with the name under which clients find it.
+#[derive(Debug)]
+pub struct NamedDevice<D> {
+    /// Name of the export.
+    pub name: String,
+    /// A sentence for people.
+    pub description: String,
+    /// What is served.
+    pub device: D,
 }
 
 /// A running server.
 #[derive(Debug)]
 pub struct Server<D> {
-    engine: Engine<D>,
-    thread: EngineThread<D>,
-    export: Arc<Export>,
+    targets: Arc<[Target<D>]>,
+    /// In the order of the targets.
+    threads: Vec<EngineThread<D>>,
+    /// Whether clients name the export they mean, and reports do.
+    has_names: bool,
+    connections_max: usize,
     budget: Arc<Budget>,
     doors: Vec<Door>,
-    log: Log,
 }
 
 /// A listener and its clients.
@@ -93,22 +139,43 @@ struct Door {
 }
 
 impl<D: BlockDevice> Server<D> {
-    /// Starts the engine. Nobody is served before a door is opened.
+    /// Starts the engine of one device. Nobody is served before a door is opened.
     pub fn start(device: D, name: &str, description: &str) -> Self {
-        let export = Arc::new(Export::of(&device, name, description));
-        let (engine, thread) = Engine::start(device);
-        Self { engine, thread, export, budget: Arc::default(), doors: Vec::new(), log: |_| () }
+        let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
+        Self::start_all(vec![only], Limits::default()).without_names()
     }
 
-    /// Tells `log`, in a line each, what an operator wants to know of the doors that are opened from now on: that clients are
-    /// turned away.
-    pub fn log_to(&mut self, log: Log) {
-        self.log = log;
+    /// Starts an engine for each of several devices. What goes wrong with one of them is of no concern to the others.
+    pub fn start_all(devices: Vec<NamedDevice<D>>, limits: Limits) -> Self {
+        let start = |device| start_engine(device, &limits);
+        let (targets, threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
+        Self {
+            targets: targets.into(),
+            threads,
+            has_names: true,
+            connections_max: limits.connections,
+            budget: Arc::new(Budget::of(limits.memory_bytes)),
+            doors: Vec::new(),
+        }
     }
 
-    /// A way to ask the device.
+    /// Leaves the name of the only export out of reports.
+    #[must_use]
+    pub fn without_names(self) -> Self {
+        Self { has_names: false, ..self }
+    }
+
+    /// A way to ask the device, or the first one of several.
     pub fn engine(&self) -> &Engine<D> {
-        &self.engine
+        &self.targets[0].engine
+    }
+
+    pub(crate) fn targets(&self) -> &Arc<[Target<D>]> {
+        &self.targets
+    }
+
+    pub(crate) fn has_names(&self) -> bool {
+        self.has_names
     }
 
     /// Serves NBD at an address, and returns it with the port that was chosen if none was asked for.
@@ -124,12 +191,8 @@ impl<D: BlockDevice> Server<D> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_nbd_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
-        let (export, engine) = (Arc::clone(&self.export), self.engine.clone());
-        let budget = Arc::clone(&self.budget);
-        self.open(bound, move |socket| {
-            // A client that vanishes is no event.
-            let _ = connection::serve(socket, &export, &engine, &budget);
-        })
+        let (targets, budget) = (Arc::clone(&self.targets), Arc::clone(&self.budget));
+        self.open(bound, move |socket| connection::serve(socket, &targets, &budget))
     }
 
     /// Serves a protocol on a socket: `serve` is called with every client, each on its own thread.
@@ -143,40 +206,69 @@ impl<D: BlockDevice> Server<D> {
     ) -> Result<Address, ServeError> {
         let listener = Arc::new(listener);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let clients = Arc::new(Clients::default());
+        let clients = Arc::new(Clients::up_to(self.connections_max));
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
-            let (log, at) = (self.log, address.clone());
+            let at = address.clone();
             let thread = thread::Builder::new().name("listener".into()).stack_size(STACK_BYTES);
-            let turned_away = move |why: &str| log(&format!("{at}: a client was turned away: {why}"));
+            let turned_away = move |why: &str| warn!("{at}: a client was turned away: {why}");
             thread.spawn(move || accept_all(&listener, &clients, &serve, &turned_away)).map_err(failed)?
         };
         self.doors.push(Door { listener, clients, acceptor });
         Ok(address)
     }
 
-    /// Whether the engine has failed, so that there is nothing left to serve.
+    /// Whether all engines have failed, so that there is nothing left to serve.
     pub fn has_failed(&self) -> bool {
-        self.thread.has_failed()
+        self.failed_exports().count() == self.targets.len()
     }
 
-    /// Ends the server: answers what has arrived, flushes, and gives the device back.
+    /// Names of the exports whose engines have failed.
+    pub fn failed_exports(&self) -> impl Iterator<Item = &str> {
+        let failed = self.targets.iter().filter(|target| !target.engine.is_alive());
+        failed.map(|target| target.export.name.as_str())
+    }
+
+    /// Ends the server of one device: answers what has arrived, flushes, and gives the device back.
     ///
     /// # Errors
     /// [`ServeError::Broken`], [`ServeError::Flush`].
+    ///
+    /// # Panics
+    /// If the server has no device.
     pub fn stop(self) -> Result<D, ServeError> {
+        let (_, device) = self.stop_all().into_iter().next().expect("a server has a device");
+        device
+    }
+
+    /// Ends the server: answers what has arrived, flushes, and gives all devices back, with the names of their exports.
+    pub fn stop_all(self) -> Vec<(String, Result<D, ServeError>)> {
         for door in &self.doors {
             door.listener.close();
         }
+        self.targets.iter().for_each(|target| target.rate.lift());
         for door in self.doors {
             // An acceptor only ends; it cannot panic with something to say.
             let _ = door.acceptor.join();
             door.clients.drain();
         }
-        let (device, flushed) = self.thread.join()?;
-        flushed.map_err(ServeError::Flush)?;
-        Ok(device)
+        let names = self.targets.iter().map(|target| target.export.name.clone());
+        names.zip(self.threads.into_iter().map(stop_engine)).collect()
     }
+}
+
+fn start_engine<D: BlockDevice>(named: NamedDevice<D>, limits: &Limits) -> (Target<D>, EngineThread<D>) {
+    let NamedDevice { name, description, device } = named;
+    let export = Export::of(&device, &name, &description);
+    let span = error_span!("engine", export = name);
+    let (engine, thread) = span.in_scope(|| Engine::start(device));
+    (Target { export, engine, rate: RateLimit::of(limits) }, thread)
+}
+
+fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError> {
+    let (device, flushed) = thread.join()?;
+    flushed.map_err(ServeError::Flush)?;
+    Ok(device)
 }
 
 /// Admits clients until the listener is closed. `turned_away` is told of the first one that finds no place, and of the next
@@ -216,8 +308,9 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// The clients of a door.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Clients {
+    most: usize,
     sockets: Mutex<Sockets>,
     left: Condvar,
 }
@@ -229,6 +322,10 @@ struct Sockets {
 }
 
 impl Clients {
+    fn up_to(most: usize) -> Self {
+        Self { most, sockets: Mutex::default(), left: Condvar::new() }
+    }
+
     fn sockets(&self) -> MutexGuard<'_, Sockets> {
         self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -245,8 +342,8 @@ impl Clients {
         let socket = Arc::new(socket);
         let number = {
             let mut sockets = self.sockets();
-            if sockets.open.len() >= CONNECTIONS_MAX {
-                return Err(io::Error::other(format!("{CONNECTIONS_MAX} are connected")));
+            if sockets.open.len() >= self.most {
+                return Err(io::Error::other(format!("{} are connected", self.most)));
             }
             sockets.next += 1;
             let number = sockets.next;
@@ -258,7 +355,14 @@ impl Clients {
         let thread = thread::Builder::new().name("client".into()).stack_size(STACK_BYTES);
         thread.spawn(move || {
             let _leave = leave;
-            serve(&socket);
+            // Its export is recorded once it is known.
+            let connection = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
+            let span = error_span!("connection", number = connection, export = field::Empty);
+            span.in_scope(|| {
+                debug!("accepted");
+                serve(&socket);
+                debug!("closed");
+            });
             socket.shutdown(Shutdown::Both);
         })?;
         Ok(())
@@ -311,7 +415,7 @@ mod tests {
         let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());
         let listener = Arc::new(Listener::bind(&any_port, SocketMode::default()).expect("there is a port"));
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("it was bound") };
-        let clients = Arc::new(Clients::default());
+        let clients = Arc::new(Clients::up_to(CONNECTIONS_MAX));
         let (tell, told) = mpsc::channel();
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));

@@ -1,12 +1,14 @@
 //! Unix and TCP sockets as one kind.
 
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
@@ -52,11 +54,60 @@ fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixL
     bound
 }
 
-/// A listening socket. Its file is removed with it.
+/// A listening socket. A file that was made for it is removed with it.
+///
+/// A socket that was inherited belongs to whoever passed it: it stays open there, so that clients wait for the next server. That is
+/// why [`Listener::close`] wakes [`Listener::accept`] by a pipe and does not shut the socket down.
 #[derive(Debug)]
-pub(crate) enum Listener {
-    Unix(UnixListener, PathBuf),
+pub(crate) struct Listener {
+    socket: ListeningSocket,
+    is_inherited: bool,
+    own_file: Option<PathBuf>,
+    /// Readable once the listener is closed.
+    closed: PipeReader,
+    closing: PipeWriter,
+}
+
+#[derive(Debug)]
+enum ListeningSocket {
+    Unix(UnixListener),
     Tcp(TcpListener),
+}
+
+impl AsFd for ListeningSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl ListeningSocket {
+    fn accept(&self) -> io::Result<Socket> {
+        match self {
+            Self::Unix(listener) => Ok(Socket::Unix(listener.accept()?.0)),
+            Self::Tcp(listener) => {
+                let socket = listener.accept()?.0;
+                socket.set_nodelay(true)?;
+                Ok(Socket::Tcp(socket))
+            }
+        }
+    }
+
+    /// Where it listens. An abstract Unix address begins with `@`.
+    fn address(&self) -> io::Result<Address> {
+        let address = match self {
+            Self::Unix(listener) => listener.local_addr()?,
+            Self::Tcp(listener) => return Ok(Address::Tcp(listener.local_addr()?)),
+        };
+        let path = match (address.as_pathname(), address.as_abstract_name()) {
+            (Some(path), _) => path.to_owned(),
+            (None, Some(name)) => PathBuf::from(format!("@{}", String::from_utf8_lossy(name))),
+            (None, None) => PathBuf::from("an unnamed socket"),
+        };
+        Ok(Address::Unix(path))
+    }
 }
 
 impl Listener {
@@ -66,53 +117,100 @@ impl Listener {
         match address {
             Address::Unix(path) => {
                 remove_stale(path)?;
-                Ok(Self::Unix(bind_with_mode(path, mode)?, path.clone()))
+                let socket = ListeningSocket::Unix(bind_with_mode(path, mode)?);
+                let mut listener = Self::over(socket)?;
+                listener.own_file = Some(path.clone());
+                Ok(listener)
             }
-            Address::Tcp(address) if !address.ip().is_loopback() => Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "there is no authentication, so only loopback addresses are served: use 127.0.0.1 and a tunnel",
-            )),
-            Address::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address)?)),
+            Address::Tcp(address) => {
+                require_loopback(*address)?;
+                Self::over(ListeningSocket::Tcp(TcpListener::bind(address)?))
+            }
         }
     }
 
+    /// Takes over a Unix socket that somebody else opened.
+    pub(crate) fn inherit_unix(listener: UnixListener) -> io::Result<Self> {
+        Self::inherit(ListeningSocket::Unix(listener))
+    }
+
+    /// Takes over a TCP socket that somebody else opened, if it is one of this machine only.
+    pub(crate) fn inherit_tcp(listener: TcpListener) -> io::Result<Self> {
+        require_loopback(listener.local_addr()?)?;
+        Self::inherit(ListeningSocket::Tcp(listener))
+    }
+
+    fn inherit(socket: ListeningSocket) -> io::Result<Self> {
+        if !rustix::net::sockopt::socket_acceptconn(&socket)? {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the socket does not listen: a .socket unit needs Accept=no",
+            ));
+        }
+        let mut listener = Self::over(socket)?;
+        listener.is_inherited = true;
+        Ok(listener)
+    }
+
+    fn over(socket: ListeningSocket) -> io::Result<Self> {
+        // A client may be gone between the look at the socket and the attempt to accept it.
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let (closed, closing) = io::pipe()?;
+        Ok(Self { socket, is_inherited: false, own_file: None, closed, closing })
+    }
+
+    /// The next client.
+    ///
+    /// # Errors
+    /// The listener is closed; what the system says.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
-        match self {
-            Self::Unix(listener, _) => Ok(Socket::Unix(listener.accept()?.0)),
-            Self::Tcp(listener) => {
-                let socket = listener.accept()?.0;
-                socket.set_nodelay(true)?;
-                Ok(Socket::Tcp(socket))
+        loop {
+            let mut events =
+                [PollFd::new(&self.closed, PollFlags::IN), PollFd::new(&self.socket, PollFlags::IN)];
+            rustix::event::poll(&mut events, None)?;
+            if !events[0].revents().is_empty() {
+                return Err(io::Error::other("the listener is closed"));
+            }
+            match self.socket.accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                accepted => return accepted,
             }
         }
     }
 
     /// The address, with the port that the system chose.
     pub(crate) fn address(&self) -> io::Result<Address> {
-        match self {
-            Self::Unix(_, path) => Ok(Address::Unix(path.clone())),
-            Self::Tcp(listener) => Ok(Address::Tcp(listener.local_addr()?)),
-        }
+        self.socket.address()
     }
 
     /// Makes every [`Listener::accept`] fail, now and later.
     pub(crate) fn close(&self) {
-        let socket = match self {
-            Self::Unix(listener, _) => listener.as_fd(),
-            Self::Tcp(listener) => listener.as_fd(),
-        };
-        // It fails only on sockets that do not listen.
-        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        // A pipe takes a byte as long as its other end is open, and that is a field.
+        let _ = { &self.closing }.write_all(&[0]);
+        if !self.is_inherited {
+            // Clients that connect from now on are refused. It fails only on sockets that do not listen.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+        }
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
+        if let Some(path) = &self.own_file {
             // Somebody may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }
+}
+
+fn require_loopback(address: SocketAddr) -> io::Result<()> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "there is no authentication, so only loopback addresses are served: use 127.0.0.1 and a tunnel",
+    ))
 }
 
 /// Removes the file of a server that is gone.

@@ -21,21 +21,21 @@ use wearwell_serve::image::{
 use crate::image_support;
 
 /// An image after some work, flushed; how it was before the last third of the work; and what it must hold.
-struct Worked {
-    files: MemoryFiles,
+pub struct Worked {
+    pub files: MemoryFiles,
     older: MemoryFiles,
-    oracle: Oracle,
-    layout: Layout,
+    pub oracle: Oracle,
+    pub layout: Layout,
 }
 
 /// How the session ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
+pub enum End {
     Closed,
     Killed,
 }
 
-fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
+pub fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
     let mut files = MemoryFiles::default();
     let superblock = specification(design, 1024).superblock(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");

@@ -5,7 +5,6 @@
 //! the block of that page.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
 
 use image_support::{DESIGNS, MemoryFiles, Op, PROCESS, SHARED, Value, page_of, perform, specification};
 use rand::{RngExt, SeedableRng};
@@ -19,6 +18,7 @@ use wearwell_serve::control::answer;
 use wearwell_serve::image::layout::{Layout, OobSlot, Superblock};
 use wearwell_serve::image::{Image, ImageFile, Verdict, audit_of, create_on};
 
+use crate::common::log::Lines;
 use crate::image_support;
 
 const PAGE_BYTES: u64 = 1024;
@@ -213,21 +213,16 @@ fn damaged_spare_areas_do_not_stop_collection() {
     }
 }
 
-static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-fn lines() -> std::sync::MutexGuard<'static, Vec<String>> {
-    LINES.lock().expect("no test fails while it holds the lines")
-}
-
 #[test]
 fn a_scrub_finds_damage_and_health_tells_of_it() {
+    let (lines, _guard) = Lines::of_this_thread();
     for design in DESIGNS {
         let (files, model) = worked_on(design, 3);
         let image = reopen(files, design);
         let identity = image.identity();
         let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
-        device.log_to(|line| lines().push(line.to_owned()));
-        lines().clear();
+        device.log_known_damage();
+        lines.get().clear();
         let ask = |device: &mut FlashDevice<_>, command: &str| -> Json {
             let line = format!("{{\"command\": \"{command}\"}}");
             serde_json::from_str(&answer(line.as_bytes(), device)).expect("an answer is JSON")
@@ -240,24 +235,27 @@ fn a_scrub_finds_damage_and_health_tells_of_it() {
         );
         let clean = ask(&mut device, "scrub");
         assert_eq!(clean["lost_logical_pages"], 0, "{design}: {clean}");
-        assert!(clean["read_pages"].as_u64() > Some(20) && lines().is_empty(), "{design}: {clean}");
+        assert!(clean["read_pages"].as_u64() > Some(20) && lines.get().is_empty(), "{design}: {clean}");
         let (mut device, lost) = damaged_unseen(device, &model);
         let found = ask(&mut device, "scrub");
         assert_eq!(found["lost_logical_pages"], lost.len(), "{design}: {found}");
         let offsets = found["lost"].as_array().expect("a list").iter().map(|one| one["offset"].as_u64());
         assert!(offsets.eq(lost.iter().map(|page| Some(page * PAGE_BYTES))), "{design}: {found}");
-        assert_eq!(lines().len(), lost.len(), "{design}: {:?}", lines());
-        for (line, page) in lines().iter().zip(&lost) {
-            assert!(line.starts_with(&format!("media error: logical page {page} (")), "{design}: {line}");
+        assert_eq!(lines.get().len(), lost.len(), "{design}: {:?}", lines.get());
+        for (line, page) in lines.get().iter().zip(&lost) {
+            assert!(
+                line.starts_with(&format!("ERROR media error: logical page {page} (")),
+                "{design}: {line}"
+            );
         }
         let health = ask(&mut device, "health");
         assert_eq!(health["media_errors"], 1, "{design}");
         assert_eq!(health["lost_logical_pages"], lost.len(), "{design}");
         assert_eq!(health["critical_warning"].as_u64().map(|bits| bits & 4), Some(4), "{design}");
         assert_eq!(ask(&mut device, "flush")["ok"], true, "{design}");
-        lines().clear();
+        lines.get().clear();
         ask(&mut device, "scrub");
-        assert!(lines().is_empty(), "what was said is not said again: {:?}", lines());
+        assert!(lines.get().is_empty(), "what was said is not said again: {:?}", lines.get());
     }
 }
 
@@ -276,6 +274,6 @@ fn damaged_unseen(
     let files = device.ftl().store().nand().backing().clone();
     let lost = model.compare(&mut reopen(files, "a copy").device, "a copy");
     let mut device = FlashDevice::new(device, identity).expect("it keeps bytes");
-    device.log_to(|line| lines().push(line.to_owned()));
+    device.log_known_damage();
     (device, lost)
 }

@@ -4,6 +4,7 @@
 mod clients;
 mod common;
 mod control;
+mod exports;
 mod hostile;
 mod image;
 mod image_copy;
@@ -12,8 +13,10 @@ mod image_format;
 mod image_host;
 mod image_kill;
 mod image_lost;
+mod image_rescue;
 mod image_support;
 mod image_upgrade;
+mod limits;
 mod metrics;
 mod mutants;
 mod negotiation;

@@ -183,7 +183,7 @@ fn a_negotiation_in_single_bytes_gives_the_same_replies() {
     .concat();
     let run = |step: usize| {
         let (mut reply, mut buffer, mut outcome) = (Vec::new(), Vec::new(), Outcome::Continues);
-        let mut negotiation = Negotiation::new(&export, &mut reply);
+        let mut negotiation = Negotiation::new(vec![&export], &mut reply);
         let mut pieces = input.chunks(step);
         while outcome == Outcome::Continues {
             buffer.extend(pieces.next().expect("the negotiation ends before its input"));

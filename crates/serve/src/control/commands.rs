@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 
 use super::report;
@@ -25,6 +25,8 @@ enum Command {
     Health {},
     Wa {},
     Scrub {},
+    /// Answered by the server; a device has no name.
+    Exports {},
     Snapshot {
         /// A directory that does not exist yet.
         directory: PathBuf,
@@ -69,7 +71,28 @@ fn perform<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
         Command::Health {} => accepted(report::health(device)),
         Command::Wa {} => accepted(report::write_amplification(device)),
         Command::Scrub {} => scrub_at_once(device),
+        Command::Exports {} => refusal("exports are those of a server"),
     }
+}
+
+/// Takes the field `export` out of a line. A line that is no object is left as it is, for whoever refuses it.
+///
+/// # Errors
+/// A sentence, if the field is no name.
+pub(super) fn take_export(line: &[u8]) -> Result<(Option<String>, Vec<u8>), String> {
+    let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(line) else {
+        return Ok((None, line.to_vec()));
+    };
+    match fields.remove("export") {
+        None => Ok((None, line.to_vec())),
+        Some(Value::String(name)) => Ok((Some(name), Value::from(fields).to_string().into_bytes())),
+        Some(other) => Err(format!("`export` is the name of an export, and {other} is none")),
+    }
+}
+
+/// Whether a line asks for the list of exports, which no device has to answer.
+pub(super) fn is_exports(line: &[u8]) -> bool {
+    matches!(serde_json::from_slice(line), Ok(Command::Exports {}))
 }
 
 /// Whether a line asks for a scrub, which is done in slices between the requests of others.
@@ -151,7 +174,7 @@ fn accepted(mut reply: Value) -> Value {
     reply
 }
 
-fn refusal(sentence: &str) -> Value {
+pub(super) fn refusal(sentence: &str) -> Value {
     json!({ "ok": false, "error": sentence })
 }
 

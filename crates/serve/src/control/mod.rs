@@ -4,18 +4,23 @@
 //! primitive of Remap-SSD, ranges at once), `flush`, `stats`, `health` (the words of a drive's health log), `wa`, `scrub`, `snapshot`. A command
 //! is executed by the engine between two requests of other clients, ranges of one `remap` without any request among them.
 //!
+//! Where a server has several exports, a command has a field `export`; `exports` lists them.
+//!
 //! A line of more than [`LINE_MAX_BYTES`] ends the connection; anything else that is wrong is answered with a sentence.
 
 mod commands;
 pub(crate) mod report;
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 pub use commands::answer;
+use serde_json::{Value, json};
 
-use crate::device::{FlashDevice, Medium};
+use crate::connection::Target;
+use crate::device::{BlockDevice, FlashDevice, Medium};
 use crate::engine::{Engine, Stopped};
 use crate::server::{Bound, ServeError, Server};
 use crate::socket::{Address, Socket};
@@ -29,14 +34,14 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// # Panics
     /// If the system has no room for a thread.
     pub fn scrub_when_idle(&self, pages_per_second: u32) {
-        let engine = self.engine().clone();
+        let mut engines: Vec<_> = self.targets().iter().map(|target| target.engine.clone()).collect();
         let scrub = move || {
-            loop {
+            while !engines.is_empty() {
                 thread::sleep(Duration::from_secs(1));
-                // A medium that stopped is known by then; a server that stopped needs no scrub.
-                if engine.ask(move |device| device.scrub_if_idle(pages_per_second)).is_err() {
-                    return;
-                }
+                // A medium that stopped is known by then; an engine that stopped needs no scrub.
+                engines.retain(|engine| {
+                    engine.ask(move |device| device.scrub_if_idle(pages_per_second)).is_ok()
+                });
             }
         };
         let thread = thread::Builder::new().name("scrub".into()).spawn(scrub);
@@ -56,27 +61,83 @@ impl<N: Medium> Server<FlashDevice<N>> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_control_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
-        let engine = self.engine().clone();
+        let targets = Arc::clone(self.targets());
         self.open(bound, move |socket| {
             // A client that vanishes is no event.
-            let _ = serve(socket, &engine);
+            let _ = serve(socket, &targets);
         })
     }
 }
 
-fn serve<N: Medium>(socket: &Socket, engine: &Engine<FlashDevice<N>>) -> io::Result<()> {
+fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>]) -> io::Result<()> {
     let mut lines = Lines { socket, bytes: Vec::new() };
     while let Some(line) = lines.next()? {
-        let answered = if commands::is_scrub(&line) {
-            scrub(engine)
-        } else {
-            engine.ask(move |device| answer(&line, device))
+        let answered = match commands::take_export(&line) {
+            Ok((export, line)) => answer_of(export.as_deref(), line, targets),
+            Err(sentence) => Ok(commands::refusal(&sentence).to_string()),
         };
         let Ok(mut reply) = answered else { return Ok(()) };
         reply.push('\n');
         { socket }.write_all(reply.as_bytes())?;
     }
     Ok(())
+}
+
+/// The answer of the device that a command is for.
+///
+/// # Errors
+/// [`Stopped`]: that was the only device.
+fn answer_of<N: Medium>(
+    export: Option<&str>,
+    line: Vec<u8>,
+    targets: &[Target<FlashDevice<N>>],
+) -> Result<String, Stopped> {
+    if commands::is_exports(&line) {
+        return Ok(exports(targets).to_string());
+    }
+    let target = match (export, targets) {
+        (None, [only]) => Some(only),
+        (None, _) => None,
+        (Some(name), _) => targets.iter().find(|target| target.export.name == name),
+    };
+    let Some(target) = target else { return Ok(no_export(export, targets).to_string()) };
+
+    let answered = if commands::is_scrub(&line) {
+        scrub(&target.engine)
+    } else {
+        target.engine.ask(move |device| answer(&line, device))
+    };
+    match answered {
+        Err(Stopped) if targets.len() > 1 => {
+            Ok(commands::refusal(&format!("the device of export `{}` has stopped", target.export.name))
+                .to_string())
+        }
+        answered => answered,
+    }
+}
+
+/// Names, sizes and states of all exports.
+fn exports<D: BlockDevice>(targets: &[Target<D>]) -> Value {
+    let one = |target: &Target<D>| {
+        json!({
+            "name": target.export.name,
+            "description": target.export.description,
+            "capacity_bytes": target.export.capacity_bytes,
+            "read_only": target.export.is_read_only,
+            "served": target.engine.is_alive(),
+            "limited_requests": target.rate.waited(),
+        })
+    };
+    json!({ "ok": true, "exports": targets.iter().map(one).collect::<Vec<_>>() })
+}
+
+fn no_export<D>(export: Option<&str>, targets: &[Target<D>]) -> Value {
+    let names: Vec<_> = targets.iter().map(|target| target.export.name.as_str()).collect();
+    let names = names.join(", ");
+    commands::refusal(&match export {
+        Some(name) => format!("there is no export `{name}`; there are {names}"),
+        None => format!("which export? Add \"export\": \"NAME\" to the command; there are {names}"),
+    })
 }
 
 /// Has the engine read all pages, a slice at a time.

@@ -68,7 +68,8 @@ pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     let spare_percent = ftl.spare_percent() as u64;
     let used = 100.0 * wear.mean / f64::from(identity.endurance_cycles.max(1));
     let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
-    let is_unreliable = device.failure().is_some() || stats.media_errors > 0 || lost > 0;
+    let is_damaged = stats.media_errors > 0 || lost > 0 || device.unproven_logical_pages() > 0;
+    let is_unreliable = device.failure().is_some() || is_damaged;
     json!({
         "critical_warning": u64::from(is_short_of_spare) | u64::from(is_unreliable) << 2,
         "failure": device.failure(),
@@ -83,6 +84,7 @@ pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
         "unsafe_shutdowns": identity.unsafe_shutdowns,
         "media_errors": stats.media_errors,
         "lost_logical_pages": lost,
+        "unproven_logical_pages": device.unproven_logical_pages(),
         "physical_media_bytes_written": stats.total_programs() * page_bytes,
         "physical_media_bytes_read": stats.total_reads() * page_bytes,
         "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(DATA_UNIT_BYTES),

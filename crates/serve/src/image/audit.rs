@@ -10,7 +10,7 @@ use super::backing::{Access, Backing, CopyOnWrite, Files};
 use super::error::ImageError;
 use super::layout::{Session, Superblock};
 use super::nand::FileNand;
-use super::{Found, Recovered, recover, refusing_contradictions};
+use super::{Found, Loading, Recovered, recover, refusing_contradictions};
 use crate::device::sentence_of_loss;
 
 /// What an audit found, from best to worst.
@@ -69,9 +69,9 @@ pub fn audit_of(backing: impl Backing) -> Result<AuditReport, ImageError> {
 
 fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
-    let found = Found::read(&mut view)?;
+    let found = Found::read(&mut view, false)?;
     let (opened, layout, superblock) = (found.report(), found.layout.clone(), found.superblock.clone());
-    let loaded = found.load(&mut view, true)?;
+    let loaded = found.load(&mut view, Loading { verifies_all: true, rescues: false })?;
     let repaired = opened.repaired + loaded.repaired;
     let mut report = AuditReport {
         verdict: if opened.was_unclean || repaired > 0 { Verdict::Unclean } else { Verdict::Clean },

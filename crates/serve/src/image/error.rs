@@ -55,9 +55,18 @@ pub enum ImageError {
         path: String,
     },
     /// What was read is not what was written.
-    #[error("the image is damaged: {}; nothing of it is served, restore from a copy", summary(.findings))]
+    #[error(
+        "the image is damaged: {}; nothing of it is served, restore from a copy, or read what is left with `wearwell serve --rescue`",
+        summary(.findings)
+    )]
     Damaged {
         /// Sentences, one per place.
+        findings: Vec<String>,
+    },
+    /// What was read is not what was written, and no logical page can be proven to be the newest version.
+    #[error("nothing of the image can be rescued: {}; restore from a copy", summary(.findings))]
+    Lost {
+        /// Sentences, one per place or reason.
         findings: Vec<String>,
     },
     /// The configuration is impossible.
@@ -69,6 +78,13 @@ pub enum ImageError {
     /// A setting that has no meaning for an image.
     #[error("{0}")]
     Setting(String),
+}
+
+impl ImageError {
+    /// Whether the files are there and their contents are wrong, so that an attempt to rescue them makes sense.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Device(_))
+    }
 }
 
 fn hint(error: &io::Error) -> &'static str {

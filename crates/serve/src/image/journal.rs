@@ -12,6 +12,8 @@
 //!
 //! The price is the state once more in RAM, 8 bytes a page, and a sector written for about every thirty words that change.
 
+use std::collections::BTreeMap;
+
 use super::backing::{Backing, ImageFile};
 use super::layout::{
     ENTRY_BYTES, Layout, RECORD_BYTES, SECTOR_BYTES, SECTOR_WORDS, Sector, checksum, put_u32, put_u64,
@@ -193,6 +195,8 @@ pub(super) struct Found {
     words: Vec<(u64, u64)>,
     /// Records that one of the two copies lacked.
     pub(super) repaired: u64,
+    /// Where records are missing: all from this number on are there.
+    complete_from: Option<u64>,
 }
 
 impl Found {
@@ -209,7 +213,15 @@ impl Found {
     /// Whether a sector can be right: it is of this generation or the one before, and knows no record that is not there.
     pub(super) fn accepts(&self, sector: &Sector) -> bool {
         let Journal { generation, number, .. } = self.journal;
+        if let Some(first) = self.complete_from {
+            return (first..=number + 1).contains(&(sector.number + 1));
+        }
         sector.number <= number && sector.generation <= generation && sector.generation + 1 >= generation
+    }
+
+    /// State words whose newest value the records tell.
+    pub(super) fn changed_words(&self) -> impl Iterator<Item = u64> + '_ {
+        self.words.iter().map(|&(index, _)| index)
     }
 
     /// The journal, over the words of the sectors; `is_swept` says of the first ones that they are of this generation.
@@ -265,7 +277,50 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<Found,
     let repaired = before.repaired + now.repaired;
     let older = if begin.generation > 0 { before.records } else { Vec::new() };
     let words = older.into_iter().chain(now.records).flat_map(|record| record.words).collect();
-    Ok(Found { journal, words, repaired })
+    Ok(Found { journal, words, repaired, complete_from: None })
+}
+
+/// Reads what is left of a journal of which records are missing at both sides, and which had records up to `last` at least: the
+/// newest records without a gap. A sector that is older than the gap is not accepted, because nobody knows what changed in it.
+pub(super) fn salvage(backing: &impl Backing, layout: &Layout, last: u64) -> Found {
+    let records = all_records(backing, layout);
+    let number = records.keys().next_back().copied().unwrap_or(0).max(last);
+    let newest: Vec<_> = (0..=number).rev().map_while(|number| records.get(&number)).collect();
+    let complete_from = newest.last().map_or(number + 1, |record| record.number);
+    let last = newest.first().map(|&record| record.clone()).unwrap_or_default();
+    // The next record begins another generation.
+    let at = layout.area_bytes();
+    let Record { generation, synced, .. } = last;
+    let journal = Journal { state: Vec::new(), generation, number, synced, at, swept: 0 };
+    let words = newest.into_iter().rev().flat_map(|record| record.words.iter().copied()).collect();
+    Found { journal, words, repaired: 0, complete_from: Some(complete_from) }
+}
+
+/// Every whole record at either side, by its number.
+fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Record> {
+    let mut records = BTreeMap::<u64, Record>::new();
+    for side in SIDES {
+        let bytes = whole_journal(backing, layout, side);
+        for at in (0..bytes.len()).step_by(STEP_BYTES) {
+            let Some(record) = Record::decode(layout, at as u64, &bytes[at..]) else { continue };
+            if records.get(&record.number).is_none_or(|known| known.generation < record.generation) {
+                records.insert(record.number, record);
+            }
+        }
+    }
+    records
+}
+
+/// The journal at one side, with zeros where it cannot be read.
+fn whole_journal(backing: &impl Backing, layout: &Layout, side: Side) -> Vec<u8> {
+    const PIECE_BYTES: usize = 4096;
+    let mut bytes = vec![0; layout.journal_bytes() as usize];
+    for (at, piece) in (0..).step_by(PIECE_BYTES).zip(bytes.chunks_mut(PIECE_BYTES)) {
+        if !side.read(backing, layout, ImageFile::Journal, piece, at) {
+            piece.fill(0);
+        }
+    }
+    bytes
 }
 
 fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result<Area, String> {

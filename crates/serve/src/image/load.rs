@@ -10,8 +10,9 @@
 //! consumed and unreadable, as a torn program leaves them, and the files
 //! are repaired so that they stay so. Everything else that is not as it was written is damage. Of metadata it is repaired from
 //! the other side. Of data it is found when they are read, and costs the logical pages that they held. What is damaged at both
-//! sides is reported, and the image is not used.
+//! sides is reported, and the image is not used, unless it is rescued ([`rescue`](super::rescue)): then it is left out.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use wearwell::address::{BlockId, Ppn};
@@ -37,6 +38,19 @@ pub(super) struct Expectation {
     pub(super) verifies_all: bool,
     /// Logical pages of the device.
     pub(super) logical_pages: u32,
+    /// Whether what is damaged at both sides is left out; else nothing is loaded after the first damage.
+    pub(super) rescues: bool,
+}
+
+/// What is damaged at both sides, and left out of what was loaded.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    /// Indices of state words whose newest value is not known; they are loaded as 0.
+    pub(super) words: BTreeSet<u64>,
+    /// Blocks whose state word is among them, with the kind of their pages, if any can be read.
+    pub(super) blocks: Vec<(BlockId, Option<PageKind>)>,
+    /// Pages without a usable OOB record, with the kind of the other pages of their block, if any can be read.
+    pub(super) pages: Vec<(Ppn, Option<PageKind>)>,
 }
 
 /// What guards the data of a page.
@@ -57,6 +71,8 @@ pub(super) struct Loaded {
     pub(super) damaged: Vec<Ppn>,
     /// Damage that no copy makes good, one sentence per place.
     pub(super) findings: Vec<String>,
+    /// The same as places, where the image is rescued.
+    pub(super) left_out: LeftOut,
     /// Pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
     /// Records and sectors that one side lacked and the other had.
@@ -101,12 +117,13 @@ pub(super) fn load(
             torn: Vec::new(),
             damaged: Vec::new(),
             findings: Vec::new(),
+            left_out: LeftOut::default(),
             verified_pages: 0,
             repaired: journal.repaired,
         },
     };
     loader.load_state(journal);
-    if loader.loaded.findings.is_empty() {
+    if loader.goes_on() {
         (0..geometry.blocks()).map(BlockId).try_for_each(|id| loader.load_block(id))?;
     }
     Ok(loader.loaded)
@@ -126,6 +143,11 @@ impl<B: Backing> Loader<'_, B> {
         self.loaded.findings.push(sentence);
     }
 
+    /// Whether damage so far does not end the loading.
+    fn goes_on(&self) -> bool {
+        self.expectation.rescues || self.loaded.findings.is_empty()
+    }
+
     /// Whether a session that the host ended may have left a page half done that belongs to the journal's record of this number.
     fn may_be_half_done(&self, number: u64) -> bool {
         number > self.expectation.whole_up_to
@@ -140,11 +162,20 @@ impl<B: Backing> Loader<'_, B> {
             for k in 0..count {
                 let copies = sides.each_ref().map(|side| side[k as usize]);
                 let sector = self.choose_sector(from + k, &copies, &journal);
+                if sector.is_none() {
+                    let first = (from + k) * SECTOR_WORDS as u64;
+                    self.loaded.left_out.words.extend(first..first + SECTOR_WORDS as u64);
+                }
                 state.extend_from_slice(sector.as_ref().map_or(&[0; SECTOR_WORDS], |sector| &sector.words));
                 generations.push(sector.map_or(0, |sector| sector.generation));
             }
         }
         state.truncate(self.layout.state_words() as usize);
+        let left_out = &mut self.loaded.left_out.words;
+        left_out.split_off(&self.layout.state_words());
+        for index in journal.changed_words() {
+            left_out.remove(&index);
+        }
         self.loaded.journal = journal.over(state, &generations);
         let words = &self.loaded.journal.state()[..self.layout.nvram_words as usize];
         for (index, &word) in words.iter().enumerate() {
@@ -200,24 +231,56 @@ impl<B: Backing> Loader<'_, B> {
     }
 
     fn load_block(&mut self, id: BlockId) -> io::Result<()> {
-        let word = self.loaded.journal.state()[self.layout.block_word(id) as usize];
+        let index = self.layout.block_word(id);
+        let word = self.loaded.journal.state()[index as usize];
         let pages = self.layout.geometry.block_pages();
-        let record = BlockRecord::decode(word).filter(|record| record.programmed <= pages);
+        let is_left_out = self.loaded.left_out.words.contains(&index);
+        let record = BlockRecord::decode(word).filter(|record| record.programmed <= pages && !is_left_out);
         let Some(record) = record else {
-            self.find(format!("the state of block {id} is none: {word:#x}"));
-            return Ok(());
+            if !is_left_out {
+                self.find(format!("the state of block {id} is none: {word:#x}"));
+            }
+            return if self.expectation.rescues { self.rescue_block(id) } else { Ok(()) };
         };
         if record.health == BlockHealth::Bad {
             self.loaded.model.restore_wear(id, record.erases);
             self.loaded.model.mark_bad(id);
             return Ok(());
         }
-        let block = self.read_block(id, record);
-        self.find_damage(&block);
-        if self.loaded.findings.is_empty() {
+        let mut block = self.read_block(id, record);
+        self.find_damage(&mut block);
+        if self.goes_on() {
             self.adopt(&block)?;
         }
         Ok(())
+    }
+
+    /// Loads a block whose state word is not known: its pages are those of the newest epoch that an OOB record tells of. That may be
+    /// an epoch that was erased since, which does no harm where the map names none of its pages.
+    fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
+        let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
+        let at = self.layout.oob_at(first);
+        let sides: [Vec<[u8; RECORD_BYTES]>; 2] =
+            SIDES.map(|side| self.read_side(side, ImageFile::Flash, at, count as usize));
+        let slots =
+            |k: usize| sides.each_ref().map(|side| self.layout.decode_oob(Ppn(first.0 + k as u32), &side[k]));
+        let records = |k: usize| {
+            slots(k)
+                .into_iter()
+                .filter_map(|slot| if let OobSlot::Record(record) = slot { Some(record) } else { None })
+        };
+        let pages = 0..count as usize;
+        let erases = pages.clone().flat_map(records).map(|record| record.epoch).max().unwrap_or(0);
+        let is_used = |k: &usize| {
+            slots(*k).iter().all(|slot| *slot == OobSlot::Damaged)
+                || records(*k).any(|record| record.epoch == erases)
+        };
+        let programmed = pages.rev().find(is_used).map_or(0, |last| last as u32 + 1);
+        let record = BlockRecord { health: BlockHealth::Good, erases, programmed };
+        let mut block = self.read_block(id, record);
+        self.find_damage(&mut block);
+        self.loaded.left_out.blocks.push((id, kind_of(&block)));
+        self.adopt(&block)
     }
 
     /// The OOB records of a block's epoch, from the sides that have them.
@@ -279,35 +342,49 @@ impl<B: Backing> Loader<'_, B> {
         chosen
     }
 
-    fn find_damage(&mut self, block: &FoundBlock) {
+    /// Looks for OOB records that are missing or contradict others. Those that contradict are taken out of the block.
+    fn find_damage(&mut self, block: &mut FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
-        let mut kind = None;
-        for (k, page) in block.pages.iter().enumerate() {
+        let kind = kind_of(block);
+        for k in 0..block.pages.len() {
             let ppn = Ppn(first + k as u32);
             let is_counted = k < block.record.programmed as usize;
-            let Some(record) = page else {
-                if is_counted {
-                    self.find(format!(
-                        "both copies of the OOB of page {ppn} in block {} are damaged",
-                        block.id
-                    ));
+            let contradiction = match &block.pages[k] {
+                None if is_counted => {
+                    Some(format!("both copies of the OOB of page {ppn} in block {} are damaged", block.id))
                 }
-                continue;
+                None => None,
+                Some(record) => self.contradiction(ppn, record, is_counted, kind, block.id),
             };
-            if !is_counted && record.number <= self.last_number {
-                self.find(format!(
-                    "page {ppn} was programmed for record {} of the journal, which does not count it",
-                    record.number
-                ));
-            }
-            let Some(oob) = record.oob else { continue };
-            if !oob.kind.describes_block() && *kind.get_or_insert(oob.kind) != oob.kind {
-                self.find(format!("page {ppn} is of another kind than its block {}", block.id));
-            }
-            if oob.kind == PageKind::Data && oob.owner >= self.expectation.logical_pages {
-                self.find(format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner));
+            if let Some(sentence) = contradiction {
+                self.find(sentence);
+                block.pages[k] = None;
+                self.loaded.left_out.pages.push((ppn, kind));
             }
         }
+    }
+
+    /// What an OOB record contradicts.
+    fn contradiction(
+        &self,
+        ppn: Ppn,
+        record: &OobRecord,
+        is_counted: bool,
+        kind: Option<PageKind>,
+        block: BlockId,
+    ) -> Option<String> {
+        if !is_counted && record.number <= self.last_number {
+            return Some(format!(
+                "page {ppn} was programmed for record {} of the journal, which does not count it",
+                record.number
+            ));
+        }
+        let oob = record.oob?;
+        if !oob.kind.describes_block() && kind != Some(oob.kind) {
+            return Some(format!("page {ppn} is of another kind than its block {block}"));
+        }
+        (oob.kind == PageKind::Data && oob.owner >= self.expectation.logical_pages)
+            .then(|| format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner))
     }
 
     /// Brings the model into the state of the block.
@@ -377,6 +454,12 @@ impl<B: Backing> Loader<'_, B> {
         }
         Ok(is_whole || !may_be_torn)
     }
+}
+
+/// The kind of a block's pages: that of the first one that says so.
+fn kind_of(block: &FoundBlock) -> Option<PageKind> {
+    let kinds = block.pages.iter().flatten().filter_map(|record| record.oob).map(|oob| oob.kind);
+    kinds.into_iter().find(|kind| !kind.describes_block())
 }
 
 /// Spare bytes of a page from a side that agrees with their checksum.

@@ -23,10 +23,12 @@ pub mod journal;
 pub mod layout;
 mod load;
 mod nand;
+mod rescue;
 mod sides;
 mod upgrade;
 mod version1;
 
+use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
@@ -44,6 +46,7 @@ use load::{Expectation, Loaded, load};
 pub use nand::FileNand;
 use sides::{SIDES, Side};
 pub use upgrade::{upgrade, upgrade_on};
+use wearwell::address::Lpn;
 use wearwell::design::Parts;
 use wearwell::recovery::RecoveryReport;
 use wearwell::store::RESERVE_BLOCKS;
@@ -78,6 +81,11 @@ pub struct OpenReport {
     pub sessions: u64,
     /// What the engine's recovery did.
     pub recovery: RecoveryReport,
+    /// Of a rescued image, what is damaged at both sides, a sentence for each place.
+    pub findings: Vec<String>,
+    /// Of a rescued image, the logical pages whose newest version cannot be proven. The device reads them as zeros: whoever
+    /// serves it has to refuse them ([`FlashDevice::refuse_unproven`](crate::FlashDevice::refuse_unproven)).
+    pub unproven: BTreeSet<Lpn>,
 }
 
 /// An open image: a device over its files.
@@ -110,16 +118,32 @@ impl<B: Backing> Image<B> {
     /// # Errors
     /// As [`Image::open`].
     pub fn open_on(backing: B, options: OpenOptions) -> Result<Self, ImageError> {
-        refusing_contradictions(|| Self::recover_on(backing, options))
+        refusing_contradictions(|| Self::recover_on(backing, options, false))
     }
 
-    fn recover_on(mut backing: B, options: OpenOptions) -> Result<Self, ImageError> {
-        let found = Found::read(&mut backing)?;
+    /// Opens what is left of an image that is damaged at both sides, on a view that is only read: see [`rescue`].
+    ///
+    /// # Errors
+    /// As [`Image::open`]; damage after which nothing can be proven.
+    pub fn rescue_on(view: B) -> Result<Self, ImageError> {
+        // Nothing has to survive what a view does not.
+        let options = OpenOptions { durability: Some(Durability::Process) };
+        refusing_contradictions(|| Self::recover_on(view, options, true)).map_err(|error| match error {
+            ImageError::Damaged { findings } => ImageError::Lost { findings },
+            error => error,
+        })
+    }
+
+    fn recover_on(mut backing: B, options: OpenOptions, rescues: bool) -> Result<Self, ImageError> {
+        let found = Found::read(&mut backing, rescues)?;
         let mut report = found.report();
         let superblock = found.superblock.clone();
         let layout = found.layout.clone();
-        let loaded = found.load(&mut backing, false)?;
-        if !loaded.findings.is_empty() {
+        let mut loaded = found.load(&mut backing, Loading { verifies_all: false, rescues })?;
+        if rescues {
+            report.unproven = rescue::leave_out_unproven(&mut loaded, &superblock, &layout)?;
+            report.findings = std::mem::take(&mut loaded.findings);
+        } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings });
         }
         let torn = loaded.torn.clone();
@@ -261,6 +285,15 @@ fn this_boot() -> [u8; 16] {
     u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
 }
 
+/// How much is read, and what is done about damage.
+#[derive(Clone, Copy)]
+struct Loading {
+    /// All data is compared with its checksum.
+    verifies_all: bool,
+    /// What is damaged at both sides is left out.
+    rescues: bool,
+}
+
 /// What an image's small files and its journal say.
 struct Found {
     superblock: Superblock,
@@ -272,13 +305,18 @@ struct Found {
 }
 
 impl Found {
-    fn read(backing: &mut impl Backing) -> Result<Self, ImageError> {
+    fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
         let (superblock, of_superblock) = read_superblock(backing)?;
         let layout = Layout::new(&superblock);
         complete_flash(backing, &layout)?;
         let (mut session, of_session) = read_session(backing, &layout);
         let damaged = |finding| ImageError::Damaged { findings: vec![finding] };
-        let journal = journal::read(backing, &layout).map_err(damaged)?;
+        let journal = if rescues {
+            let last = rescue::newest_number(backing, &layout, &session);
+            journal::salvage(backing, &layout, last)
+        } else {
+            journal::read(backing, &layout).map_err(damaged)?
+        };
         if session.is_clean && session.number > journal.number() {
             return Err(damaged(format!(
                 "both copies of the journal end with record {}, and the image was closed after record {}",
@@ -307,11 +345,13 @@ impl Found {
     }
 
     /// The state of the flash, with what is damaged beyond repair.
-    fn load(self, backing: &mut impl Backing, verifies_all: bool) -> Result<Loaded, ImageError> {
+    fn load(self, backing: &mut impl Backing, loading: Loading) -> Result<Loaded, ImageError> {
+        let Loading { verifies_all, rescues } = loading;
         let Self { superblock, layout, session, journal, host_restarted, .. } = self;
         let is_host = !session.is_clean && session.durability == Durability::Host;
         let whole_up_to = if is_host || host_restarted { journal.synced() } else { u64::MAX };
-        let expectation = Expectation { whole_up_to, verifies_all, logical_pages: superblock.logical_pages };
+        let logical_pages = superblock.logical_pages;
+        let expectation = Expectation { whole_up_to, verifies_all, logical_pages, rescues };
         let loaded = load(backing, &layout, journal, expectation);
         let mut loaded = loaded.map_err(io_error(backing, "read", ImageFile::Flash))?;
         if session.is_clean {

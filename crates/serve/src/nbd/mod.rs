@@ -33,7 +33,7 @@ pub const ALLOCATION_CONTEXT: &str = "base:allocation";
 /// What is exported, as negotiation needs it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
-    /// Name; the empty name means the same export.
+    /// Name. A client without one means the only export of a server.
     pub name: String,
     /// A sentence for people.
     pub description: String,
@@ -65,10 +65,6 @@ impl Export {
         let always = HAS_FLAGS | FLUSH | CACHE | CAN_MULTI_CONN;
         let writes = if self.is_read_only { READ_ONLY } else { FUA | TRIM | WRITE_ZEROES | FAST_ZERO };
         always | writes | if is_structured { DF } else { 0 }
-    }
-
-    fn is_called(&self, name: &[u8]) -> bool {
-        name.is_empty() || name == self.name.as_bytes()
     }
 }
 

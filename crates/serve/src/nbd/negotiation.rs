@@ -24,6 +24,8 @@ pub struct Negotiated {
     pub allocation: bool,
     /// Block status tells our own context.
     pub state: bool,
+    /// Which of the exports that were offered.
+    pub export: usize,
 }
 
 /// Where a negotiation stands.
@@ -40,7 +42,7 @@ pub enum Outcome {
 /// A negotiation.
 #[derive(Clone, Debug)]
 pub struct Negotiation<'a> {
-    export: &'a Export,
+    exports: Vec<&'a Export>,
     has_client_flags: bool,
     no_zeroes: bool,
     agreed: Negotiated,
@@ -49,12 +51,12 @@ pub struct Negotiation<'a> {
 }
 
 impl<'a> Negotiation<'a> {
-    /// A negotiation about an export. Appends the greeting, which the server sends first, to `reply`.
-    pub fn new(export: &'a Export, reply: &mut Vec<u8>) -> Self {
+    /// A negotiation about the exports of a server. Appends the greeting, which the server sends first, to `reply`.
+    pub fn new(exports: Vec<&'a Export>, reply: &mut Vec<u8>) -> Self {
         reply.extend(GREETING_MAGIC.to_be_bytes());
         reply.extend(OPTION_MAGIC.to_be_bytes());
         reply.extend(((FIXED_NEWSTYLE | NO_ZEROES) as u16).to_be_bytes());
-        Self { export, has_client_flags: false, no_zeroes: false, agreed: Negotiated::default(), to_skip: 0 }
+        Self { exports, has_client_flags: false, no_zeroes: false, agreed: Negotiated::default(), to_skip: 0 }
     }
 
     /// Takes what it can from the front of `input`, appends replies, and returns how many bytes it took. The rest is to
@@ -135,13 +137,39 @@ impl<'a> Negotiation<'a> {
         Outcome::Continues
     }
 
+    /// The export of a name. Without a name it is the only one there is.
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        if name.is_empty() {
+            return (self.exports.len() == 1).then_some(0);
+        }
+        self.exports.iter().position(|export| export.name.as_bytes() == name)
+    }
+
+    /// Refuses an option that names no export.
+    fn refuse_name(&self, number: u32, name: &[u8], reply: &mut Vec<u8>) {
+        let sentence: &[u8] = match (name, self.exports.len()) {
+            (_, 0) => b"no device of this server works any more",
+            (b"", _) => b"this server has several exports: choose one of them by its name",
+            _ => b"there is no export of that name",
+        };
+        put(reply, number, answer::ERR_UNKNOWN, sentence);
+    }
+
+    /// Chooses an export. Contexts that were set for another one do not count.
+    fn choose(&mut self, export: usize) {
+        if export != self.agreed.export {
+            (self.agreed.allocation, self.agreed.state) = (false, false);
+        }
+        self.agreed.export = export;
+    }
+
     /// The oldest way to choose an export has no way to refuse one.
     fn export_by_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> Outcome {
-        if !self.export.is_called(name) {
-            return Outcome::Ended;
-        }
-        reply.extend(self.export.capacity_bytes.to_be_bytes());
-        reply.extend(self.export.flags(self.agreed.is_structured).to_be_bytes());
+        let Some(chosen) = self.find(name) else { return Outcome::Ended };
+        self.choose(chosen);
+        let export = self.exports[chosen];
+        reply.extend(export.capacity_bytes.to_be_bytes());
+        reply.extend(export.flags(self.agreed.is_structured).to_be_bytes());
         if !self.no_zeroes {
             reply.extend([0; 124]);
         }
@@ -152,9 +180,11 @@ impl<'a> Negotiation<'a> {
         if !data.is_empty() {
             return put(reply, option::LIST, answer::ERR_INVALID, b"this option has no data");
         }
-        let name = self.export.name.as_bytes();
-        let entry = [&(name.len() as u32).to_be_bytes(), name, self.export.description.as_bytes()].concat();
-        put(reply, option::LIST, answer::SERVER, &entry);
+        for export in &self.exports {
+            let name = export.name.as_bytes();
+            let entry = [&(name.len() as u32).to_be_bytes(), name, export.description.as_bytes()].concat();
+            put(reply, option::LIST, answer::SERVER, &entry);
+        }
         put(reply, option::LIST, answer::ACK, &[]);
     }
 
@@ -168,11 +198,11 @@ impl<'a> Negotiation<'a> {
             );
             return Outcome::Continues;
         };
-        if !self.export.is_called(name) {
-            put(reply, number, answer::ERR_UNKNOWN, b"there is no export of that name");
+        let Some(chosen) = self.find(name) else {
+            self.refuse_name(number, name, reply);
             return Outcome::Continues;
-        }
-        let export = self.export;
+        };
+        let export = self.exports[chosen];
         let flags = export.flags(self.agreed.is_structured);
         let size = [&export.capacity_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat();
         put_info(reply, number, info::EXPORT, &size);
@@ -191,6 +221,7 @@ impl<'a> Negotiation<'a> {
         if number == option::INFO {
             return Outcome::Continues;
         }
+        self.choose(chosen);
         self.agreed.knows_sizes = wants(info::BLOCK_SIZE);
         Outcome::Agreed(self.agreed)
     }
@@ -207,8 +238,9 @@ impl<'a> Negotiation<'a> {
         let Some((name, queries)) = parse_queries(data) else {
             return put(reply, number, answer::ERR_INVALID, b"a name and a list of queries are expected");
         };
-        if !self.export.is_called(name) {
-            return put(reply, number, answer::ERR_UNKNOWN, b"there is no export of that name");
+        let Some(chosen) = self.find(name) else { return self.refuse_name(number, name, reply) };
+        if sets {
+            self.agreed.export = chosen;
         }
         let known = [(context::ALLOCATION, ALLOCATION_CONTEXT), (context::STATE, STATE_CONTEXT)];
         for (id, name) in known {

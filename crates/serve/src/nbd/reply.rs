@@ -3,6 +3,7 @@
 //! Successes without data are simple replies, which every client takes; errors carry a sentence where structured replies
 //! were negotiated, and reads and block status come as one chunk.
 
+use tracing::debug;
 use wearwell::page_state::PageState;
 
 use super::negotiation::Negotiated;
@@ -117,6 +118,7 @@ impl Execution {
     }
 
     fn refuse(&self, refusal: &Refusal) -> Reply {
+        debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
         let is_structured = self.agreed.is_structured;
         let reply = if is_structured {
             error_chunk(refusal, self.cookie)

@@ -144,6 +144,16 @@ impl Request {
         self.command == command::READ
     }
 
+    /// Bytes of data that the request moves to or from the device.
+    pub fn moved_bytes(&self) -> u64 {
+        match self.command {
+            command::READ => self.len.min(PAYLOAD_MAX_BYTES).into(),
+            command::WRITE => self.payload.len() as u64,
+            command::WRITE_ZEROES if self.flags & flag::NO_HOLE != 0 => self.len.into(),
+            _ => 0,
+        }
+    }
+
     /// Bytes that this request and its reply occupy together.
     pub fn footprint_bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 512;

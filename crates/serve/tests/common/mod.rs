@@ -1,6 +1,7 @@
 //! A server in this process, and an NBD client of our own: raw bytes, nothing shared with the server's code.
 
 pub mod client;
+pub mod log;
 
 use std::path::PathBuf;
 

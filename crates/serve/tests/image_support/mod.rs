@@ -269,10 +269,21 @@ impl Oracle {
 
     /// Compares every page; what is found becomes the only version.
     pub fn judge<N: Nand>(&mut self, device: &mut Device<N>) -> Vec<Violation> {
-        let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
+        let page_bytes = device.ftl().store().geometry().page_bytes;
+        self.judge_by(page_bytes, |offset, page| {
+            device.read(offset, page.len() as u64, page).map_err(|error| error.to_string())
+        })
+    }
+
+    /// The same with any way to read a page from a byte on.
+    pub fn judge_by(
+        &mut self,
+        page_bytes: u32,
+        mut read: impl FnMut(u64, &mut [u8]) -> std::result::Result<(), String>,
+    ) -> Vec<Violation> {
         let (pages, mut bytes) = (self.pages(), vec![0; page_bytes as usize]);
-        let look = |number: u64| match device.read(number * page_bytes, page_bytes, &mut bytes) {
-            Err(error) => Some(Violation::Unreadable(number, error.to_string())),
+        let look = |number: u64| match read(number * u64::from(page_bytes), &mut bytes) {
+            Err(error) => Some(Violation::Unreadable(number, error)),
             Ok(()) => self.0.judge(number, &bytes).map(Violation::Wrong),
         };
         (0..pages).filter_map(look).collect()

@@ -1,0 +1,147 @@
+//! Logs of a server: one line per event on standard error, for people or for the journal of systemd.
+//!
+//! A line for people begins with the time and the level. The journal has a time of its own, and takes the level from a number in
+//! angle brackets at the beginning of a line (`sd-daemon(3)`). Line breaks in a message are written as `\\n`, because a reader takes
+//! each line for an event.
+
+use std::io::{self, Write};
+
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata, subscriber};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// How lines look.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// As for the journal where standard error is connected to it, else with time and level
+    Auto,
+    /// Time, level, connection, message
+    Text,
+    /// Level as a number (<3>), connection, message
+    Journal,
+}
+
+/// Which events are logged.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogLevel {
+    /// Nothing
+    Off,
+    /// Damage, and what the host refuses
+    Error,
+    /// Clients that are turned away or hung up on
+    Warn,
+    /// Start, clients, end
+    Info,
+    /// Requests that are refused
+    Debug,
+    /// Everything
+    Trace,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Off => Self::OFF,
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+            LogLevel::Trace => Self::TRACE,
+        }
+    }
+}
+
+/// Sends all events of this process to standard error. Returns whether a failure of the command has to be an event, too: the
+/// journal knows the level of events, and not that of what is printed.
+pub(crate) fn begin(level: LogLevel, format: LogFormat) -> bool {
+    let is_journal = match format {
+        LogFormat::Auto => is_stderr_the_journal(),
+        LogFormat::Text => false,
+        LogFormat::Journal => true,
+    };
+    let events = tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::from(level))
+        .with_target(false)
+        .with_writer(StandardError { is_journal });
+    // It is refused if there is a destination already, and there is none.
+    let _ = if is_journal {
+        subscriber::set_global_default(events.without_time().with_level(false).finish())
+    } else {
+        subscriber::set_global_default(events.finish())
+    };
+    is_journal && level != LogLevel::Off
+}
+
+/// Whether systemd connected standard error to the journal: it says to which file.
+fn is_stderr_the_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    let Ok(stat) = rustix::fs::fstat(io::stderr()) else { return false };
+    stream == format!("{}:{}", stat.st_dev, stat.st_ino)
+}
+
+/// Writes events to standard error.
+struct StandardError {
+    is_journal: bool,
+}
+
+impl<'a> MakeWriter<'a> for StandardError {
+    type Writer = Line<io::Stderr>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        Line { prefix: "", to: io::stderr() }
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
+        let prefix = if self.is_journal { journal_prefix(*event.level()) } else { "" };
+        Line { prefix, to: io::stderr() }
+    }
+}
+
+/// The level as the journal knows it: error, warning, informational, debug.
+fn journal_prefix(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "<3>",
+        Level::WARN => "<4>",
+        Level::INFO => "<6>",
+        Level::DEBUG | Level::TRACE => "<7>",
+    }
+}
+
+/// Writes an event, which comes whole and ends with a line break, as one line.
+struct Line<W> {
+    prefix: &'static str,
+    to: W,
+}
+
+impl<W: Write> Write for Line<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = event.strip_suffix(b"\n").unwrap_or(event);
+        let mut line = self.prefix.as_bytes().to_vec();
+        for &byte in text {
+            match byte {
+                b'\n' => line.extend_from_slice(b"\\n"),
+                byte => line.push(byte),
+            }
+        }
+        line.push(b'\n');
+        self.to.write_all(&line)?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line_with_its_prefix() {
+        let mut written = Vec::new();
+        let mut line = Line { prefix: "<4>", to: &mut written };
+        line.write_all(b"first\n<0>second\n").unwrap();
+        assert_eq!(written, b"<4>first\\n<0>second\n");
+    }
+}

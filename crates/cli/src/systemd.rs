@@ -1,0 +1,108 @@
+//! What systemd and a server tell each other: sockets that systemd opened (`LISTEN_FDS`, `sd_listen_fds(3)`), and the state of
+//! the server (`NOTIFY_SOCKET`, `sd_notify(3)`).
+
+use std::io;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+use listenfd::ListenFd;
+use tracing::debug;
+use wearwell_serve::{Bound, ServeError};
+
+use crate::Failure;
+
+/// What is spoken on a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Protocol {
+    /// NBD.
+    Nbd,
+    /// Lines of JSON.
+    Control,
+    /// HTTP for Prometheus.
+    Metrics,
+}
+
+impl Protocol {
+    /// By the name of a socket (`FileDescriptorName=`). Without that setting systemd names it after its unit, or not at all.
+    fn of_name(name: &str) -> Option<Self> {
+        match name {
+            "nbd" | "" | "unknown" => Some(Self::Nbd),
+            "control" => Some(Self::Control),
+            "metrics" => Some(Self::Metrics),
+            _ => name.ends_with(".socket").then_some(Self::Nbd),
+        }
+    }
+}
+
+/// Takes over the sockets that systemd passed to this process; at least one is for NBD.
+pub(crate) fn inherited_sockets() -> Result<Vec<(Protocol, Bound)>, Failure> {
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut passed = ListenFd::from_env();
+    let names = names.split(':').chain(std::iter::repeat(""));
+    let sockets: Vec<_> = names
+        .zip(0..passed.len())
+        .map(|(name, index)| inherited_socket(&mut passed, index, name))
+        .collect::<Result<_, _>>()?;
+    if sockets.iter().any(|&(protocol, _)| protocol == Protocol::Nbd) {
+        return Ok(sockets);
+    }
+    Err(Failure::of_usage(
+        "systemd passed no socket for NBD to this process: start it by its .socket unit, or name a socket with --socket or --tcp",
+    ))
+}
+
+fn inherited_socket(passed: &mut ListenFd, index: usize, name: &str) -> Result<(Protocol, Bound), Failure> {
+    let Some(protocol) = Protocol::of_name(name) else {
+        return Err(Failure::of_usage(format!(
+            "systemd passed a socket named `{name}`: FileDescriptorName= is nbd, control or metrics"
+        )));
+    };
+    let usage = |error: ServeError| Failure::of_usage(error.to_string());
+    if let Ok(Some(listener)) = passed.take_unix_listener(index) {
+        return Ok((protocol, Bound::inherited_unix(listener).map_err(usage)?));
+    }
+    match passed.take_tcp_listener(index) {
+        Ok(Some(listener)) => Ok((protocol, Bound::inherited_tcp(listener).map_err(usage)?)),
+        Ok(None) => unreachable!("each index is taken once"),
+        Err(error) => Err(Failure::of_usage(format!(
+            "systemd passed a socket that is neither a Unix nor a TCP stream: {error}; use ListenStream="
+        ))),
+    }
+}
+
+/// Tells systemd that clients are served, and whom.
+pub(crate) fn notify_ready(status: &str) {
+    notify(&format!("READY=1\n{}", status_line(status)));
+}
+
+/// Tells systemd that the server ends.
+pub(crate) fn notify_stopping(status: &str) {
+    notify(&format!("STOPPING=1\n{}", status_line(status)));
+}
+
+/// Tells systemd what the server does.
+pub(crate) fn notify_status(status: &str) {
+    notify(&status_line(status));
+}
+
+/// A status of one line, whatever a name or a path in it contains.
+fn status_line(status: &str) -> String {
+    format!("STATUS={}\n", status.replace('\n', " "))
+}
+
+fn notify(states: &str) {
+    if let Err(error) = send(states) {
+        debug!("systemd could not be notified: {error}");
+    }
+}
+
+/// Sends states to the socket that systemd names; without one nobody waits for them. An abstract address begins with `@`.
+fn send(states: &str) -> io::Result<()> {
+    let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+        _ => SocketAddr::from_pathname(&name)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(states.as_bytes(), &address).map(drop)
+}

@@ -1,0 +1,184 @@
+//! `serve NAME=DIR NAME=DIR`: several images behind one socket.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use client::{Client, ERR_UNKNOWN, FLUSH, GO, LIST, REP_ACK, STRUCTURED_REPLY, info_request};
+
+use crate::client;
+
+const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+
+struct Bench(tempfile::TempDir);
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+impl Bench {
+    /// Images of different sizes.
+    fn new(images: &[(&str, &str)]) -> Self {
+        let bench = Self(tempfile::tempdir().unwrap());
+        for (name, size) in images {
+            let create =
+                Command::new(WEARWELL).args(["create", "--size", size]).arg(bench.file(name)).output();
+            assert!(create.unwrap().status.success());
+        }
+        bench
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn serve(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(WEARWELL);
+        command.arg("serve").args(arguments).args(["--socket", "nbd", "--control", "control"]);
+        command.current_dir(self.0.path()).stderr(Stdio::piped());
+        command
+    }
+
+    fn start(&self, arguments: &[&str]) -> Child {
+        let child = self.serve(arguments).spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while UnixStream::connect(self.file("nbd")).is_err() {
+            assert!(Instant::now() < deadline, "the server does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        child
+    }
+
+    fn connect(&self) -> Client {
+        let mut client = Client::connect(&self.file("nbd"));
+        client.send(&3_u32.to_be_bytes());
+        client
+    }
+
+    fn client(&self, export: &str) -> Client {
+        let mut client = self.connect();
+        client.option(STRUCTURED_REPLY, &[]);
+        let replies = client.option(GO, &info_request(export, &[3]));
+        assert_eq!(replies.last(), Some(&(REP_ACK, vec![])), "{export}");
+        client
+    }
+
+    fn ask(&self, line: &str) -> serde_json::Value {
+        let mut lines = BufReader::new(UnixStream::connect(self.file("control")).unwrap());
+        writeln!(lines.get_mut(), "{line}").unwrap();
+        let mut reply = String::new();
+        lines.read_line(&mut reply).unwrap();
+        serde_json::from_str(&reply).unwrap()
+    }
+
+    fn check(&self, image: &str) -> Option<i32> {
+        Command::new(WEARWELL).arg("check").arg(self.file(image)).output().unwrap().status.code()
+    }
+
+    /// Destroys both superblocks.
+    fn destroy(&self, image: &str) {
+        for name in ["superblock", "mirror"] {
+            std::fs::write(self.file(image).join(name), [0x5a; 4096]).unwrap();
+        }
+    }
+}
+
+fn end(child: Child) -> Output {
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn images_are_served_by_name_and_closed_together() {
+    let bench = Bench::new(&[("a", "16MiB"), ("b", "8MiB")]);
+    let exports = ["root=a", "home=b"];
+    for round in 1..3_u8 {
+        let server = bench.start(&exports);
+        let (mut root, mut home) = (bench.client("root"), bench.client("home"));
+        if round == 2 {
+            assert_eq!((root.read(0, 4096), home.read(0, 4096)), (vec![1; 4096], vec![101; 4096]));
+        }
+        root.write(0, &[round; 4096]);
+        home.write(0, &[round + 100; 4096]);
+        root.done(FLUSH, 0, 0, 0, &[]);
+        let stats = bench.ask(r#"{"command": "stats", "export": "home"}"#);
+        assert_eq!((&stats["host_writes"], &stats["capacity_bytes"]), (&1.into(), &(8 << 20).into()));
+        let health = bench.ask(r#"{"command": "health", "export": "root"}"#);
+        assert_eq!(health["power_cycles"], round);
+        drop((root, home));
+        let output = end(server);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        for uri in ["16 MiB at nbd+unix:///root?socket=nbd", "8 MiB at nbd+unix:///home?socket=nbd"] {
+            assert!(said.contains(uri), "{said}");
+        }
+    }
+    assert_eq!((bench.check("a"), bench.check("b")), (Some(0), Some(0)), "both are closed");
+}
+
+#[test]
+fn an_image_that_cannot_be_opened_leaves_the_others_served() {
+    let bench = Bench::new(&[("a", "16MiB"), ("b", "8MiB"), ("c", "8MiB")]);
+    bench.destroy("b");
+    let server = bench.start(&["one=a", "two=b", "three=c", "four=nowhere"]);
+    let mut client = bench.connect();
+    assert_eq!(client.option(LIST, &[]).len(), 3, "two exports and an acknowledgement");
+    assert_eq!(client.option(GO, &info_request("two", &[]))[0].0, ERR_UNKNOWN);
+    let mut three = bench.client("three");
+    three.write(0, &[3; 4096]);
+    drop((client, three));
+    let output = end(server);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    for part in ["export two: ", "export four: ", "2 of 4 exports failed"] {
+        assert!(said.contains(part), "`{part}` is missing in: {said}");
+    }
+    assert!(said.lines().any(|line| line.contains(" ERROR export two: ")), "{said}");
+    assert_eq!((bench.check("a"), bench.check("c")), (Some(0), Some(0)), "the others are closed");
+}
+
+#[test]
+fn where_no_image_can_be_opened_there_is_no_server() {
+    let bench = Bench::new(&[("a", "8MiB"), ("b", "8MiB")]);
+    bench.destroy("a");
+    bench.destroy("b");
+    let output = bench.serve(&["one=a", "two=b"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("2 of 2 exports failed"), "{}", text(&output.stderr));
+    for (arguments, part) in [
+        (&["one=a", "one=b"][..], "two exports are called `one`"),
+        (&["one"], "a name and the directory of an image"),
+        (&["one=a", "--image", "b"], "cannot be used with"),
+        (&["one=a", "--export", "other"], "cannot be used with"),
+        (&["one=a", "--record", "x.wwt"], "cannot be used with"),
+    ] {
+        let output = bench.serve(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(part), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn top_and_snapshot_name_the_export() {
+    let bench = Bench::new(&[("a", "16MiB"), ("b", "8MiB")]);
+    let server = bench.start(&["root=a", "home=b"]);
+    let run = |arguments: &[&str]| {
+        Command::new(WEARWELL).args(arguments).current_dir(bench.0.path()).output().unwrap()
+    };
+    let once = ["--interval", "0.05", "--count", "1"];
+    let output = run(&[&["top", "control", "--export", "home"][..], &once].concat());
+    assert!(text(&output.stdout).contains("page-map, 8 MiB"), "{}", text(&output.stdout));
+    let output = run(&[&["top", "control"][..], &once].concat());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("there are root, home"), "{}", text(&output.stderr));
+    assert!(run(&["snapshot", "control", "copy", "--export", "root"]).status.success());
+    assert_eq!(end(server).status.code(), Some(0));
+    assert_eq!(bench.check("copy"), Some(0));
+    let served = bench.start(&["only=copy"]);
+    let mut client = bench.client("");
+    assert_eq!(client.read((16 << 20) - 512, 512), [0; 512], "it is the copy of the larger one");
+    drop(client);
+    assert_eq!(end(served).status.code(), Some(0));
+}

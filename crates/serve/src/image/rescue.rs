@@ -1,0 +1,169 @@
+//! Rescue: which logical pages of a damaged image can be proven to be their newest version, and how the rest is left out.
+//!
+//! An image that is damaged at both sides is refused, because its records do not say any more what was written last. Most of
+//! them still do. A logical page is *proven* if its entry of the map in NVRAM is known to be the newest one, and names a page whose
+//! OOB record is whole; the data is compared with the checksum of that record when it is read. All other logical pages are
+//! *unproven*: their map entries are emptied, so that the engine recovers without them, and the server answers `EIO` for them. Nothing is
+//! guessed, so what is read is right or an error, as ever.
+//!
+//! What is lost costs:
+//!
+//! - a sector of NVRAM: its entries, but those that the journal tells;
+//! - records of the journal: the entries of every sector that was written before them, but those that newer records tell;
+//! - the OOB record of a page: the logical pages whose entries name it; of a compressed chunk, all that are in chunks;
+//! - the state word of a block: nothing, since its pages say what they are.
+//!
+//! Some designs have to read every page of a kind to know what is the newest version: pages of a map on flash, pages of deltas, or all
+//! pages, where the map is in no other place. If such a page may be missing, no logical page is proven, and the image cannot be rescued.
+
+use std::collections::BTreeSet;
+
+use wearwell::address::{BlockId, Lpn, Ppn};
+use wearwell::content::compress::CHUNK_MEMBERS;
+use wearwell::design::{MappingPart, Parts, Persistence};
+use wearwell::nand::{Nand as _, Oob, PageKind, SimNand};
+use wearwell_config::Config;
+
+use super::backing::{Backing, ImageFile};
+use super::error::ImageError;
+use super::layout::{Layout, OobSlot, RECORD_BYTES, SECTOR_BYTES, Session, Superblock};
+use super::load::{LeftOut, Loaded};
+use super::parts_of;
+use super::sides::SIDES;
+
+/// The newest record of the journal that anything else tells of: the end of the session, sectors, pages. A page may have been
+/// programmed for a record that was never written.
+pub(super) fn newest_number(backing: &impl Backing, layout: &Layout, session: &Session) -> u64 {
+    let of_session = if session.is_clean { session.number } else { 0 };
+    let sectors = (0..layout.sectors()).filter_map(|index| {
+        let numbers = SIDES.map(|side| {
+            let mut bytes = [0; SECTOR_BYTES];
+            let is_read =
+                side.read(backing, layout, ImageFile::Nvram, &mut bytes, index * SECTOR_BYTES as u64);
+            is_read.then(|| layout.decode_sector(index, &bytes)).flatten().map(|sector| sector.number)
+        });
+        numbers.into_iter().flatten().max()
+    });
+    let pages = (0..layout.geometry.pages() as u32).map(Ppn).filter_map(|ppn| {
+        let numbers = SIDES.map(|side| {
+            let mut bytes = [0; RECORD_BYTES];
+            let is_read = side.read(backing, layout, ImageFile::Flash, &mut bytes, layout.oob_at(ppn));
+            match layout.decode_oob(ppn, &bytes) {
+                OobSlot::Record(record) if is_read => record.number.saturating_sub(1),
+                _ => 0,
+            }
+        });
+        numbers.into_iter().max()
+    });
+    sectors.chain(pages).max().unwrap_or(0).max(of_session)
+}
+
+/// Empties the map entries of all logical pages that are unproven, and returns these.
+///
+/// # Errors
+/// [`ImageError::Lost`] where no logical page is proven.
+pub(super) fn leave_out_unproven(
+    loaded: &mut Loaded,
+    superblock: &Superblock,
+    layout: &Layout,
+) -> Result<BTreeSet<Lpn>, ImageError> {
+    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let (parts, _) = parts_of(&config, superblock)?;
+    if let Some(reason) = reason_against(&parts, &loaded.left_out, layout) {
+        let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
+        return Err(ImageError::Lost { findings });
+    }
+    if !has_flat_map_in_nvram(&parts) {
+        return Ok(BTreeSet::new());
+    }
+    let map = FlatMap {
+        first_word: layout.nvram_words - u64::from(superblock.logical_pages),
+        layout,
+        parts: &parts,
+    };
+    // An older chunk may have the number of one that is missing.
+    let lacks_chunks = may_lack(&loaded.left_out, PageKind::Chunk);
+    let chunks = if lacks_chunks { BTreeSet::new() } else { chunks_of(&mut loaded.model, layout) };
+    let unproven: BTreeSet<Lpn> = (0..superblock.logical_pages)
+        .map(Lpn)
+        .filter(|&lpn| !map.is_proven(lpn, &mut loaded.model, &loaded.left_out, &chunks))
+        .collect();
+    for lpn in &unproven {
+        loaded.model.store_word(map.word_of(*lpn) as usize, 0).expect("a model has power");
+    }
+    Ok(unproven)
+}
+
+fn has_flat_map_in_nvram(parts: &Parts) -> bool {
+    matches!(parts.mapping, MappingPart::Flat) && parts.persistence == Persistence::NvramMap
+}
+
+/// Whether a page of this kind may be missing, or may be taken for one that is not erased.
+fn may_lack(left_out: &LeftOut, kind: PageKind) -> bool {
+    let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
+    is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))
+}
+
+/// Why no logical page can be proven, if that is so.
+fn reason_against(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<&'static str> {
+    let lacks_nvram = left_out.words.range(..layout.nvram_words).next().is_some();
+    let lacks_any = !left_out.words.is_empty() || !left_out.pages.is_empty();
+    if parts.persistence != Persistence::NvramMap && lacks_any {
+        return Some(
+            "its map follows from all pages of flash, and the newest page of any logical page may be missing",
+        );
+    }
+    if !matches!(parts.mapping, MappingPart::Flat) && (lacks_nvram || !left_out.pages.is_empty()) {
+        return Some("its map is on flash, and a part of it may be missing, of any logical page");
+    }
+    if parts.content.delta.is_some() && may_lack(left_out, PageKind::Delta) {
+        return Some("a page of deltas may be missing, which may be newer than any logical page");
+    }
+    None
+}
+
+/// Numbers of the chunks whose pages were found.
+fn chunks_of(model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
+    let pages = (0..layout.geometry.pages() as u32).map(Ppn);
+    let oobs = pages.filter_map(|ppn| oob_of(model, layout, ppn));
+    oobs.filter(|oob| oob.kind == PageKind::Chunk).map(|oob| oob.owner).collect()
+}
+
+/// The OOB of a page that is programmed and readable.
+fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
+    let block = BlockId(ppn.0 / layout.geometry.block_pages());
+    if model.is_bad(block) {
+        return None;
+    }
+    model.probe(ppn).ok().flatten()
+}
+
+/// The map of a flat design: its last words of NVRAM, one of each logical page.
+struct FlatMap<'a> {
+    first_word: u64,
+    layout: &'a Layout,
+    parts: &'a Parts,
+}
+
+impl FlatMap<'_> {
+    fn word_of(&self, lpn: Lpn) -> u64 {
+        self.first_word + u64::from(lpn.0)
+    }
+
+    /// Whether the entry of a logical page is the newest one, and what it names is there.
+    fn is_proven(&self, lpn: Lpn, model: &mut SimNand, left_out: &LeftOut, chunks: &BTreeSet<u32>) -> bool {
+        let index = self.word_of(lpn);
+        if left_out.words.contains(&index) {
+            return false;
+        }
+        let Some(unit) = model.nvram()[index as usize].checked_sub(1) else { return true };
+        let pages = self.layout.geometry.pages();
+        if unit >= pages {
+            return u32::try_from((unit - pages) / CHUNK_MEMBERS as u64)
+                .is_ok_and(|number| chunks.contains(&number));
+        }
+        let Some(oob) = oob_of(model, self.layout, Ppn(unit as u32)) else { return false };
+        let is_shared = self.parts.content.sharing.is_some() || self.parts.content.recycle.is_some();
+        oob.kind == PageKind::Data && (is_shared || oob.owner == lpn.0)
+    }
+}

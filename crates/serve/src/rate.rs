@@ -1,0 +1,183 @@
+//! Rates: how many bytes and requests per second the clients of an export get together.
+//!
+//! A request is *booked* when it has arrived, and executed when everything that was booked before is paid for, at the rate.
+//! So the order of arrival is the order of execution, no request is too large, and in the long run the rate is exact. Time that
+//! nobody used is saved up to [`SAVED_MAX`], so that a few requests at once need not wait. Whoever waits is the thread of one
+//! connection: it books no other request meanwhile, so connections take turns.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::limits::Limits;
+
+/// Unused time that counts for later requests.
+const SAVED_MAX: Duration = Duration::from_millis(100);
+
+/// One rate, at moments that the caller counts from any beginning.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    per_second: u64,
+    /// When everything that was booked is paid for.
+    paid_at: Duration,
+}
+
+impl Rate {
+    fn new(per_second: u64) -> Self {
+        Self { per_second: per_second.max(1), paid_at: Duration::ZERO }
+    }
+
+    /// Books an amount, and returns the moment from which on it may be used.
+    fn book(&mut self, now: Duration, amount: u64) -> Duration {
+        let begin = self.paid_at.max(now.saturating_sub(SAVED_MAX));
+        let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.per_second);
+        self.paid_at = begin + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
+        begin
+    }
+}
+
+/// The rates of an export.
+#[derive(Debug)]
+pub(crate) struct RateLimit {
+    began: Instant,
+    state: Mutex<State>,
+    lifted: Condvar,
+    waited: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    bytes: Option<Rate>,
+    requests: Option<Rate>,
+    is_lifted: bool,
+}
+
+impl State {
+    /// Books a request under both rates, and returns the moment from which on it may be executed.
+    fn book(&mut self, now: Duration, bytes: u64) -> Duration {
+        let of_bytes = self.bytes.as_mut().map_or(now, |rate| rate.book(now, bytes));
+        let of_requests = self.requests.as_mut().map_or(now, |rate| rate.book(now, 1));
+        of_bytes.max(of_requests)
+    }
+}
+
+impl RateLimit {
+    pub(crate) fn of(limits: &Limits) -> Self {
+        let state = State {
+            bytes: limits.bytes_per_second.map(Rate::new),
+            requests: limits.requests_per_second.map(Rate::new),
+            is_lifted: false,
+        };
+        Self {
+            began: Instant::now(),
+            state: Mutex::new(state),
+            lifted: Condvar::new(),
+            waited: AtomicU64::new(0),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Books a request. Returns the moment to wait for, if it may not be executed yet.
+    pub(crate) fn book(&self, bytes: u64) -> Option<Duration> {
+        let mut state = self.state();
+        if state.is_lifted {
+            return None;
+        }
+        let now = self.began.elapsed();
+        let moment = Some(state.book(now, bytes)).filter(|&moment| moment > now);
+        self.waited.fetch_add(u64::from(moment.is_some()), Ordering::Relaxed);
+        moment
+    }
+
+    /// Waits for a moment, or until the limit is lifted.
+    pub(crate) fn wait_until(&self, moment: Duration) {
+        let left = moment.saturating_sub(self.began.elapsed());
+        let waited = self.lifted.wait_timeout_while(self.state(), left, |state| !state.is_lifted);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Lets everybody through from now on: the server ends, and answers what has arrived.
+    pub(crate) fn lift(&self) {
+        self.state().is_lifted = true;
+        self.lifted.notify_all();
+    }
+
+    /// Requests that had to wait so far.
+    pub(crate) fn waited(&self) -> u64 {
+        self.waited.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When the first request of a test comes.
+    const START: Duration = Duration::from_secs(10);
+
+    /// Milliseconds after the start at which so many requests are executed, of a client that has the next one ready.
+    fn executed_at(state: &mut State, count: u64, bytes: u64) -> Vec<u128> {
+        let mut now = START;
+        let execute = |_| {
+            now = now.max(state.book(now, bytes));
+            now.saturating_sub(START).as_millis()
+        };
+        (0..count).map(execute).collect()
+    }
+
+    fn state(bytes: Option<u64>, requests: Option<u64>) -> State {
+        State { bytes: bytes.map(Rate::new), requests: requests.map(Rate::new), is_lifted: false }
+    }
+
+    #[test]
+    fn in_the_long_run_the_rate_is_exact() {
+        let moments = executed_at(&mut state(None, Some(50)), 1001, 0);
+        assert_eq!(
+            moments.last(),
+            Some(&19_900),
+            "1000 intervals of 20 ms, without the 100 ms that were saved"
+        );
+        let moments = executed_at(&mut state(Some(1_000_000), None), 101, 50_000);
+        assert_eq!(moments.last(), Some(&4_900));
+    }
+
+    #[test]
+    fn unused_time_is_saved_up_to_a_limit() {
+        let moments = executed_at(&mut state(None, Some(100)), 500, 0);
+        let at_once = moments.iter().filter(|&&moment| moment == 0).count();
+        assert_eq!(at_once, 11, "those of 100 ms, and the next one");
+    }
+
+    #[test]
+    fn the_stricter_of_two_rates_decides() {
+        for (bytes, took) in [(1_000, 9_900), (1_000_000, 99_900)] {
+            let moments = executed_at(&mut state(Some(1_000_000), Some(10)), 101, bytes);
+            assert_eq!(moments.last(), Some(&took), "{bytes} bytes each");
+        }
+    }
+
+    #[test]
+    fn a_request_of_any_size_is_executed_and_paid_by_the_next_one() {
+        let mut rate = Rate::new(1);
+        assert!(rate.book(START, 1 << 20) <= START);
+        assert_eq!(rate.book(START, 1), START.saturating_sub(SAVED_MAX) + Duration::from_secs(1 << 20));
+        assert!(rate.book(START, u64::MAX) > START);
+    }
+
+    #[test]
+    fn who_waits_goes_on_when_the_limit_is_lifted() {
+        let limits = Limits { requests_per_second: Some(1), ..Limits::default() };
+        let limit = std::sync::Arc::new(RateLimit::of(&limits));
+        let waiter = {
+            let limit = std::sync::Arc::clone(&limit);
+            // Longer than any test runs.
+            std::thread::spawn(move || limit.wait_until(Duration::from_secs(1_000_000)))
+        };
+        limit.lift();
+        waiter.join().unwrap();
+        assert_eq!((limit.book(0), limit.book(0), limit.waited()), (None, None, 0));
+    }
+}

@@ -1,0 +1,37 @@
+//! The log of the thread that a test runs on.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tracing::subscriber::DefaultGuard;
+
+/// Lines of the log, without their time: `ERROR media error: ...`.
+#[derive(Clone, Default)]
+pub struct Lines(Arc<Mutex<Vec<String>>>);
+
+impl Lines {
+    /// Collects what this thread logs, as long as the guard lives.
+    pub fn of_this_thread() -> (Self, DefaultGuard) {
+        let lines = Self::default();
+        let to = lines.clone();
+        let events = tracing_subscriber::fmt().without_time().with_target(false);
+        let events = events.with_writer(move || to.clone()).finish();
+        (lines, tracing::subscriber::set_default(events))
+    }
+
+    pub fn get(&self) -> MutexGuard<'_, Vec<String>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Lines {
+    /// An event comes whole.
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        self.get().push(String::from_utf8_lossy(event).trim().to_owned());
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

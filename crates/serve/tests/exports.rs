@@ -1,0 +1,248 @@
+//! Several exports of one server: each has its own data, engine and counters, and one that fails takes no other with it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use common::client::*;
+use common::{MIB, PAGE, specification};
+use serde_json::Value;
+use wearwell::nand::SimNand;
+use wearwell::page_state::PageState;
+use wearwell_serve::device::Extent;
+use wearwell_serve::{Address, BlockDevice, DeviceError, FlashDevice, Limits, NamedDevice, Server};
+
+use crate::common;
+
+/// Two drives in memory: `first` of 8 MiB, `second` of 16 MiB.
+struct Drives {
+    server: Server<FlashDevice<SimNand>>,
+    folder: tempfile::TempDir,
+}
+
+impl Drives {
+    fn start() -> Self {
+        let drive = |name: &str, design: &str, size_bytes: u64| NamedDevice {
+            name: name.into(),
+            description: format!("the {name} drive"),
+            device: specification(design, size_bytes).build().expect("it fits"),
+        };
+        let devices = vec![drive("first", "page-map", 8 * MIB), drive("second", "remap", 16 * MIB)];
+        let mut drives = Self {
+            server: Server::start_all(devices, Limits::default()),
+            folder: tempfile::tempdir().unwrap(),
+        };
+        drives.server.open_nbd(&Address::Unix(drives.file("nbd"))).expect("the path is free");
+        drives.server.open_control(&Address::Unix(drives.file("control"))).expect("the path is free");
+        drives
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn connect(&self) -> Client {
+        let mut client = Client::connect(&self.file("nbd"));
+        client.send(&3_u32.to_be_bytes());
+        client
+    }
+
+    fn client(&self, export: &str) -> Client {
+        attach(self.connect(), export)
+    }
+
+    fn ask(&self, line: &str) -> Value {
+        let mut lines = BufReader::new(UnixStream::connect(self.file("control")).unwrap());
+        writeln!(lines.get_mut(), "{line}").unwrap();
+        let mut reply = String::new();
+        lines.read_line(&mut reply).unwrap();
+        serde_json::from_str(&reply).unwrap()
+    }
+}
+
+/// Chooses an export, with structured replies.
+fn attach(mut client: Client, export: &str) -> Client {
+    assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    let replies = client.option(GO, &info_request(export, &[3]));
+    assert_eq!(replies.last(), Some(&(REP_ACK, vec![])), "{export}");
+    client
+}
+
+fn capacity(replies: &[(u32, Vec<u8>)]) -> u64 {
+    let (_, size) = replies.iter().find(|(kind, data)| *kind == REP_INFO && data[..2] == [0, 0]).unwrap();
+    u64::from_be_bytes(size[2..10].try_into().unwrap())
+}
+
+#[test]
+fn all_exports_are_listed_and_each_has_its_size_and_its_data() {
+    let drives = Drives::start();
+    let mut client = drives.connect();
+    let entry = |name: &str| [counted(name), format!("the {name} drive").into_bytes()].concat();
+    let listed = [(REP_SERVER, entry("first")), (REP_SERVER, entry("second")), (REP_ACK, vec![])];
+    assert_eq!(client.option(LIST, &[]), listed);
+    for (name, size) in [("first", 8 * MIB), ("second", 16 * MIB)] {
+        assert_eq!(capacity(&client.option(INFO, &info_request(name, &[]))), size, "{name}");
+    }
+    let (mut first, mut second) = (drives.client("first"), drives.client("second"));
+    first.write(0, &[1; 4096]);
+    second.write(0, &[2; 4096]);
+    assert_eq!(first.read(0, 4096), [1; 4096]);
+    assert_eq!(second.read(0, 4096), [2; 4096]);
+    assert_eq!(second.call(READ, 0, 8 * MIB, 4096, &[]).errno, 0);
+    assert_eq!(first.call(READ, 0, 8 * MIB, 4096, &[]).errno, EINVAL, "each has its own end");
+}
+
+#[test]
+fn an_export_has_to_be_named_where_there_are_several() {
+    let drives = Drives::start();
+    let mut client = drives.connect();
+    for (name, sentence) in [("", "several exports"), ("third", "no export of that name")] {
+        let replies = client.option(GO, &info_request(name, &[]));
+        assert_eq!(replies.len(), 1);
+        assert_eq!(replies[0].0, ERR_UNKNOWN);
+        let said = String::from_utf8(replies[0].1.clone()).unwrap();
+        assert!(said.contains(sentence), "{name}: {said}");
+    }
+    client.send(&option_bytes(EXPORT_NAME, b""));
+    assert!(client.is_closed(), "the oldest option cannot refuse");
+}
+
+/// Contexts are set for an export by its name, and count for no other.
+#[test]
+fn contexts_of_another_export_do_not_count() {
+    let drives = Drives::start();
+    let mut client = drives.connect();
+    assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    assert_eq!(client.option(SET_META_CONTEXT, &queries("first", &[ALLOCATION])).len(), 2);
+    let mut client = attach_with_contexts(client, "second");
+    assert_eq!(client.call(STATUS, 0, 0, 4096, &[]).errno, EINVAL);
+    let mut client = drives.connect();
+    assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    assert_eq!(client.option(SET_META_CONTEXT, &queries("second", &[ALLOCATION])).len(), 2);
+    let mut client = attach_with_contexts(client, "second");
+    assert_eq!(client.call(STATUS, 0, 0, 4096, &[]).errno, 0);
+}
+
+fn attach_with_contexts(mut client: Client, export: &str) -> Client {
+    let replies = client.option(GO, &info_request(export, &[]));
+    assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
+    client
+}
+
+#[test]
+fn control_commands_are_for_the_export_that_they_name() {
+    let drives = Drives::start();
+    let mut client = drives.client("second");
+    (0..3).for_each(|page| client.write(page * PAGE, &[7; 4096]));
+    let writes = |name: &str| {
+        drives.ask(&format!("{{\"command\": \"stats\", \"export\": \"{name}\"}}"))["host_writes"].clone()
+    };
+    assert_eq!((writes("first"), writes("second")), (0.into(), 3.into()));
+    let scrubbed = drives.ask(r#"{"export": "second", "command": "scrub"}"#);
+    assert_eq!(scrubbed["ok"], true, "{scrubbed}");
+    let exports = drives.ask(r#"{"command": "exports"}"#);
+    let names: Vec<_> =
+        exports["exports"].as_array().unwrap().iter().map(|export| export["name"].clone()).collect();
+    assert_eq!(names, ["first", "second"]);
+    assert_eq!(exports["exports"][1]["capacity_bytes"], 16 * MIB);
+    for (line, part) in [
+        (r#"{"command": "stats"}"#, "which export?"),
+        (r#"{"command": "stats", "export": "third"}"#, "there is no export `third`; there are first, second"),
+        (r#"{"command": "stats", "export": 7}"#, "7 is none"),
+        (r#"{"command": "sing", "export": "first"}"#, "unknown variant `sing`"),
+    ] {
+        let reply = drives.ask(line);
+        assert_eq!(reply["ok"], false, "{line}");
+        assert!(reply["error"].as_str().unwrap().contains(part), "{line}: {reply}");
+    }
+}
+
+#[test]
+fn prometheus_tells_exports_apart_by_a_label() {
+    let mut drives = Drives::start();
+    let mut client = drives.client("second");
+    (0..3).for_each(|page| client.write(page * PAGE, &[page as u8 + 1; 4096]));
+    let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(Address::Tcp(address)) = drives.server.open_metrics(&any) else { panic!("a port is free") };
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    for line in [
+        "wearwell_host_writes_total{export=\"first\"} 0",
+        "wearwell_host_writes_total{export=\"second\"} 3",
+        "wearwell_programs_total{export=\"second\",cause=\"host\"} 3",
+        "wearwell_device_info{export=\"first\",design=\"page-map\"} 1",
+    ] {
+        assert!(answer.lines().any(|found| found == line), "{line} is missing in:\n{answer}");
+    }
+    assert_eq!(
+        answer.matches("# TYPE wearwell_host_writes counter").count(),
+        1,
+        "a family is described once"
+    );
+}
+
+/// A device of a few blocks in memory, whose engine fails when it is told to.
+struct Fragile(bool);
+
+impl BlockDevice for Fragile {
+    fn capacity_bytes(&self) -> u64 {
+        MIB
+    }
+    fn block_bytes(&self) -> u32 {
+        4096
+    }
+    fn read(&mut self, _: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        assert!(!self.0, "an invariant is broken");
+        into.fill(7);
+        Ok(())
+    }
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn trim(&mut self, _: u64, _: u64) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn zero(&mut self, _: u64, _: u64, _: bool) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn extent(&mut self, _: u64, len: u64) -> Extent {
+        Extent { len, state: PageState::Stored }
+    }
+}
+
+#[test]
+fn an_engine_that_fails_takes_no_other_export_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nbd");
+    let device = |name: &str, is_broken: bool| NamedDevice {
+        name: name.into(),
+        description: String::new(),
+        device: Fragile(is_broken),
+    };
+    let mut server =
+        Server::start_all(vec![device("sound", false), device("broken", true)], Limits::default());
+    server.open_nbd(&Address::Unix(path.clone())).unwrap();
+    let connect = || {
+        let mut client = Client::connect(&path);
+        client.send(&3_u32.to_be_bytes());
+        client
+    };
+    let (mut sound, mut broken) = (attach(connect(), "sound"), attach(connect(), "broken"));
+    broken.request(READ, 0, 0, 512, &[]);
+    assert!(broken.is_closed(), "it is hung up on");
+    assert_eq!(sound.read(0, 512), [7; 512]);
+    assert_eq!(server.failed_exports().collect::<Vec<_>>(), ["broken"]);
+    assert!(!server.has_failed(), "there is something left to serve");
+    let mut late = connect();
+    assert_eq!(late.option(LIST, &[]).len(), 2, "one export and an acknowledgement");
+    assert_eq!(late.option(GO, &info_request("broken", &[]))[0].0, ERR_UNKNOWN);
+    assert_eq!(attach(connect(), "sound").read(0, 512), [7; 512]);
+    let ended: Vec<_> = server.stop_all().into_iter().map(|(name, device)| (name, device.is_ok())).collect();
+    assert_eq!(ended, [("sound".to_owned(), true), ("broken".to_owned(), false)]);
+}

@@ -1,0 +1,197 @@
+//! Images that are damaged at both sides, which are refused: a rescue reads what was written last, or an error, and never
+//! anything else; it loses little more than what was hit.
+
+use std::collections::BTreeSet;
+
+use image_damage::{End, Worked, worked_on};
+use image_support::{DESIGNS, HOST, MemoryFiles, Oracle, PROCESS, SECTOR, Violation};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use wearwell::address::{Lpn, Ppn};
+use wearwell::page_state::PageState;
+use wearwell_serve::image::layout::{OobSlot, RECORD_BYTES, SECTOR_WORDS};
+use wearwell_serve::image::{FileNand, Image, ImageError, ImageFile};
+use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
+
+use crate::{image_damage, image_support};
+
+const PAGE_BYTES: u32 = 1024;
+/// Designs whose map is in NVRAM and that store no differences: whatever is damaged but the superblock, they can be rescued.
+const RESCUED: [&str; 2] = ["page-map", "recyclable"];
+
+type Rescued = FlashDevice<FileNand<MemoryFiles>>;
+
+fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
+    let image = Image::rescue_on(files)?;
+    let (identity, unproven) = (image.identity(), image.report.unproven.clone());
+    let device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
+    Ok(device.for_reading().refuse_unproven(unproven))
+}
+
+/// The pages that cannot be read. All others hold what was written last.
+fn lost(device: &mut Rescued, oracle: &Oracle, what: &str) -> BTreeSet<u64> {
+    let read = |offset: u64, page: &mut [u8]| device.read(offset, page).map_err(|error| error.to_string());
+    let violations = oracle.clone().judge_by(PAGE_BYTES, read);
+    let page = |violation: &Violation| match violation {
+        Violation::Unreadable(page, _) => *page,
+        Violation::Wrong(wrong) => panic!("{what}: {wrong:?}"),
+    };
+    violations.iter().map(page).collect()
+}
+
+impl Worked {
+    /// Damages metadata at home and in the mirror.
+    fn destroy(&self, files: &mut MemoryFiles, file: ImageFile, at: u64, len: u64) {
+        let copy = self.layout.mirror_at(file, at);
+        for (file, at) in [(file, at), (ImageFile::Mirror, copy)] {
+            files.bytes_mut(file)[at as usize..(at + len) as usize].fill(0x5a);
+        }
+    }
+
+    fn is_programmed(&self, ppn: Ppn) -> bool {
+        let at = self.layout.oob_at(ppn) as usize;
+        let bytes = &self.files.bytes(ImageFile::Flash)[at..at + RECORD_BYTES];
+        matches!(self.layout.decode_oob(ppn, bytes.try_into().expect("so long")), OobSlot::Record(_))
+    }
+
+    /// Every sector of state words, a third of the OOB records, and a piece of the journal.
+    fn places(&self) -> Vec<(ImageFile, u64, u64)> {
+        let sectors = (0..self.layout.sectors()).map(|index| (ImageFile::Nvram, index * SECTOR, SECTOR));
+        let pages = (0..self.layout.geometry.pages() as u32).step_by(3).map(Ppn);
+        let oobs = pages.filter(|&ppn| self.is_programmed(ppn));
+        let oobs = oobs.map(|ppn| (ImageFile::Flash, self.layout.oob_at(ppn), RECORD_BYTES as u64));
+        let journal = (0..self.layout.journal_bytes()).step_by(2048).map(|at| (ImageFile::Journal, at, 256));
+        sectors.chain(oobs).chain(journal).collect()
+    }
+}
+
+/// What rescues came to.
+#[derive(Default, Debug)]
+struct Tally {
+    /// Images that were opened as usual.
+    whole: u32,
+    refused: u32,
+    rescued: u32,
+    lost_pages: usize,
+}
+
+impl Tally {
+    fn add(&mut self, worked: &Worked, files: MemoryFiles, what: &str) -> Option<usize> {
+        if Image::open_on(files.clone(), PROCESS).is_ok() {
+            self.whole += 1;
+            return None;
+        }
+        match rescue(files) {
+            Ok(mut device) => {
+                let lost = lost(&mut device, &worked.oracle, what).len();
+                self.rescued += 1;
+                self.lost_pages += lost;
+                Some(lost)
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("nothing of the image can be rescued"), "{what}: {error}");
+                self.refused += 1;
+                None
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_rescue_reads_was_written_last_whatever_is_damaged_at_both_sides() {
+    for design in DESIGNS {
+        let mut tally = Tally::default();
+        for (options, end) in [(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)] {
+            let worked = worked_on(design, options, end);
+            for (file, at, len) in worked.places() {
+                let mut files = worked.files.clone();
+                worked.destroy(&mut files, file, at, len);
+                let what = format!("{design} {options:?} {end:?}: {file:?} from byte {at}");
+                let lost = tally.add(&worked, files, &what);
+                if file == ImageFile::Nvram && RESCUED.contains(&design) {
+                    assert!(lost.is_none_or(|lost| lost <= SECTOR_WORDS), "{what}: {lost:?} pages are lost");
+                }
+                if file == ImageFile::Flash && design == "page-map" {
+                    assert!(lost.is_none_or(|lost| lost <= 1), "{what}: {lost:?} pages are lost");
+                }
+            }
+        }
+        println!("{design}: {tally:?}");
+        if RESCUED.contains(&design) {
+            assert!(tally.rescued > 50 && tally.refused == 0, "{design}: {tally:?}");
+        }
+        assert!(tally.rescued + tally.refused > 50, "{design}: {tally:?}");
+    }
+}
+
+#[test]
+fn several_damages_at_once_cost_more_and_nothing_else() {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+    for design in RESCUED {
+        let worked = worked_on(design, PROCESS, End::Killed);
+        let places = worked.places();
+        let mut tally = Tally::default();
+        for draw in 0..60 {
+            let mut files = worked.files.clone();
+            for _ in 0..4 {
+                let (file, at, len) = places[random.random_range(0..places.len())];
+                worked.destroy(&mut files, file, at, len);
+            }
+            tally.add(&worked, files, &format!("{design} draw {draw}"));
+        }
+        assert!(tally.rescued > 30 && tally.refused == 0, "{design}: {tally:?}");
+    }
+}
+
+/// All of the journal is gone: what was written into sectors after its last record is known, the rest is not.
+#[test]
+fn without_a_journal_older_sectors_prove_nothing() {
+    for design in RESCUED {
+        for end in [End::Killed, End::Closed] {
+            let worked = worked_on(design, PROCESS, end);
+            let mut files = worked.files.clone();
+            worked.destroy(&mut files, ImageFile::Journal, 0, worked.layout.journal_bytes());
+            let what = format!("{design} {end:?}");
+            assert!(Tally::default().add(&worked, files, &what).is_some(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn an_image_that_is_whole_is_rescued_with_everything() {
+    for design in RESCUED {
+        let worked = worked_on(design, PROCESS, End::Closed);
+        let mut device = rescue(worked.files.clone()).expect("nothing is damaged");
+        assert_eq!(lost(&mut device, &worked.oracle, design), BTreeSet::new(), "{design}");
+        assert_eq!(device.unproven_logical_pages(), 0, "{design}");
+    }
+}
+
+#[test]
+fn two_damaged_superblocks_leave_nothing_to_rescue() {
+    let worked = worked_on("page-map", PROCESS, End::Closed);
+    let mut files = worked.files.clone();
+    worked.destroy(&mut files, ImageFile::Superblock, 0, 512);
+    let error = rescue(files).expect_err("nobody knows the geometry").to_string();
+    assert!(error.contains("both copies of its superblock are damaged"), "{error}");
+}
+
+/// Programs that copy a disk ask for holes first, and would write zeros without a read.
+#[test]
+fn a_page_that_is_not_proven_is_no_hole_and_is_not_written() {
+    let worked = worked_on("page-map", PROCESS, End::Closed);
+    let mut files = worked.files.clone();
+    worked.destroy(&mut files, ImageFile::Nvram, 0, SECTOR);
+    let mut device = rescue(files).expect("one sector is lost");
+    let page_bytes = u64::from(PAGE_BYTES);
+    let unproven: Vec<u64> =
+        (0..200).filter(|page| device.read(page * page_bytes, &mut [0; 1]).is_err()).collect();
+    assert_eq!(unproven.len(), device.unproven_logical_pages());
+    assert!(!unproven.is_empty());
+    for page in unproven {
+        let sentence = device.read(page * page_bytes, &mut [0; 1024]).unwrap_err().to_string();
+        assert!(sentence.starts_with(&format!("logical page {} (", Lpn(page as u32))), "{sentence}");
+        assert_eq!(device.extent(page * page_bytes, page_bytes).state, PageState::Stored);
+        assert!(matches!(device.write(page * page_bytes, &[1; 1024]), Err(DeviceError::ReadOnly)));
+    }
+}

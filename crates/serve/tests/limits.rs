@@ -1,0 +1,155 @@
+//! Limits of a server, measured by its counters and by what it answers; rates in virtual time are tested in `rate.rs`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use common::client::*;
+use common::{MIB, specification};
+use serde_json::Value;
+use wearwell::nand::SimNand;
+use wearwell_serve::{Address, FlashDevice, Limits, NamedDevice, Server};
+
+use crate::common;
+
+/// A drive of 8 MiB in memory.
+struct Limited {
+    server: Server<FlashDevice<SimNand>>,
+    folder: tempfile::TempDir,
+}
+
+impl Limited {
+    fn start(limits: Limits) -> Self {
+        let device = specification("page-map", 8 * MIB).build().expect("it fits");
+        let drive = NamedDevice { name: "drive".into(), description: String::new(), device };
+        let folder = tempfile::tempdir().unwrap();
+        let mut limited = Self { server: Server::start_all(vec![drive], limits), folder };
+        limited.server.open_nbd(&Address::Unix(limited.socket())).unwrap();
+        limited.server.open_control(&Address::Unix(limited.control())).unwrap();
+        limited
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("nbd")
+    }
+
+    fn control(&self) -> PathBuf {
+        self.folder.path().join("control")
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.socket()).ready()
+    }
+}
+
+/// Requests that waited for a rate.
+fn limited_requests(control: &Path) -> u64 {
+    let mut lines = BufReader::new(UnixStream::connect(control).unwrap());
+    lines.get_mut().write_all(b"{\"command\": \"exports\"}\n").unwrap();
+    let mut reply = String::new();
+    lines.read_line(&mut reply).unwrap();
+    let reply: Value = serde_json::from_str(&reply).unwrap();
+    reply["exports"][0]["limited_requests"].as_u64().unwrap()
+}
+
+fn wait_until_limited(control: &Path, count: u64) {
+    while limited_requests(control) < count {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn requests_beyond_a_rate_wait_and_are_answered_at_the_end_of_the_server() {
+    let limits = [
+        Limits { requests_per_second: Some(1), ..Limits::default() },
+        // A sector takes 8 minutes.
+        Limits { bytes_per_second: Some(1), ..Limits::default() },
+    ];
+    for limits in limits {
+        let limited = Limited::start(limits);
+        let mut client = limited.client();
+        let cookies: Vec<u64> =
+            (0..60).map(|sector| client.request(WRITE, 0, sector * 512, 512, &[7; 512])).collect();
+        wait_until_limited(&limited.control(), 1);
+        // Without the end of the limit this would take a minute at least, and a client waits for 30 seconds.
+        let stopping =
+            std::thread::spawn(move || limited.server.stop().map(|device| device.commands().writes));
+        let mut answered: Vec<u64> = Vec::new();
+        while let Ok(bytes) = client.try_bytes(16) {
+            assert_eq!(bytes[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0], "a success");
+            answered.push(u64::from_be_bytes(bytes[8..].try_into().unwrap()));
+        }
+        let writes = stopping.join().unwrap().expect("the engine is sound");
+        assert_eq!(answered, cookies[..answered.len()], "in order");
+        assert_eq!(answered.len() as u64, writes, "what was executed is answered");
+        assert!(answered.len() > 2, "the limit is lifted at the end: {}", answered.len());
+    }
+}
+
+#[test]
+fn reads_of_holes_cost_bytes_and_trims_do_not() {
+    let limited = Limited::start(Limits { bytes_per_second: Some(1), ..Limits::default() });
+    let mut client = limited.client();
+    // Each would take hours if it cost bytes.
+    for _ in 0..20 {
+        client.done(TRIM, 0, 0, MIB as u32, &[]);
+        client.done(ZERO, 0, 0, MIB as u32, &[]);
+        client.done(FLUSH, 0, 0, 0, &[]);
+    }
+    assert_eq!(limited_requests(&limited.control()), 0);
+    client.request(READ, 0, 0, 4096, &[]);
+    client.request(READ, 0, 0, 4096, &[]);
+    client.request(ZERO, NO_HOLE, 0, 4096, &[]);
+    wait_until_limited(&limited.control(), 1);
+    limited.server.stop().expect("the engine is sound");
+}
+
+#[test]
+fn without_a_rate_nothing_waits() {
+    let limited = Limited::start(Limits::default());
+    let mut client = limited.client();
+    (0..500).for_each(|page| client.write(page * 4096, &[1; 4096]));
+    assert_eq!(limited_requests(&limited.control()), 0);
+    limited.server.stop().expect("the engine is sound");
+}
+
+/// A connection that ends makes room for another one.
+#[test]
+fn a_socket_takes_as_many_connections_as_it_may() {
+    let limited = Limited::start(Limits { connections: 2, ..Limits::default() });
+    let turned_away = || {
+        let mut stream = UnixStream::connect(limited.socket()).unwrap();
+        std::io::Read::read(&mut stream, &mut [0]).unwrap() == 0
+    };
+    let (first, second) = (limited.client(), limited.client());
+    assert!((0..5).all(|_| turned_away()));
+    drop(first);
+    while turned_away() {
+        std::thread::yield_now();
+    }
+    drop(second);
+    limited.server.stop().expect("the engine is sound");
+}
+
+/// A claim of more than all memory is granted when it is the only one.
+#[test]
+fn large_requests_are_executed_under_a_small_limit_of_memory() {
+    let limited = Limited::start(Limits { memory_bytes: 2 << 20, ..Limits::default() });
+    let writers: Vec<_> = (0..4_u8)
+        .map(|number| {
+            let mut client = limited.client();
+            std::thread::spawn(move || {
+                for _ in 0..5 {
+                    client.write(u64::from(number) * 2 * MIB, &vec![number; 2 << 20]);
+                    assert!(
+                        client.read(u64::from(number) * 2 * MIB, 2 << 20).iter().all(|&byte| byte == number)
+                    );
+                }
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.join().unwrap();
+    }
+    limited.server.stop().expect("the engine is sound");
+}

@@ -270,8 +270,8 @@ def test_equal_points_run_once(tmp_path: Path) -> None:
 
 
 def test_an_unknown_executor_is_refused() -> None:
-    with pytest.raises(ww.WearwellError, match="unknown executor `slurm`; one of local"):
-        ww.sweep(ww.Trace.workload(TINY), executor="slurm")
+    with pytest.raises(ww.WearwellError, match="unknown executor `cloud`; one of local, dask, slurm"):
+        ww.sweep(ww.Trace.workload(TINY), executor="cloud")
 
 
 def test_an_executor_is_one_class() -> None:

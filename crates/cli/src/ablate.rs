@@ -56,7 +56,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
 struct Point {
     /// Settings that distinguish this point from the others of the sweep.
     settings: String,
-    /// Configuration of the sweep's point, without a choice of content mechanisms.
+    /// Configuration of this point of the sweep, without a choice of content mechanisms.
     base: Config,
     /// Distinct configurations of all subsets of content mechanisms. `names` has, for each, the name of the first
     /// subset with that configuration.
@@ -83,7 +83,7 @@ impl Point {
     }
 }
 
-/// What all runs of the command share: arguments, progress display, and the folder of finished runs.
+/// What all runs of `wearwell ablate` share: arguments, progress display, and the folder of finished runs.
 struct RunContext<'a> {
     args: &'a AblateArgs,
     mechanisms: &'a Mechanisms,
@@ -92,7 +92,7 @@ struct RunContext<'a> {
 }
 
 impl RunContext<'_> {
-    /// Runs all points of the parameter sweep on one input.
+    /// Runs all subsets of the mechanisms on one input, at every point of the parameter sweep.
     fn ablate_input(
         &self,
         source: &InputSource,
@@ -111,7 +111,8 @@ impl RunContext<'_> {
         Ok(())
     }
 
-    /// Runs all subsets at one point; `None` if the user interrupted the command before the first run.
+    /// Runs all subsets of the mechanisms at one point of the sweep; `None` if the user interrupted the command before
+    /// the first run.
     fn ablate_point(
         &self,
         point: &Point,
@@ -134,8 +135,8 @@ impl RunContext<'_> {
         Ok(Some(Ablation::of(names, self.mechanisms, of_subsets)))
     }
 
-    /// Runs each configuration, except those whose finished run is in the folder of `--resume`, and returns the
-    /// outcomes.
+    /// Runs each distinct configuration of the subsets, except those whose finished run is in the folder of `--resume`,
+    /// and returns the outcomes.
     fn run_all(&self, plans: &[Plan<'_>], point: &Point) -> Result<Vec<SubsetOutcome>, Failure> {
         let finished = |record: RunRecord, config: &Config| {
             let record = RunRecord { variant: config.variant(&point.settings), ..record };
@@ -171,8 +172,8 @@ impl RunContext<'_> {
         Ok(outcomes)
     }
 
-    /// Runs one configuration and stores the record if a folder is set. A refusal by the device is returned as its
-    /// message.
+    /// Runs one configuration of the ablation and stores the record if a folder is set. A refusal by the engine is
+    /// returned as its message.
     fn run(&self, plan: &Plan<'_>, name: &str, key: &str) -> Result<Result<RunRecord, String>, Failure> {
         let record = match plan.run(&self.args.design, &mut self.reporter.of_design(name)) {
             Ok(record) => record,

@@ -949,7 +949,7 @@ mod tests {
 
     /// Examples said `zipf:a=0.9`, a key that no generator has.
     #[test]
-    fn specs_of_examples_in_help_are_specs() {
+    fn every_spec_in_the_help_examples_parses() {
         use wearwell_config::Config;
         use wearwell_replay::input::Input;
         let (workloads, contents, settings) =

@@ -44,7 +44,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Reports every two seconds how much metadata of the new image has been written.
+/// Reports every two seconds how much metadata of the new device image has been written.
 struct CreateProgress {
     told: Instant,
 }
@@ -66,8 +66,8 @@ impl CreateProgress {
     }
 }
 
-/// Warns if the file system has less free space than the full flash needs. An image occupies space only as it is
-/// written, so the lack would otherwise show late.
+/// Warns if the file system has less free space than the full flash of an image needs. An image occupies space only as
+/// it is written, so the lack would otherwise show late.
 fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     // If the operating system does not report the free space, there is no warning.
     let Ok(disk) = rustix::fs::statvfs(directory) else { return };
@@ -87,7 +87,7 @@ fn of_image(error: &ImageError) -> Failure {
     }
 }
 
-/// The command `repair`: repairs an image; exit status 3 if logical pages are lost.
+/// The command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost.
 pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     let report = image::repair(&args.directory, args.to.as_deref()).map_err(|error| of_image(&error))?;
     let place = args.to.as_deref().unwrap_or(&args.directory).display();
@@ -146,8 +146,8 @@ pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The command `check`: audits an image. Its exit statuses are those of a file-system check, unlike those of other
-/// commands.
+/// The command `check`: audits the image of a live device. Its exit statuses are those of a file-system check, unlike
+/// those of other commands.
 pub(crate) fn check(directory: &Path) -> ExitCode {
     let report = match image::audit(directory) {
         Ok(report) => report,

@@ -22,10 +22,10 @@ use crate::{Failure, Outcome};
 /// looks up finished lives by their settings, of which this is one.
 const MAP_CELLS: u32 = 512;
 
-/// One drive that is to be worn out.
+/// One simulated drive that is to be worn out.
 struct Task {
     config: Config,
-    /// The input of the drive; a generated input has its own seed for each drive.
+    /// The input that wears out the drive; a generated input has its own seed for each drive.
     input: Input,
     /// Index of the record to which the drive's life is added.
     record: usize,
@@ -88,13 +88,13 @@ fn refuse_without_effect(config: &Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What all drives share: progress display, and the folder of finished lives.
+/// What all drives of `wearwell life` share: progress display, and the folder of finished lives.
 struct RunContext<'a> {
     reporter: &'a Reporter,
     kept: Option<&'a Kept<LifeRecord>>,
 }
 
-/// Wears out all drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
+/// Wears out all simulated drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
 fn run_all(
     tasks: &[Task],
     jobs: Option<NonZeroUsize>,
@@ -112,7 +112,8 @@ fn run_all(
     Ok(())
 }
 
-/// Wears out one drive, unless the folder has its finished life already. A life that ends is stored at once.
+/// Wears out one simulated drive, unless the folder of `--resume` has its finished life already. A life that ends is
+/// stored at once.
 fn run_one(task: &Task, template: &LifeRecord, desk: &RunContext) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| failure(&error))?;
     let mut record = template.clone();

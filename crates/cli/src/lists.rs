@@ -42,7 +42,7 @@ pub(crate) fn designs() -> String {
     text
 }
 
-/// Returns a design as the text of a configuration file.
+/// Returns a named design as the text of a configuration file: its parts and options.
 pub(crate) fn file_of(design: &str) -> Result<String, Failure> {
     Config::file_of(design).map_err(|error| Failure::of_usage(error.to_string()))
 }

@@ -15,14 +15,14 @@ use crate::Failure;
 
 /// Decides which existing files a result may replace.
 pub(crate) struct Overwrite<'a> {
-    /// Files that the command reads; they are never replaced.
+    /// Files that the command reads; a result never replaces them.
     pub(crate) inputs: &'a [&'a Path],
-    /// Whether other files that are not empty may be replaced.
+    /// Whether a result may replace other files that are not empty.
     pub(crate) force: bool,
 }
 
 impl Overwrite<'_> {
-    /// Refuses to write to an existing regular file if it is an input, or is not empty and `force` is not set.
+    /// Refuses to write a result to an existing regular file if it is an input, or is not empty and `force` is not set.
     fn check(&self, name: &Path, found: &fs::Metadata) -> Result<(), Failure> {
         let refuse = |why: &str| Err(Failure::of_usage(format!("{}: {why}", name.display())));
         if self.inputs.iter().any(|input| is_same_file(input, found)) {
@@ -62,16 +62,16 @@ pub(crate) fn is_standard(path: &Path) -> bool {
 
 /// A file or standard output, to which a result is written.
 pub(crate) struct Output {
-    /// Path as the user wrote it.
+    /// Path of the output as the user wrote it.
     name: PathBuf,
     target: Target,
 }
 
 enum Target {
     Standard,
-    /// A device, pipe or socket, which is written through.
+    /// The output is a device, pipe or socket, which is written through.
     Special,
-    /// Path of a regular file after following links; the file may not exist yet.
+    /// The output is a regular file, with its path after following links; the file may not exist yet.
     Regular(PathBuf),
 }
 
@@ -107,17 +107,17 @@ impl Output {
         Ok(output)
     }
 
-    /// Returns whether the result is written to standard output. The command then prints no table there.
+    /// Returns whether the output is standard output. The command then prints no table there.
     pub(crate) fn is_standard(&self) -> bool {
         matches!(self.target, Target::Standard)
     }
 
-    /// Returns whether the result is written to a device, pipe or socket.
+    /// Returns whether the output is a device, pipe or socket.
     pub(crate) fn is_special(&self) -> bool {
         matches!(self.target, Target::Special)
     }
 
-    /// Writes the whole result.
+    /// Writes the whole result to the output.
     ///
     /// # Errors
     /// The error of the operating system, with the path.
@@ -161,7 +161,8 @@ impl Output {
         }
     }
 
-    /// Returns the path of the temporary file that replaces a regular file when it is complete.
+    /// Returns the path of the temporary file that replaces the output when it is complete; `None` unless the output is
+    /// a regular file.
     fn partial(&self) -> Option<PathBuf> {
         let Target::Regular(path) = &self.target else { return None };
         let mut partial = path.as_os_str().to_owned();

@@ -16,9 +16,9 @@ use crate::progress::Reporter;
 use crate::run::Outputs;
 use crate::{Failure, Outcome};
 
-/// Number of requests between two checks for ctrl-C.
+/// Number of profiled requests between two checks for ctrl-C.
 const REQUESTS_PER_CHECK: u64 = 1 << 12;
-/// Most unreadable files that the notes name.
+/// Most unreadable files that the notes of a profile name.
 const UNREADABLE_NAMED: usize = 3;
 
 pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
@@ -66,7 +66,7 @@ fn report(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Resu
     Ok(())
 }
 
-/// An input of the command: a generated workload, or a path whose kind is found when it is opened.
+/// An input of the command `profile`: a generated workload, or a path whose kind is found when it is opened.
 enum Source<'a> {
     Generated(Input),
     Path(&'a Path),

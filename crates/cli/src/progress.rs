@@ -13,7 +13,7 @@ use wearwell_replay::replay::{Phase, Progress};
 /// Time between two lines of progress when there is no terminal.
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(10);
 
-/// Displays progress and detects ctrl-C.
+/// Displays the progress of runs and detects ctrl-C.
 pub(crate) struct Reporter {
     interrupted: Arc<AtomicBool>,
     style: Style,
@@ -139,14 +139,14 @@ struct Remaining {
 }
 
 impl<'a> Countdown<'a> {
-    /// Starts the countdown of `total` runs.
+    /// Starts the countdown of `total` runs, which estimates the time left.
     pub(crate) fn of(reporter: &'a Reporter, total: usize) -> Self {
         let began = Instant::now();
         Self { reporter, began, state: Mutex::new(Remaining { done: 0, total, last_line: began }) }
     }
 
-    /// Removes a run from the total because its result is already known. It took no time, so it must not affect the
-    /// estimate.
+    /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
+    /// affect the estimate.
     pub(crate) fn exclude_known_run(&self) {
         self.state.lock().expect("no thread panicked").total -= 1;
     }
@@ -163,7 +163,8 @@ impl<'a> Countdown<'a> {
     }
 }
 
-/// Estimates the time left from the pace so far and formats it for a line of progress; empty if nothing is done yet.
+/// Estimates the time left for `total` runs or steps from the pace so far, and formats it for a line of progress; empty
+/// if nothing is done yet.
 fn time_left(elapsed: Duration, done: u64, total: u64) -> String {
     if done == 0 {
         return String::new();

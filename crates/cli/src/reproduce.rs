@@ -43,14 +43,14 @@ fn failed(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::of_usage(format!("{}: {error}", path.display()))
 }
 
-/// Returns the folder for results. Full-size results have a different default, because they are compared with the quick
-/// ones.
+/// Returns the folder for the results of reproduced papers. Full-size results have a different default, because they
+/// are compared with the quick ones.
 fn folder(args: &ReproduceArgs) -> PathBuf {
     let default = if args.full { "papers/full" } else { "papers" };
     args.out.clone().unwrap_or_else(|| default.into())
 }
 
-/// Runs the experiments of a paper. Returns false if the user interrupted them.
+/// Runs the experiments of a paper that is reproduced. Returns false if the user interrupted them.
 fn run(args: &ReproduceArgs, paper: Paper, folder: &Path, reporter: &Reporter) -> Result<bool, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let options = Options {
@@ -107,7 +107,8 @@ fn traces(args: &ReproduceArgs) -> Result<Traces, Failure> {
     Ok(traces)
 }
 
-/// Returns the summary of one paper: the claims of its abstract, then every row with its verdict, then the counts.
+/// Returns the summary of one reproduced paper: the claims of its abstract, then every row with its verdict, then the
+/// counts.
 fn summary_of(paper: Paper, results: &Results) -> String {
     let targets = paper.targets();
     let mut text = String::new();
@@ -130,7 +131,7 @@ fn summary_of(paper: Paper, results: &Results) -> String {
 
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 
-/// Reports which experiments start and their progress, with bars if only one runs at a time.
+/// Reports which experiments of a reproduced paper start and their progress, with bars if only one runs at a time.
 struct Watch<'a> {
     reporter: &'a Reporter,
     shows_bars: bool,

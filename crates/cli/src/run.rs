@@ -90,7 +90,7 @@ impl Outputs {
 struct Runs {
     comparison: Comparison,
     outputs: Outputs,
-    /// Whether every design ran to the end on every input.
+    /// Whether every design ran to the end on every input of the command.
     complete: bool,
 }
 
@@ -115,7 +115,7 @@ impl Runs {
     }
 }
 
-/// Runs every design on every input at every point of the parameter sweep. Ctrl-C ends the current runs; finished ones
+/// Runs every design on every input at every point of the parameter sweep. Ctrl-C ends the current runs; finished runs
 /// are reported.
 fn run_all<'a>(
     traces: impl Iterator<Item = &'a PathBuf> + Clone,
@@ -146,17 +146,19 @@ fn run_all<'a>(
     Ok(Runs { comparison, outputs, complete })
 }
 
-/// Number of cells of the block maps in an HTML page: total over all its runs, and least per run.
+/// Number of cells of the block maps (charts of the blocks' state) in an HTML page: total over all its runs, and least
+/// per run.
 const MAP_CELLS: [usize; 2] = [8192, 64];
 
-/// Returns the number of block-map cells per run; it decreases with the number of runs on the page.
+/// Returns the number of cells per run of the block map (a chart of the blocks' state); it decreases with the number of
+/// runs on the page.
 fn map_cells(runs: usize) -> u32 {
     let [of_all, least] = MAP_CELLS;
     (of_all / runs.max(1)).clamp(least, TIMELINE_CELLS_MAX as usize) as u32
 }
 
-/// Returns the setting that records the block map for the HTML page; `None` if the user has set it or requested no
-/// page.
+/// Returns the setting that records the block map (a chart of the blocks' state) for the HTML page; `None` if the user
+/// has set it or requested no page.
 pub(crate) fn timeline_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
     let is_wanted = args.report.page.is_some() && config.replay.timeline_cells.is_none();
     is_wanted.then(|| format!("replay.timeline_cells={cells}"))
@@ -214,7 +216,7 @@ impl Variant {
         Self { design, settings }
     }
 
-    /// Refuses the variant's own settings if its design does not use them.
+    /// Refuses settings that are given for one design alone if that design does not use them.
     pub(crate) fn refuse_ignored(&self, config: &Config) -> Result<(), Failure> {
         match config.ignored(&self.settings, std::slice::from_ref(&self.design)).first() {
             None => Ok(()),
@@ -227,13 +229,14 @@ impl Variant {
 pub(crate) struct Configurations {
     /// Distinct configurations of the runs; several runs may share one.
     pub(crate) configs: Vec<Config>,
-    /// Of each run: index into `configs`, name of the design, and the settings that distinguish it from other runs.
+    /// Runs on every input. Of each run: index into `configs`, name of the design, and the settings that distinguish it
+    /// from other runs.
     pub(crate) runs: Vec<(usize, String, String)>,
 }
 
 impl Configurations {
-    /// Combines every variant with every point. `config_of` returns the configuration with the given settings, which
-    /// override all others.
+    /// Combines every design (with settings of its own) with every point of the parameter sweep. `config_of` returns
+    /// the configuration with the given settings, which override all others.
     pub(crate) fn of(
         points: &[Vec<String>],
         variants: &[Variant],
@@ -270,13 +273,13 @@ pub(crate) fn refuse_ignored(config: &Config, designs: &[String], args: &RunArgs
     Ok(())
 }
 
-/// The input of a run, as the user names it.
+/// The input of a run, as the user names it: a path or a specification.
 pub(crate) enum InputSource {
     Generated(Input),
     Trace(PathBuf, wearwell_trace::OpenOptions),
 }
 
-/// An opened input, and the temporary copy of one that could be read only once.
+/// An opened input, and the temporary copy of an input that could be read only once.
 pub(crate) struct OpenedInput {
     pub(crate) input: Input,
     _file: Option<TraceFile>,

@@ -49,7 +49,7 @@ fn of_usage(error: &ConfigError) -> Failure {
     Failure::of_usage(error.to_string())
 }
 
-/// Refuses a varied setting that no run uses, and prints a note about one that only some runs use.
+/// Refuses a setting that the sweep varies but no run uses, and prints a note about a setting that only some runs use.
 fn refuse_ignored(sweep: &Sweep, variants: &[Variant], reporter: &Reporter) -> Result<(), Failure> {
     let mut ignored = Vec::new();
     let mut used = std::collections::BTreeSet::new();
@@ -83,7 +83,7 @@ struct Source {
 }
 
 impl Source {
-    /// Returns the runs that use this input.
+    /// Returns the runs of the sweep that use this input.
     fn runs_of<'a>(
         &'a self,
         configurations: &'a Configurations,
@@ -118,7 +118,7 @@ fn sources(sweep: &Sweep, args: &SweepArgs, configs: &[Config]) -> Result<Vec<So
     Ok(sources)
 }
 
-/// What all runs of the command share: arguments, progress display, and the folder of finished runs.
+/// What all runs of `wearwell sweep` share: arguments, progress display, and the folder of finished runs.
 struct RunContext<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
@@ -127,11 +127,12 @@ struct RunContext<'a> {
     countdown: Countdown<'a>,
 }
 
-/// One run: index of its configuration, name of the design, settings that distinguish it.
+/// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
 type Task = (usize, String, String);
 
 impl RunContext<'_> {
-    /// Runs all configurations on one input until ctrl-C. A run that fails is recorded, and the others continue.
+    /// Runs all configurations of the sweep on one input until ctrl-C. A run that fails is recorded, and the others
+    /// continue.
     fn sweep_input(&self, source: &Source, swept: &mut Swept) {
         let tasks: Vec<Task> = source.runs_of(self.configurations).cloned().collect();
         let failed = |task: &Task, error: String| FailedRun {
@@ -161,8 +162,8 @@ impl RunContext<'_> {
         }
     }
 
-    /// Returns the plan of each configuration that a task uses. The input is read only for the first plan that
-    /// succeeds; the others reuse its extent.
+    /// Returns the plan (surveyed input and device) of each configuration that a run uses. The input is read only for
+    /// the first plan that succeeds; the others reuse its extent.
     fn plans<'a>(&'a self, input: &'a Input, tasks: &[Task]) -> Vec<Option<Result<Plan<'a>, String>>> {
         let mut plans: Vec<Option<Result<Plan<'_>, String>>> = Vec::new();
         for (number, config) in self.configurations.configs.iter().enumerate() {
@@ -174,7 +175,7 @@ impl RunContext<'_> {
         plans
     }
 
-    /// Returns the record of a run, from the folder of `--resume` if it is there; otherwise runs it.
+    /// Returns the record of a run of the sweep, from the folder of `--resume` if it is there; otherwise runs it.
     fn run(&self, plan: &Plan<'_>, (number, design, settings): &Task) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].variant(settings);
         let key = plan.run_key(design);

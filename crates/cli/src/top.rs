@@ -59,13 +59,14 @@ fn window() -> (usize, usize) {
     }
 }
 
-/// Returns the part of a text that a window can show without wrapping or scrolling, beginning at the upper left corner.
+/// Returns the part of a text that a terminal window of this size can show without wrapping or scrolling, beginning at
+/// the upper left corner.
 fn page_of(text: &str, (columns, rows): (usize, usize)) -> String {
     let lines = text.lines().take(rows).map(|line| line.chars().take(columns).collect::<String>());
     format!("\x1b[H\x1b[2J{}", lines.collect::<Vec<_>>().join("\r\n"))
 }
 
-/// A connection to the control socket of a server.
+/// A connection to the control socket of a running `wearwell serve`.
 struct Control {
     lines: BufReader<UnixStream>,
     name: String,
@@ -91,7 +92,7 @@ impl Control {
         }
     }
 
-    /// Sends a command and returns the answer, which may be a refusal.
+    /// Sends a command to the server's control socket and returns the answer, which may be a refusal.
     fn exchange(&mut self, mut command: Value) -> Result<Value, Failure> {
         if let Some(export) = &self.export {
             command["export"] = export.clone().into();
@@ -110,7 +111,7 @@ impl Control {
     }
 }
 
-/// Counters and health of a device at one moment.
+/// Counters and health of a served device at one moment.
 struct Look {
     at: Instant,
     stats: Value,
@@ -126,7 +127,7 @@ impl Look {
         self.stats[name].as_f64().unwrap_or(0.0)
     }
 
-    /// Returns one page of text about the activity since the earlier moment `before`.
+    /// Returns one page of text about the device's activity since the earlier moment `before`.
     fn text_since(&self, before: &Self) -> String {
         let seconds = (self.at - before.at).as_secs_f64();
         let since = |name: &str| self.count(name) - before.count(name);

@@ -37,7 +37,7 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 struct Infos {
     found: Vec<(String, TraceInfo)>,
     unreadable: usize,
-    /// Whether the user named exactly one trace.
+    /// Whether the user named exactly one trace on the command line.
     single: bool,
 }
 

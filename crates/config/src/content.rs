@@ -12,27 +12,28 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::RefsPart;
 use wearwell::sharing::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
 
-/// NVRAM of Remap-SSD's standard configuration as a share of the flash: 80 MiB for 36 GiB.
+/// NVRAM of the reverse map in Remap-SSD's standard configuration, as a share of the flash: 80 MiB for 36 GiB.
 const NVRAM_SHARE: f64 = 80.0 / (36.0 * 1024.0);
 
-/// Least number of NVRAM segments, so that a tiny device has enough of them.
+/// Least number of NVRAM segments of the reverse map, so that a tiny device has enough of them.
 const LEAST_SEGMENTS: u64 = 16;
 const LEAST_LOG_PAGES: u64 = 4;
 
-/// Kinds of reverse maps, named after the variants in the Remap-SSD paper.
+/// Kinds of reverse maps (which logical pages share a flash page), named after the variants in the Remap-SSD paper.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReverseMapName {
-    /// NVRAM segments that are grouped by superblock: the paper's Remap-SSD itself.
+    /// A reverse map in NVRAM segments, each of which belongs to one superblock: the design that the Remap-SSD paper
+    /// proposes.
     #[default]
     Segments,
-    /// One log in NVRAM, the paper's `NLog`.
+    /// A reverse map that is one log in NVRAM: the Remap-SSD paper's `NLog`.
     NvramLog,
-    /// One log on flash, the paper's `FLog`.
+    /// A reverse map that is one log on flash: the Remap-SSD paper's `FLog`.
     FlashLog,
-    /// Unlimited entries at no cost, the paper's `Opt`.
+    /// A reverse map with unlimited entries at no cost: the Remap-SSD paper's `Opt`.
     Ideal,
-    /// No reverse map, so that every remap becomes a write: the paper's `NoRemap`.
+    /// No reverse map, so that every remap becomes a write: the Remap-SSD paper's `NoRemap`.
     None,
 }
 
@@ -43,20 +44,25 @@ pub enum ReverseMapName {
 pub struct RemapConfig {
     /// Reverse map: how the logical pages that share a flash page are recorded.
     pub reverse_map: ReverseMapName,
-    /// Size of the reverse map's NVRAM, or of its log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36 GiB.
+    /// Size of the reverse map in NVRAM, or of its log on flash, MiB. Absent: the Remap-SSD paper's ratio of 80 MiB to
+    /// 36 GiB of flash.
     pub size_mib: Option<f64>,
     /// Bytes of an NVRAM segment of the reverse map.
     pub segment_bytes: u32,
-    /// Also deduplicate host writes.
+    /// Deduplicate host writes too, and not only execute the host's remap commands.
     pub dedup: bool,
-    /// Entries of the content index that deduplication searches; absent = determined by `index_share`.
+    /// Entries of the content index (fingerprint to stored page) that deduplication searches; absent = determined by
+    /// `index_share`.
     pub index_entries: Option<u32>,
-    /// Entries of the content index per exported page, greater than 0 and at most 1; the index has at least 131,072
-    /// entries. Absent = an entry for every stored page, but on the design wearwell one for 64 exported pages.
+    /// Entries of the content index (fingerprint to stored page) per exported page, greater than 0 and at most 1; the
+    /// index has at least 131,072 entries. Absent = an entry for every stored page, but on the design wearwell one for
+    /// 64 exported pages.
     pub index_share: Option<f64>,
-    /// Read the stored page and compare its bytes before a deduplicated write is bound to it.
+    /// Read the stored page and compare its bytes before a host write is deduplicated, that is, mapped to the stored
+    /// page.
     pub verify_on_hit: bool,
-    /// Keep reference counts only for shared pages instead of a 4-bit count for every page.
+    /// Keep reference counts only for flash pages that several logical pages share, instead of a 4-bit count for every
+    /// flash page.
     pub sparse_counts: bool,
     /// A remap command of several pages takes effect entirely or not at all; reverse-map entries take 24 bytes instead
     /// of 16.
@@ -79,20 +85,21 @@ impl Default for RemapConfig {
     }
 }
 
-/// Least number of entries of a content index that is sized by the drive: as many as the Recyclable SSD's fingerprint
-/// store has.
+/// Least number of entries of a content index (fingerprint to stored page) that is sized by the drive: as many as the
+/// Recyclable SSD's fingerprint store has.
 const LEAST_INDEX_ENTRIES: u32 = 1 << 17;
 
 impl RemapConfig {
-    /// Returns how many reverse-map entries the configured size holds, without segment headers. Also used for reverse
-    /// maps that have no limit.
+    /// Returns how many reverse-map entries the NVRAM or log of the configured size holds, without segment headers.
+    /// Also used for reverse maps that have no limit.
     pub fn sized_entries(&self, geometry: &Geometry) -> u64 {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let bytes = self.size_mib.map_or(flash_bytes * NVRAM_SHARE, |mib| mib * 1024.0 * 1024.0);
         bytes as u64 / ENTRY_BYTES
     }
 
-    /// Returns the parts of page sharing (reverse map, reference counts, deduplication) for a device.
+    /// Returns the parts of a design whose logical pages share flash pages (reverse map, reference counts,
+    /// deduplication), for a device.
     pub fn sharing(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
         SharingDesign {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
@@ -136,25 +143,28 @@ impl RemapConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
-    /// Entries of the table of access counts. Absent: `cache_entries`, or one for 16 logical pages.
+    /// Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as `cache_entries`,
+    /// or one for 16 logical pages.
     pub heat_entries: Option<u32>,
-    /// Number of accesses that make a page hot, for reads and for writes.
+    /// Number of accesses from which a logical page counts as hot, for reads and for writes.
     pub hot_accesses: u8,
-    /// Pages of the buffer for deltas (the paper's temp buffer) that are filled at the same time.
+    /// Pages of deltas that are filled at the same time in RAM before they are programmed (the paper's temp buffer).
     pub open_pages: u32,
     /// Largest share of a page that a delta may take; a larger delta is not worth its time and the page is written
     /// whole. Absent: 1 - max(tR, transfer, encode) / tPROG.
     pub max_ratio: Option<f64>,
-    /// Host writes between two scans for deltas of pages that are no longer written often; 0 = never.
+    /// Host writes between two scans for deltas of pages that are no longer written often (such deltas are merged into
+    /// their pages); 0 = no scans.
     pub scan_interval_writes: u32,
-    /// Approximate number of deltas that one scan for write-cold pages visits.
+    /// Approximate number of deltas that one scan for deltas of rarely written pages visits.
     pub scan_entries: u32,
     /// Share of the spare (over-provisioned) space that pages of deltas may use.
     pub area_share: f64,
-    /// Entries of the cached mapping table; the tables are then on flash. Absent: all tables are in capacitor-backed
-    /// RAM.
+    /// Entries of the cached mapping table in RAM; the design's mapping tables are then on flash. Absent: all tables
+    /// are in capacitor-backed RAM.
     pub cache_entries: Option<u32>,
-    /// Pages of a journal of map updates; when it has that many it is merged with the table. Absent: no journal.
+    /// Pages of a journal of map updates on flash; when it has that many it is merged into the L2P table. Absent: no
+    /// journal.
     pub journal_pages: Option<u32>,
 }
 
@@ -207,20 +217,22 @@ impl DeltaConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecycleConfig {
-    /// Which dead pages the fingerprint store keeps.
+    /// Which dead (invalid) pages the fingerprint store keeps, so that a write of equal content can revive them.
     pub policy: RecyclePolicy,
-    /// Entries of the fingerprint store. Absent: 131072, or 1.25 % of the device's pages if that is less (the paper's
-    /// ratio).
+    /// Entries of the fingerprint store (contents of dead pages). Absent: 131072, or 1.25 % of the device's pages if
+    /// that is less (the paper's ratio).
     pub entries: Option<u32>,
-    /// Fast loading: number of logical pages on each side of a hit whose dead pages are loaded into the store too.
+    /// Fast loading: number of logical pages on each side of a hit in the fingerprint store whose dead pages are loaded
+    /// into the store too.
     pub window: u32,
-    /// Growth of a page's popularity per read, 0.10 to 0.15.
+    /// Relative growth of a page's popularity per read (the paper's alpha), 0.10 to 0.15.
     pub alpha: f64,
-    /// Decay of a page's recycle probability per lost version, 0.15 to 0.20.
+    /// Relative decay of a dead page's recycle probability per newer version of its logical page (the paper's beta),
+    /// 0.15 to 0.20.
     pub beta: f64,
-    /// Read the dead page and compare its bytes before reviving it.
+    /// Read the dead page and compare its bytes before a write of equal content revives it.
     pub verify_on_hit: bool,
-    /// Compute the rank of every hit in the fingerprint store, for the run record.
+    /// Compute the rank of every hit in the fingerprint store (the comparisons of a linear search), for the run record.
     pub count_comparisons: bool,
     /// Age of a dead page, in flash programs since its block was opened, beyond which it is not revived. Absent: pages
     /// do not age.
@@ -243,22 +255,22 @@ impl Default for RecycleConfig {
     }
 }
 
-/// Policies of the fingerprint store by the paper's names.
+/// Policies of the fingerprint store (which dead pages it keeps for revival), by the recyclable-SSD paper's names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecyclePolicy {
-    /// Keeps the most recently used pages, in a queue.
+    /// Keeps the most recently used dead pages, in an LRU queue.
     Lru,
-    /// Keeps the dead pages with the highest recycle probability.
+    /// Keeps the dead pages with the highest recycle probability (estimated from reads and newer versions).
     Prob,
     /// Keeps the dead pages with the highest recycle probability, with fast loading: a hit also loads dead pages of its
     /// logical neighbours.
     ProbFl,
-    /// An unbounded store that keeps every dead page.
+    /// Keeps every dead page, in an unbounded fingerprint store.
     Inf,
 }
 
-/// Content of host writes whose trace or workload brings no content.
+/// Content of host writes if the trace or workload brings no content.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ContentConfig {

@@ -16,19 +16,19 @@ use super::{
     PreconditionConfig, ReplayConfig, TimingConfig,
 };
 
-/// The condition under which a setting has an effect.
+/// The condition under which a configuration setting has an effect on a run.
 struct Rule {
-    /// The key as `section.key`, or `section.` for all keys of the section.
+    /// The key of the rule's setting as `section.key`, or `section.` for all keys of the section.
     key: &'static str,
     /// Keys of the section to which this rule does not apply.
     except: &'static [&'static str],
-    /// Whether a run of the given design uses the setting.
+    /// Whether a run of the given design uses the rule's setting.
     is_used: fn(&Config, &Chosen<'_>) -> bool,
-    /// The condition in words, for the error message.
+    /// The condition under which the rule's setting has an effect, in words, for the error message.
     when: &'static str,
 }
 
-/// A design, and the parts that it has under the configuration.
+/// A design, and the parts that it has under the configuration that is checked.
 struct Chosen<'a> {
     design: &'a str,
     parts: Parts,
@@ -83,7 +83,7 @@ fn has_events(config: &Config, _: &Chosen<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
 
-/// Whether the device has the size that its keys set, instead of being resized to the input.
+/// Whether the device has the size that its configuration keys set, instead of being resized to the input.
 fn has_fixed_size(config: &Config, _: &Chosen<'_>) -> bool {
     let is_auto = config.device.preset.as_deref().is_none_or(|name| name == AUTO);
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
@@ -193,17 +193,17 @@ impl Rule {
 /// A setting that some of the designs of a run ignore.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ignored {
-    /// The setting's key, as `section.key`.
+    /// Key of the ignored setting, as `section.key`.
     pub key: String,
     /// Names of the designs that ignore the setting.
     pub designs: Vec<String>,
-    /// The condition under which the setting has an effect.
+    /// The condition under which the ignored setting would have an effect.
     pub when: &'static str,
     /// Whether all designs of the run ignore the setting.
     pub by_all: bool,
 }
 
-/// Writes the sentence for the user who made the setting.
+/// Writes the sentence that tells the user which setting is ignored and when it would have an effect.
 impl fmt::Display for Ignored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} has no effect on {}: it counts when {}", self.key, self.designs.join(", "), self.when)
@@ -242,8 +242,8 @@ const IGNORED_BY_STEPS: [SettingCheck; 8] = [
 ];
 
 impl Config {
-    /// Returns a section or key of this configuration that a drive controlled step by step would ignore, if there is
-    /// one.
+    /// Returns a section or key of this configuration that would be ignored on a drive that a program controls step by
+    /// step, if there is one.
     pub fn ignored_by_steps(&self) -> Option<&'static str> {
         IGNORED_BY_STEPS.iter().find(|(_, is_asked_for)| is_asked_for(self)).map(|&(name, _)| name)
     }

@@ -11,8 +11,8 @@ use super::{
 };
 
 impl Config {
-    /// Returns this configuration with absent values replaced by those of `resolved` or by defaults, and with the
-    /// arrival mode that was in effect. It gives an identical run on the same input.
+    /// Returns this run configuration with absent values replaced by those of `resolved` or by defaults, and with the
+    /// arrival mode that was in effect. The returned configuration gives an identical run on the same input.
     #[must_use]
     pub fn effective(&self, resolved: &Resolved, arrival: Arrival) -> Self {
         let mut config = self.clone();
@@ -81,7 +81,8 @@ impl DeviceConfig {
 }
 
 impl PreconditionConfig {
-    /// Returns the amount of random writes after the first GC, in units of the physical capacity.
+    /// Returns the amount of random overwrites that preconditioning makes after the first GC, in units of the physical
+    /// capacity.
     pub fn overwrite(&self) -> f64 {
         self.overwrite.unwrap_or(match self.mode {
             Precondition::Steady => 1.0,
@@ -90,7 +91,7 @@ impl PreconditionConfig {
         })
     }
 
-    /// Returns the share of the requests that only age the device (default 0.5).
+    /// Returns the share of the replayed requests that only age the device during preconditioning (default 0.5).
     pub fn share(&self) -> f64 {
         self.share.unwrap_or(0.5)
     }

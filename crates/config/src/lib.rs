@@ -51,37 +51,38 @@ pub struct Config {
     pub device: DeviceConfig,
     /// Parts (content mechanisms, map, page validity, recovery) that replace the design's own.
     pub parts: PartsConfig,
-    /// Garbage collection.
+    /// Options of garbage collection.
     pub gc: GcConfig,
-    /// Wear leveling.
+    /// Options of wear leveling.
     pub wear: WearConfig,
-    /// Write buffer.
+    /// Options of the write buffer between host and FTL.
     pub buffer: BufferConfig,
     /// Recycling of dead pages: for the design `recyclable`, or with `parts.content=recycle`.
     pub recycle: RecycleConfig,
-    /// Options of the DFTL design.
+    /// Options of the DFTL design (page map on flash with a cache).
     pub dftl: DftlConfig,
-    /// Maps whose L2P table is on flash.
+    /// Options of L2P maps that are stored on flash.
     pub mapping: MappingConfig,
-    /// How the valid pages of each block are recorded.
+    /// How page validity (which pages of each block are valid) is recorded.
     pub validity: ValidityConfig,
-    /// Options of Logarithmic Gecko, a page-validity store on flash.
+    /// Options of Logarithmic Gecko, a store of page validity on flash.
     pub gecko: GeckoConfig,
-    /// Recovery from a loss of power.
+    /// Options of recovery from a loss of power.
     pub recovery: RecoveryConfig,
-    /// Options of the remap design.
+    /// Options of the remap design (Remap-SSD), in which several logical pages may share a flash page.
     pub remap: RemapConfig,
-    /// Options of the delta design.
+    /// Options of the delta design (Delta-FTL), which stores overwrites as differences.
     pub delta: DeltaConfig,
-    /// How time is modelled.
+    /// Options of the time model.
     pub timing: TimingConfig,
-    /// State of the device before the first measured request.
+    /// Preconditioning: the state of the device before the first measured request.
     pub precondition: PreconditionConfig,
-    /// Content of host writes whose trace or workload brings no content.
+    /// Content of host writes if the trace or workload brings no content.
     pub content: ContentConfig,
-    /// Lifetime management: schemes chosen per epoch, and throttling for a target in years.
+    /// Options of lifetime management: write-saving schemes (deduplication, compression, ...) chosen per epoch, and
+    /// throttling for a target in years.
     pub lifetime: LifetimeConfig,
-    /// How requests are issued to the device.
+    /// How the requests of the input are issued to the device.
     pub replay: ReplayConfig,
 }
 
@@ -121,18 +122,19 @@ pub struct DeviceConfig {
     pub factory_bad_share: Option<f64>,
     /// Whether blocks fail at the end of their rated cycles; otherwise they work on, and only their erases are counted.
     pub wear_out: Option<bool>,
-    /// Spare space as a share; `over_provisioning_of` says whether of the logical or of the physical pages.
+    /// Spare space of the flash as a share; `over_provisioning_of` sets whether of the logical or of the physical
+    /// pages.
     pub over_provisioning: Option<f64>,
     /// Base of `over_provisioning`. `logical`: spare / logical (0.15 exports 87 % of the flash). `physical`: spare /
     /// physical (0.15 exports 85 %).
     pub over_provisioning_of: Option<SpareOf>,
-    /// Number of exported pages; replaces over-provisioning.
+    /// Number of exported pages; if set, `over_provisioning` is not used.
     pub logical_pages: Option<u32>,
     /// The order in which successive writes cycle through channels, dies and planes. Absent: `plane-first` with
     /// multi-plane programs, because these need pages on two planes of a die, else `channel-first`.
     pub striping: Option<StripingName>,
     /// Resizes the device so that the pages that the workload touches are this share of the exported pages, in (0, 1].
-    /// Absent: no resizing, but 1 for the preset `auto`.
+    /// Absent: the device keeps its size, but the preset `auto` uses 1.
     pub fit: Option<f64>,
     /// Blocks of each plane that are neither exported nor counted as over-provisioning. Absent: 0, but on a device that
     /// is resized the blocks that GC keeps free or open, so that even on a small device the over-provisioning has the
@@ -181,12 +183,13 @@ pub struct GcConfig {
     /// Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs before a
     /// write.
     pub low_blocks: Option<u32>,
-    /// Free-block threshold of GC as a share of the pool's blocks; if `low_blocks` is set too, the larger threshold
-    /// counts.
+    /// Free-block threshold of GC as a share of the blocks of a pool (a plane, or the planes of a superblock); if
+    /// `low_blocks` is set too, the larger threshold counts.
     pub free_share: Option<f64>,
-    /// Share of free blocks of a pool below which GC also runs in idle time between requests; 0 = no background GC.
+    /// Share of free blocks of a pool (a plane, or the planes of a superblock) below which GC also runs in idle time
+    /// between requests; 0 = no background GC.
     pub background_share: Option<f64>,
-    /// Which block is the victim if several have the fewest valid pages.
+    /// Which block is GC's victim if several have the fewest valid pages.
     pub ties: TiesName,
     /// How GC treats blocks of metadata (map and page validity on flash). Absent: the design's own way.
     pub metadata: Option<MetadataName>,
@@ -195,7 +198,7 @@ pub struct GcConfig {
     pub metadata_share: Option<f64>,
 }
 
-/// Rules that choose among victims with equally few valid pages, by name.
+/// Rules by which GC chooses among blocks with equally few valid pages, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TiesName {
@@ -219,20 +222,21 @@ impl From<TiesName> for Ties {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
-    /// The block with the fewest valid pages.
+    /// The GC victim is the block with the fewest valid pages.
     #[default]
     Greedy,
-    /// The block with the greatest benefit over cost, times its age.
+    /// The GC victim is the block with the greatest benefit over cost, times its age.
     CostBenefit,
-    /// The block with the fewest valid pages of `d` random ones.
+    /// The GC victim is the block with the fewest valid pages of `d` random blocks.
     DChoices,
-    /// A random block.
+    /// The GC victim is a random block.
     Random,
-    /// The block that was filled (closed) first.
+    /// The GC victim is the block that was filled (closed) first.
     Fifo,
     /// Recycling-aware GC (RC-GC of the recyclable-SSD paper); greedy on a design that does not recycle dead pages.
     RcGc,
-    /// The block with the most dead bytes: as greedy, but a page of deltas counts by its dead share.
+    /// The GC victim is the block with the most invalid bytes: as greedy, but a page that holds deltas counts by the share
+    /// of it that is invalid.
     DeadBytes,
 }
 
@@ -242,12 +246,13 @@ pub enum Policy {
 pub struct WearConfig {
     /// Choose free blocks by wear when they are opened: the least worn for host data, the most worn for GC copies.
     pub dynamic: bool,
-    /// Erases by which a block may lag the most worn block of its pool before static leveling moves its data; 0 = off.
+    /// Erases by which a block may lag the most worn block of its pool (plane, or planes of a superblock) before static
+    /// wear leveling moves its data; 0 = off.
     pub static_gap: u32,
-    /// Static leveling finds little-worn blocks by reading spare areas in turn, one per flash write, instead of from
-    /// erase counts in RAM.
+    /// Static wear leveling finds little-worn blocks by reading spare areas in turn, one per flash write, instead of
+    /// from erase counts in RAM.
     pub scan: bool,
-    /// Threshold of dual-pool wear leveling, in erases; 0 = off. Excludes static leveling.
+    /// Threshold of dual-pool wear leveling (Chang, SAC 2007), in erases; 0 = off. Excludes static wear leveling.
     pub dual_pool_gap: u32,
 }
 
@@ -258,20 +263,20 @@ pub struct BufferConfig {
     /// Pages of the write buffer; 0 = no buffer. Absent: four for each plane if a page is larger than 4 KiB, to join
     /// small writes to neighbouring pages, else 0.
     pub pages: Option<u32>,
-    /// Order in which buffered pages are evicted to flash.
+    /// Order in which the pages in the write buffer are evicted to flash.
     pub policy: BufferOrder,
-    /// Leave in the buffer what it holds after the last request: these pages are neither programmed nor counted.
+    /// Leave pages in the write buffer that are there after the last request: they are neither programmed nor counted.
     pub keep_at_end: bool,
 }
 
-/// Eviction orders of the write buffer, by name.
+/// Orders in which the write buffer evicts pages, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BufferOrder {
-    /// First in, first out.
+    /// The write buffer evicts the page that was buffered first.
     #[default]
     Fifo,
-    /// Segmented LRU.
+    /// The write buffer evicts by segmented LRU.
     Slru,
 }
 
@@ -290,8 +295,9 @@ pub struct PreconditionConfig {
     pub share: Option<f64>,
     /// For `aged`: write every exported page once before ageing (default no).
     pub filled: Option<bool>,
-    /// As the last step, random logical pages are bound (remapped) to the pages of others until this share of the
-    /// reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7). Default: none.
+    /// Last step of preconditioning: random logical pages are remapped to the flash pages of others until this share of
+    /// the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7). Default: no such
+    /// step.
     pub bound_share: Option<f64>,
 }
 
@@ -300,10 +306,10 @@ pub struct PreconditionConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum Precondition {
     /// A drive that has long been in use: its steady state is built directly (as `constructed`), or by writes (as
-    /// `steady`) if its pools are too small for that.
+    /// `steady`) if its planes have too few blocks for that.
     #[default]
     InUse,
-    /// An empty device.
+    /// The device is empty before the first measured request.
     None,
     /// Every exported page is written once, in order, each with different content.
     Fill,
@@ -315,21 +321,21 @@ pub enum Precondition {
     /// The steady state of uniform random writes under greedy GC: built directly, without its writes, and then settled
     /// by some random writes.
     Constructed,
-    /// Aged by replaying a trace, or the first part of the replayed one.
+    /// The device is aged by replaying a trace, or the first part of the replayed trace.
     Aged,
 }
 
-/// How requests are issued.
+/// How the requests of the input are issued to the device.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReplayConfig {
-    /// How the arrival times of requests are determined.
+    /// How the arrival times of requests at the device are determined.
     pub arrival: Arrival,
     /// Requests in flight in closed loop, that is with `arrival = "closed"` (default 32).
     pub queue_depth: Option<u32>,
     /// Factor by which the times of the trace are multiplied (default 1).
     pub time_scale: Option<f64>,
-    /// Number of requests after which the replay stops. Absent: the whole input.
+    /// Number of requests after which the replay stops. Absent: it replays the whole input.
     pub requests: Option<u64>,
     /// How trace addresses are mapped to logical pages of the device.
     pub addresses: Addresses,
@@ -347,7 +353,7 @@ pub struct ReplayConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrival {
-    /// `open` if the input has times, else `closed`.
+    /// `open` (trace times) if the input has times, else `closed` (a fixed number of requests in flight).
     #[default]
     Auto,
     /// Open loop: each request arrives at its time in the trace.
@@ -362,22 +368,23 @@ pub enum Arrival {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// `exact` if the addresses fit the device and the trace concerns one device, else `compact`.
+    /// `exact` (unchanged) if the addresses fit the device and the trace concerns one device, else `compact` (numbered
+    /// densely).
     #[default]
     Auto,
     /// Addresses are used unchanged; an address beyond the end of the device is an error.
     Exact,
-    /// Only touched pages exist, numbered densely in the order of their addresses.
+    /// Only touched pages exist on the device; they are numbered densely in the order of their trace addresses.
     Compact,
 }
 
-/// What a write-zeroes request does, by name.
+/// What a write-zeroes request of the trace does, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Zeroes {
-    /// A trim: no payload crosses the interface, and drives deallocate the pages.
+    /// A write-zeroes request is a trim: no payload crosses the interface, and drives deallocate the pages.
     #[default]
     Trim,
-    /// A write of pages that contain zeros.
+    /// A write-zeroes request is a write of pages that contain zeros.
     Write,
 }

@@ -15,19 +15,20 @@ use super::Config;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LifetimeConfig {
-    /// Which schemes may be used, and whether writes are throttled.
+    /// Which write-saving schemes (deduplication, compression, ...) may be used, and whether host writes are throttled.
     pub schemes: LifetimeSchemes,
-    /// Whether compression costs twice the energy that the paper states. With twice the energy the model reproduces the
-    /// paper's break-even; false = as stated.
+    /// Whether compression costs twice the energy that the integrated lifetime paper states. With twice the energy the
+    /// model reproduces the paper's break-even; false = as stated.
     pub fitted_energy: bool,
     /// Read the stored page and compare its bytes before deduplicating a write.
     pub verify_on_hit: bool,
-    /// Length of an epoch, seconds; the schemes are chosen anew for each epoch. Not used with `best`, which has no
-    /// clock and uses `epoch_writes`.
+    /// Length of an epoch, seconds; the write-saving schemes are chosen anew for each epoch. Not used with `best`,
+    /// which has no clock and uses `epoch_writes`.
     pub epoch_s: u32,
-    /// Length of an epoch with `schemes = "best"`, in page writes of the host.
+    /// Length of an epoch (after which the write-saving schemes are chosen anew) with `schemes = "best"`, in page
+    /// writes of the host.
     pub epoch_writes: u32,
-    /// Years that the device shall last, counted from the first measured request.
+    /// Lifetime target in years, counted from the first measured request.
     pub target_years: f64,
 }
 
@@ -44,26 +45,26 @@ impl Default for LifetimeConfig {
     }
 }
 
-/// Configurations of lifetime management by the names of the paper on integrated lifetime management (IL, table I).
+/// Configurations of lifetime management by the names of the paper on integrated lifetime management (table I).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LifetimeSchemes {
     /// No lifetime management: all content schemes (deduplication, compression, ...) of the design always run.
     #[default]
     Always,
-    /// No content scheme and no throttling of host writes.
+    /// No write-saving scheme (deduplication, compression, ...) and no throttling of host writes.
     Baseline,
-    /// Throttling of host writes, without schemes.
+    /// Throttling of host writes, without schemes that save writes (deduplication, compression, ...).
     Throttling,
-    /// Compression always runs; no other scheme.
+    /// Compression always runs; no other scheme saves writes, and host writes are not throttled.
     Compression,
-    /// Deduplication always runs; no other scheme.
+    /// Deduplication always runs; no other scheme saves writes, and host writes are not throttled.
     Dedup,
     /// Throttling, deduplication and compression, as the paper's algorithm decides for each epoch; also recycling and
     /// delta encoding on a design composed of parts that has them.
     Integrated,
-    /// Of the design's schemes, those that save both writes and energy; no lifetime target and no throttling, and the
-    /// input needs no times.
+    /// Of the design's write-saving schemes (deduplication, compression, ...), those that save both writes and energy;
+    /// no lifetime target and no throttling, and the input needs no times.
     Best,
 }
 
@@ -79,7 +80,8 @@ impl LifetimeConfig {
         }
     }
 
-    /// Returns the energy that each operation costs.
+    /// Returns the energy model of the write-saving schemes, as the paper states it or fitted to the paper's
+    /// break-even.
     pub fn energy(&self) -> EnergyModel {
         if self.fitted_energy { EnergyModel::FITTED } else { EnergyModel::STATED }
     }
@@ -111,8 +113,8 @@ impl LifetimeConfig {
         }
     }
 
-    /// Returns the content mechanisms that the schemes need: the options of deduplication (`None` if unused), and
-    /// whether compression is needed.
+    /// Returns the content mechanisms that the lifetime schemes need: the options of deduplication (`None` if unused),
+    /// and whether compression is needed.
     pub(super) fn stages(&self) -> (Option<DedupOptions>, bool) {
         let kinds = self.configuration().map(|configuration| {
             let options = LifetimeOptions::of(configuration, &self.energy());
@@ -126,8 +128,9 @@ impl LifetimeConfig {
 
 impl Config {
     /// Returns the options of lifetime management of `design` with these content mechanisms; `None` if nothing is
-    /// managed. Throttling needs no scheme. The algorithm switches schemes only on `integrated` and `wearwell` and on
-    /// designs with `parts.content` set, because a design of another paper stays as that paper describes it.
+    /// managed. Throttling needs no content mechanism. The algorithm switches content mechanisms only on `integrated`
+    /// and `wearwell` and on designs with `parts.content` set, because a design of another paper stays as that paper
+    /// describes it.
     pub fn managed(&self, design: &str, content: &ContentParts) -> Option<LifetimeOptions> {
         let options = self.lifetime.options(content)?;
         let is_chosen = self.parts.content.is_some() || matches!(design, "integrated" | "wearwell");

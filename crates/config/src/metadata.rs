@@ -18,24 +18,25 @@ use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 
 use super::{Config, RemapConfig, Resolved};
 
-/// Logical pages per entry of the map cache, if the configuration sets no number of entries.
+/// Logical pages per entry of the L2P map's cache, if the configuration sets no number of entries.
 const CACHED_SHARE: u32 = 32;
 
-/// Options of a map on flash; an absent value is the design's own.
+/// Options of an L2P map on flash; an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MappingConfig {
-    /// Entries of the map cache in RAM. Absent: 1/32 of the logical pages.
+    /// Entries of the L2P map's cache in RAM. Absent: 1/32 of the logical pages.
     pub cache_entries: Option<u32>,
-    /// When the flash page that a write replaces is invalidated.
+    /// When the flash page that an overwrite makes obsolete is marked invalid.
     pub identification: Option<IdentificationName>,
-    /// Share of the map cache that may be dirty; 1 = all of it.
+    /// Share of the cached L2P entries that may be dirty; 1 = all of them.
     pub dirty_share: Option<f64>,
-    /// Checkpoints: write dirty map entries that have not changed for long, which bounds what recovery reads.
+    /// Checkpoints: write dirty L2P map entries that have not changed for long to flash, which bounds what recovery
+    /// reads.
     pub checkpoints: Option<bool>,
-    /// Where the directory is kept that locates translation pages.
+    /// Where the directory is stored that locates the translation pages of a map on flash.
     pub directory: Option<DirectoryName>,
-    /// Number of inner nodes of the directory tree that are cached in RAM. Absent: all.
+    /// Number of inner nodes of the tree that locates translation pages which are cached in RAM. Absent: all.
     pub cached_nodes: Option<u32>,
 }
 
@@ -49,17 +50,17 @@ pub enum IdentificationName {
     AtSynchronisation,
 }
 
-/// Where the directory is kept that locates translation pages, by name.
+/// Where the directory is stored that locates the translation pages of a map on flash, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DirectoryName {
-    /// The directory is a table in RAM.
+    /// The directory of translation pages is a table in RAM.
     Ram,
-    /// The directory is a tree on flash, with its root in RAM.
+    /// The directory of translation pages is a tree on flash, with its root in RAM.
     Tree,
 }
 
-/// Options of page validity (which pages of each block are valid); an absent value is the design's own.
+/// Options of the page-validity store (which pages of each block are valid); an absent value is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ValidityConfig {
@@ -69,7 +70,7 @@ pub struct ValidityConfig {
     pub batch: bool,
 }
 
-/// Stores of page validity, by name.
+/// Stores of page validity (which pages of each block are valid), by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValidityName {
@@ -79,7 +80,7 @@ pub enum ValidityName {
     Bitmap,
     /// A log on flash of the pages that became invalid.
     Log,
-    /// Logarithmic Gecko, an LSM-tree-like structure on flash.
+    /// Page validity in Logarithmic Gecko, an LSM-tree-like structure on flash.
     Gecko,
 }
 
@@ -87,9 +88,10 @@ pub enum ValidityName {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GeckoConfig {
-    /// Size ratio of successive levels (the paper's T).
+    /// Size ratio of successive levels of Logarithmic Gecko's sorted runs (the paper's T).
     pub size_ratio: u32,
-    /// Number of entries into which a block's bitmap is divided (the paper's S). Absent: each entry covers 32 pages.
+    /// Number of entries into which Logarithmic Gecko divides a block's bitmap of invalid pages (the paper's S).
+    /// Absent: each entry covers 32 pages.
     pub parts: Option<u32>,
     /// How sorted runs of Logarithmic Gecko are merged.
     pub merge: MergeName,
@@ -105,10 +107,10 @@ impl Default for GeckoConfig {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergeName {
-    /// All runs that a flush affects are merged at once.
+    /// All sorted runs of Logarithmic Gecko that have to be merged after a flush of its buffer are merged at once.
     #[default]
     MultiWay,
-    /// Runs are merged two at a time.
+    /// Sorted runs of Logarithmic Gecko are merged two at a time.
     Pairwise,
 }
 
@@ -116,9 +118,9 @@ pub enum MergeName {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RecoveryConfig {
-    /// What makes a map on flash survive a loss of power.
+    /// What makes an L2P map on flash survive a loss of power.
     pub by: Option<RecoveryName>,
-    /// What recovery reads of each block when it rebuilds a map in RAM from flash.
+    /// What recovery reads of each block when it rebuilds an L2P map in RAM from flash.
     pub blocks: SurveyName,
     /// Cut the power after the last request, run the recovery, and report it.
     pub after_run: bool,
@@ -134,11 +136,11 @@ impl RecoveryConfig {
     }
 }
 
-/// What makes a map on flash survive a loss of power, by name.
+/// What makes an L2P map on flash survive a loss of power, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoveryName {
-    /// A battery lasts long enough to write to flash what is only in RAM.
+    /// After a loss of power, a battery lasts long enough to write to flash what is only in RAM.
     Battery,
     /// Recovery reads the newest data pages backwards to find the map entries that changed last.
     Backward,
@@ -147,7 +149,7 @@ pub enum RecoveryName {
     BackwardSynchronising,
 }
 
-/// What recovery reads of each block, by name.
+/// What recovery reads of each block when it rebuilds an L2P map, by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SurveyName {
@@ -160,7 +162,7 @@ pub enum SurveyName {
 }
 
 impl SurveyName {
-    /// Returns the part of a design to which this name refers.
+    /// Returns the option of the engine that this name selects: what recovery reads of each block.
     pub fn part(self) -> BlockSurvey {
         match self {
             Self::OobScan => BlockSurvey::OobScan,
@@ -173,15 +175,15 @@ impl SurveyName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetadataName {
-    /// Metadata blocks are victims like any other block.
+    /// Metadata blocks are GC victims like any other block.
     Greedy,
-    /// Metadata blocks are not collected until all their pages are invalid.
+    /// Metadata blocks are not GC victims until all their pages are invalid.
     WhenEmpty,
 }
 
 impl GeckoConfig {
-    /// Returns the options of Logarithmic Gecko for a device; without a configured number of parts, the number depends
-    /// on its block size.
+    /// Returns the options of Logarithmic Gecko for a device; without a configured number of parts of a block's bitmap,
+    /// the number depends on the device's block size.
     pub fn options(&self, geometry: &Geometry) -> GeckoOptions {
         let merge = match self.merge {
             MergeName::MultiWay => MergeMode::MultiWay,
@@ -235,23 +237,23 @@ impl MappingConfig {
     }
 }
 
-/// Entries of the content index per exported page on the design wearwell. At this share the index takes a sixteenth of
-/// a page map's RAM.
+/// Entries of the content index (fingerprint to stored page) per exported page on the design wearwell. At this share
+/// the index takes a sixteenth of a page map's RAM.
 const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
 
 impl Config {
-    /// Returns the number of entries of the map cache of a map on flash.
+    /// Returns the number of L2P entries that a map on flash caches in RAM.
     pub(super) fn cache_entries(&self, resolved: &Resolved) -> u32 {
         self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(1))
     }
 
-    /// Returns how many inner nodes of the directory tree are cached in RAM.
+    /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.
     pub(super) fn cached_nodes(&self, resolved: &Resolved) -> u32 {
         self.mapping.cached_nodes.unwrap_or_else(|| inner_nodes(resolved))
     }
 
-    /// Returns the parts of a design whose subject is metadata (`dftl`, `geckoftl`, ...), with those that the
-    /// configuration replaces; `None` for any other name.
+    /// Returns the parts of a named design that differs from others in its metadata on flash (`dftl`, `geckoftl`, ...),
+    /// with the configuration's replacements; `None` for any other name.
     pub fn metadata_parts(&self, design: &str, resolved: &Resolved) -> Option<Parts> {
         let gc = resolved.gc;
         let cache_entries = self.cache_entries(resolved);
@@ -283,8 +285,8 @@ impl Config {
         Some(parts)
     }
 
-    /// Returns the parts of the composed design `wearwell`: every mechanism as its section says, and a content index
-    /// that covers a part of the drive.
+    /// Returns the parts of the composed design `wearwell`: every mechanism with the options of its configuration
+    /// section, and a content index that covers a part of the drive.
     fn wearwell_parts(
         &self,
         gc: GcOptions,
@@ -304,8 +306,8 @@ impl Config {
         design::wearwell(gc, options)
     }
 
-    /// Returns `own` with the treatment of metadata blocks that the configuration sets; without a setting it stays the
-    /// design's own.
+    /// Returns the GC options `own` of a design with the treatment of metadata blocks that the configuration sets;
+    /// without a setting, `own` is unchanged.
     pub fn metadata_gc(&self, own: GcOptions) -> GcOptions {
         let share = self.gc.metadata_share;
         let metadata = match (self.gc.metadata, own.metadata) {
@@ -321,17 +323,17 @@ impl Config {
     }
 }
 
-/// Returns the number of inner nodes of a tree over all translation pages. A node holds as many addresses as a
-/// translation page.
+/// Returns the number of inner nodes of the directory tree over all translation pages. A node holds as many addresses
+/// as a translation page.
 fn inner_nodes(resolved: &Resolved) -> u32 {
     let addresses = resolved.geometry.page_bytes / 4;
     resolved.logical_pages.div_ceil(addresses).div_ceil(addresses)
 }
 
-/// Options of the DFTL design.
+/// Options of the DFTL design (page map on flash with a cache).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DftlConfig {
-    /// Entries of the cached mapping table. Absent: as many as `mapping.cache_entries`.
+    /// Entries of DFTL's cached mapping table. Absent: as many as `mapping.cache_entries`.
     pub cache_entries: Option<u32>,
 }

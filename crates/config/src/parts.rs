@@ -16,7 +16,7 @@ use wearwell::validity::ValidityPart;
 
 use super::{Config, ConfigError, MetadataName, Resolved, ReverseMapName, ValidityName};
 
-/// Parts of a design by name; an absent part is the design's own.
+/// Parts of a design (content mechanisms, map, page validity, recovery) by name; an absent part is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct PartsConfig {
@@ -38,15 +38,15 @@ pub struct PartsConfig {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ContentName {
-    /// A dead page becomes valid again if its content is written again (recyclable-SSD paper, LX).
+    /// A dead page becomes valid again if its content is written again (recyclable-SSD paper).
     Recycle,
-    /// The host's remap commands let several logical pages share a flash page (Remap-SSD, RM).
+    /// The host's remap commands let several logical pages share a flash page (Remap-SSD).
     Remap,
-    /// Logical pages share a flash page by remap commands, and by writes of equal content (papers RM and IL).
+    /// Logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content (deduplication).
     Dedup,
-    /// An overwrite is stored as its difference from the earlier version (Delta-FTL, DF).
+    /// An overwrite is stored as its difference from the earlier version (Delta-FTL).
     Delta,
-    /// Pages are compressed together in chunks (integrated lifetime management, IL).
+    /// Pages are compressed together in chunks (paper on integrated lifetime management).
     Compress,
 }
 
@@ -59,7 +59,7 @@ impl ContentName {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }
 
-    /// Returns the name that configuration files and settings use.
+    /// Returns the name of the content mechanism in configuration files and settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Recycle => "recycle",
@@ -77,7 +77,7 @@ impl ContentName {
 #[schemars(with = "Vec<ContentName>")]
 pub struct ContentList(Vec<ContentName>);
 
-/// A list of content mechanisms as configuration files (a list) and settings (one text) write it.
+/// A list of content mechanisms as the user writes it: a list in a configuration file, one text in a setting.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenList {
@@ -112,7 +112,7 @@ impl From<ContentList> for Vec<ContentName> {
 }
 
 impl ContentList {
-    /// Creates the list of these mechanisms, sorted and without repetitions.
+    /// Creates the list of these content mechanisms, sorted and without repetitions.
     pub fn of(names: &[ContentName]) -> Self {
         let mut names = names.to_vec();
         names.sort_unstable();
@@ -120,7 +120,7 @@ impl ContentList {
         Self(names)
     }
 
-    /// Whether the list contains the mechanism `name`.
+    /// Whether the list contains the content mechanism `name`.
     pub fn has(&self, name: ContentName) -> bool {
         self.0.contains(&name)
     }
@@ -145,9 +145,9 @@ pub enum MapName {
 pub enum SurvivalName {
     /// Recovery reads the spare areas of all pages; trims are not durable.
     OobScan,
-    /// A battery keeps the contents of RAM.
+    /// A battery keeps the contents of RAM during a loss of power.
     Battery,
-    /// A battery lasts long enough to write to flash what is only in RAM.
+    /// After a loss of power, a battery lasts long enough to write to flash what is only in RAM.
     BatteryFlush,
     /// Recovery reads the newest data pages backwards to find the map entries that changed last.
     Backward,
@@ -156,7 +156,7 @@ pub enum SurvivalName {
     BackwardSynchronising,
     /// Recovery reads the spare areas of all pages, and the entries of the reverse map in NVRAM.
     NvramEntries,
-    /// A copy of the map is kept in NVRAM, 8 bytes per logical page.
+    /// A copy of the L2P map is kept in NVRAM, 8 bytes per logical page.
     NvramMap,
 }
 
@@ -187,7 +187,8 @@ impl SurvivalName {
 }
 
 impl PartsConfig {
-    /// Returns the parts that are set as settings (`parts.key=value`, joined by blanks); empty if none is set.
+    /// Returns the parts that the section `[parts]` sets, written as settings (`parts.key=value`, joined by blanks);
+    /// empty if it sets none.
     pub fn settings(&self) -> String {
         let written = toml::Table::try_from(self).expect("names are plain data");
         let plain = |value: &toml::Value| match value {
@@ -224,7 +225,7 @@ impl Config {
         }
     }
 
-    /// Replaces the design's own parts by those that `[parts]` sets.
+    /// Replaces the design's own parts (content mechanisms, map, page validity, recovery) by those that `[parts]` sets.
     pub(super) fn replace_parts(&self, parts: &mut Parts, resolved: &Resolved) {
         let asked = &self.parts;
         if let Some(list) = &asked.content {
@@ -286,8 +287,9 @@ impl Config {
         }
     }
 
-    /// Returns the label that distinguishes a run with these settings (joined by blanks) from others. It includes the
-    /// settings of `[parts]`, because a design with other parts is another design even in a run of one design.
+    /// Returns the label that distinguishes a run with these settings (joined by blanks) from other runs. The label
+    /// includes the settings of `[parts]`, because a design with other parts is another design even in a run of one
+    /// design.
     pub fn variant(&self, settings: &str) -> String {
         if settings.contains("parts.") {
             return settings.to_owned();
@@ -295,7 +297,8 @@ impl Config {
         [&self.parts.settings(), settings].join(" ").trim().to_owned()
     }
 
-    /// Returns all parts that a design has under this configuration: its own, and those that replace them.
+    /// Returns all parts that a design has under this configuration: its own, and those that replace them (content
+    /// mechanisms, map, page validity, recovery).
     ///
     /// # Errors
     /// [`ConfigError::UnknownName`]; [`ConfigError::Value`] if a part is chosen twice, or if the device is impossible.
@@ -327,10 +330,10 @@ impl Config {
     }
 }
 
-/// Footprint in 4 KiB pages of a drive so large that no option is at its minimum value.
+/// Footprint (touched pages of 4 KiB) of a drive so large that no option is at its minimum value.
 const LARGE_DRIVE_PAGES: u64 = 1 << 24;
 
-/// Returns a name as a TOML value of a configuration file.
+/// Returns the name of a design's part as a TOML value of a configuration file.
 fn name_of(name: impl Serialize) -> toml::Value {
     toml::Value::try_from(name).expect("a name is a string")
 }
@@ -358,7 +361,7 @@ fn reverse_map_name(part: ReverseMapPart) -> ReverseMapName {
     }
 }
 
-/// Returns the parts of a design as the TOML sections of a configuration file.
+/// Returns the parts of a design and their options as the TOML sections of a configuration file.
 fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     let mut file = toml::Table::new();
     let mut set = |section: &str, key: &str, value: toml::Value| {

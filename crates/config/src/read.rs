@@ -11,17 +11,17 @@ pub enum ConfigError {
     /// A configuration file that cannot be read.
     #[error("{}: {source}", file.display())]
     Unreadable {
-        /// Path of the file.
+        /// Path of the configuration file.
         file: PathBuf,
-        /// Error of the operating system.
+        /// Error of the operating system when the configuration file was read.
         source: std::io::Error,
     },
     /// A syntax error, an unknown key, or a value of the wrong type.
     #[error("{place}: {message}")]
     Toml {
-        /// File and line of the error, or the setting.
+        /// File and line of the TOML error, or the setting that has it.
         place: String,
-        /// What is wrong, and which names are valid.
+        /// What is wrong in the configuration, and which names are valid.
         message: String,
     },
     /// A name (of a design, device, ...) that does not exist.
@@ -29,14 +29,14 @@ pub enum ConfigError {
     UnknownName {
         /// Kind of name that is expected, such as `design`.
         what: &'static str,
-        /// The unknown name.
+        /// The name that does not exist.
         name: String,
         /// The most similar valid name, worded as a question; empty if none is similar.
         suggestion: String,
-        /// All valid names, separated by commas.
+        /// All valid names of this kind, separated by commas.
         known: String,
     },
-    /// A value out of its range, or values that contradict each other.
+    /// A configuration value out of its range, or values that contradict each other.
     #[error("{0}")]
     Value(String),
     /// A layout of the flash that is impossible.

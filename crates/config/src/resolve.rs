@@ -36,7 +36,8 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Returns the number of physical pages without the reserve, that is the exported pages and the over-provisioning.
+    /// Returns the number of physical pages without the reserve blocks, that is the exported pages and the
+    /// over-provisioning.
     pub fn shared_pages(&self) -> u64 {
         self.geometry.pages() - reserve_pages(&self.geometry, self.reserve_blocks)
     }
@@ -116,7 +117,7 @@ impl Config {
         })
     }
 
-    /// Refuses values out of their range, for numbers that no other check covers.
+    /// Refuses configuration values out of their range, for numbers that no other check covers.
     fn require_ranges(&self) -> Result<(), ConfigError> {
         const LONGEST_US: f64 = 1e9;
         let (device, timing) = (&self.device, &self.timing);
@@ -262,8 +263,8 @@ impl Config {
         })
     }
 
-    /// Returns the number of free blocks of a pool at or below which GC runs: the configured number, or a share of the
-    /// pool.
+    /// Returns the number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs:
+    /// the configured number, or a share of the pool.
     fn low_blocks(&self, pool_blocks: u32, share: f64) -> u32 {
         let of_share = (f64::from(pool_blocks) * share) as u32;
         match (self.gc.low_blocks, self.gc.free_share) {
@@ -297,9 +298,9 @@ impl Config {
         Ok((Geometry { blocks_per_plane, ..geometry.clone() }.checked()?, reserve))
     }
 
-    /// Returns the reserve blocks of a pool, which keep its over-provisioning at the nominal value: the blocks that GC
-    /// keeps free, and the unwritten part of the open blocks. If the spare space is only a few blocks, the reserve
-    /// grows so that maps and page validity on flash fit too.
+    /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock), which keep its over-provisioning
+    /// at the nominal value: the blocks that GC keeps free, and the unwritten part of the open blocks. If the spare
+    /// space is only a few blocks, the reserve grows so that maps and page validity on flash fit too.
     fn reserve_blocks(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
         let for_metadata = 9.0 - per_plane * (1.0 - exported);
         let mut reserve = 0.0;
@@ -394,7 +395,7 @@ impl Config {
 const BUFFER_PAGES_PER_PLANE: u32 = 4;
 
 impl GcConfig {
-    /// Returns the number of random blocks that the policy `d-choices` compares (default 10).
+    /// Returns the number of random blocks that the GC policy `d-choices` compares (default 10).
     pub(super) fn d(&self) -> u32 {
         self.d.unwrap_or(10)
     }
@@ -423,10 +424,11 @@ fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
     })
 }
 
-/// Returns a small drive for a workload of `footprint_pages` pages of 4 KiB, with the timing of the LX paper: four dies
-/// on two channels, or one die and smaller blocks if four dies would leave a pool too few blocks to collect.
+/// Returns a small drive for a workload of `footprint_pages` pages of 4 KiB, with the timing of the Recyclable SSD
+/// paper: four dies on two channels, or one die and smaller blocks if four dies would leave a plane too few blocks to
+/// collect.
 fn auto_device(footprint_pages: u64) -> preset::Device {
-    /// Blocks that a pool needs so that 15 % of spare space is several blocks.
+    /// Blocks that a plane of the drive needs so that 15 % of spare space is several blocks.
     const POOL_BLOCKS: u64 = 64;
     let model = preset::by_name("lx-40g").expect("the preset is in the list");
     let pages_per_block = model.geometry.pages_per_block as u64;
@@ -457,24 +459,25 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     Ok(exported)
 }
 
-/// Part of a block that a pool's two open blocks (one for host writes, one for GC copies) take from its spare space. On
-/// average half of each is unwritten, but pages in them become invalid before they close. With uniform writes to 5,000
-/// to 1,000,000 pages at 7, 15 and 28 % of spare space, the write amplification equals that of theory for 0.60
+/// Part of a block that the two open blocks of a plane (one for host writes, one for GC copies) take from its spare
+/// space. On average half of each is unwritten, but pages in them become invalid before they close. With uniform writes
+/// to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space, the write amplification equals that of theory for 0.60
 /// to 0.76 of a block.
 const UNWRITTEN_OPEN_BLOCKS: f64 = 0.65;
 
-/// Returns how many blocks of each pool hold no data: those that GC keeps free, and the unwritten part of the open
-/// blocks.
+/// Returns how many blocks of each pool (a plane, or the planes of a superblock) hold no data: those that GC keeps
+/// free, and the unwritten part of the open blocks.
 pub fn blocks_kept(low_blocks: u32) -> f64 {
     f64::from(low_blocks) + 1.0 + UNWRITTEN_OPEN_BLOCKS
 }
 
-/// The requirements to which a device is resized: footprint, fit, exported share, and free blocks of GC.
+/// The requirements to which a device is resized: touched pages, their share of the exported pages, exported share, and
+/// free blocks of GC.
 struct Fitting {
     /// Pages of 4 KiB that the input touches.
     footprint_pages: u64,
     fit: f64,
-    /// Exported share of all physical pages except the reserve.
+    /// Share of the physical pages that is exported, not counting the reserve blocks.
     exported: f64,
     gc_free_share: f64,
 }

@@ -12,7 +12,7 @@ use wearwell::timing::{ControllerWork, FreeBlocks, Suspend, TimingMode, TimingOp
 #[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingConfig {
-    /// Timing engine.
+    /// Timing engine: none, a timeline per die and channel, or discrete events.
     pub mode: Mode,
     /// Serve host reads before host writes.
     pub read_priority: bool,
@@ -24,39 +24,43 @@ pub struct TimingConfig {
     pub gc_backlog_ops: Option<u32>,
     /// With more than `gc_backlog_ops` queued operations, serve background work before host reads too.
     pub gc_holds_reads: bool,
-    /// Let a write wait until the GC that it triggered has finished (foreground GC).
+    /// Let a host write wait until the GC that it triggered has finished (foreground GC).
     pub blocking_gc: bool,
     /// Suspend programs and erases for host reads.
     pub suspend: bool,
-    /// Time that a suspension adds to the suspended operation, microseconds.
+    /// Time that a suspension adds to the suspended program or erase, microseconds.
     pub suspend_overhead_us: f64,
-    /// Largest number of suspensions of one operation.
+    /// Largest number of suspensions of one program or erase.
     pub suspend_max: u32,
     /// Run equal operations on several planes of a die as one multi-plane operation.
     pub multi_plane: bool,
     /// Let each plane of a die work independently, as if it were a die.
     pub independent_planes: bool,
-    /// Time that each request spends outside the flash, microseconds.
+    /// Time that each host request spends outside the flash, microseconds.
     pub controller_overhead_us: f64,
-    /// Number of writes that may be acknowledged before they are programmed.
+    /// Number of host writes that may be acknowledged before they are programmed.
     pub buffered_writes: u32,
-    /// Time for hashing and index look-up in designs that examine content, microseconds (LX, RM: 32). Counts once per
-    /// request that hashed a page, because the next page is hashed while one is programmed.
+    /// Time for hashing and index look-up in designs that examine content, microseconds (32 in the papers on the
+    /// Recyclable SSD and on Remap-SSD). Counts once per request that hashed a page, because the next page is hashed
+    /// while one is programmed.
     pub hash_us: f64,
-    /// Time to make a delta, microseconds (DF, table 1, at 619 MHz).
+    /// Time to encode a delta (the difference of a page from its earlier version), microseconds (Delta-FTL, table 1, at
+    /// 619 MHz).
     pub delta_encode_us: f64,
-    /// Time to apply a delta, microseconds (DF, table 1, at 619 MHz).
+    /// Time to apply a delta to a page, microseconds (Delta-FTL, table 1, at 619 MHz).
     pub delta_decode_us: f64,
-    /// Number of units that make and apply deltas (DF, section 3.3.2: one processor); 0 = as many as there are
-    /// requests.
+    /// Number of hardware units that encode and apply deltas (Delta-FTL, section 3.3.2: one processor); 0 = as many as
+    /// there are requests.
     pub delta_codec_units: u32,
-    /// Time to compress a page, microseconds (IL, section IV).
+    /// Time to compress a page, microseconds (paper on integrated lifetime management, section IV).
     pub compress_us: f64,
-    /// Time to decompress a page, microseconds. An assumption of ours, because the paper (IL) leaves reads out.
+    /// Time to decompress a page, microseconds. An assumption of ours, because the paper on integrated lifetime
+    /// management leaves reads out.
     pub decompress_us: f64,
-    /// Time to read 64 bytes of NVRAM, nanoseconds (RM, section 5.1). There is one NVRAM, for which requests queue.
+    /// Time to read 64 bytes of NVRAM, nanoseconds (Remap-SSD, section 5.1). There is one NVRAM, for which requests
+    /// queue.
     pub nvram_read_ns: f64,
-    /// Time to write 64 bytes of NVRAM, nanoseconds (RM, section 5.1).
+    /// Time to write 64 bytes of NVRAM, nanoseconds (Remap-SSD, section 5.1).
     pub nvram_write_ns: f64,
 }
 
@@ -98,7 +102,7 @@ pub enum Mode {
     None,
     /// A timeline for each die and channel that holds only when it is next free; no queues.
     Timeline,
-    /// Discrete events with queues, priorities and suspension.
+    /// Discrete-event simulation with queues, priorities and suspension.
     Event,
 }
 
@@ -152,8 +156,8 @@ impl TimingConfig {
         }
     }
 
-    /// Returns what GC keeps free for an array (a unit that works independently: die or plane): `low_blocks` for each
-    /// plane.
+    /// Returns how many blocks GC keeps free in an array (a unit that works independently: die or plane): `low_blocks`
+    /// for each plane.
     fn free_blocks(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocks {
         let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
         FreeBlocks { blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }

@@ -19,18 +19,18 @@ use wearwell_replay::theory;
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// Traces: the paper's name and our name.
+/// Traces of the Delta-FTL paper: the paper's name and the name of our substitute.
 const TRACES: [(&str, &str); 6] =
     [("F1", "f1"), ("F2", "f2"), ("C3", "c3"), ("C8", "c8"), ("DAP", "dap"), ("MSN", "msn")];
 const RATIOS: [&str; 3] = ["0.50", "0.35", "0.20"];
-/// Skews (theta) of the synthetic loads; hotter pages cause more deltas.
+/// Skews (theta of the Zipf distribution) of the synthetic loads; hotter pages cause more deltas.
 const SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
-/// Pages per block of the paper's drive.
+/// Pages per block of the Delta-FTL paper's drive.
 const BLOCK: f64 = 64.0;
 
-/// Returns the settings of the paper's drive, scaled down. The number of planes is reduced first: every plane has its
-/// own open blocks for pages, copies and deltas, so with all planes, opening the delta log would cost more than a short
-/// trace saves.
+/// Returns the settings of the Delta-FTL paper's drive at scale `scale`. The number of planes is reduced first: every
+/// plane has its own open blocks for pages, GC copies and deltas, so with all planes, opening the delta log would cost
+/// more than a short trace saves.
 fn drive(setting: &Setting, scale: f64) -> Vec<String> {
     let Chips { channels, blocks_per_plane } = Chips::of(scale);
     vec![
@@ -46,8 +46,8 @@ fn drive(setting: &Setting, scale: f64) -> Vec<String> {
     ]
 }
 
-/// Returns the settings of a drive that the trace fills to 0.9, with the paper's spare space. A small footprint gets
-/// four dies, because many planes with few blocks each have no spare block.
+/// Returns the settings of a drive of which the trace touches 0.9 of the logical pages, with the Delta-FTL paper's
+/// spare space. A small footprint gets four dies, because many planes with few blocks each have no spare block.
 fn fitted(setting: &Setting, scale: f64) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
@@ -62,23 +62,23 @@ fn fitted(setting: &Setting, scale: f64) -> Vec<String> {
     settings
 }
 
-/// GC policy of the delta design: the victim is the block with the most invalid data, of pages or of deltas (section
-/// 3.6), so invalid deltas count, too. For pages alone this is the greedy policy.
+/// GC policy in the experiments with deltas: the victim is the block with the most invalid data, of pages or of deltas
+/// (Delta-FTL, section 3.6), so invalid deltas count, too. For pages alone this is the greedy policy.
 const COUNTS_DEAD_DELTAS: &str = "gc.policy=dead-bytes";
 
 fn content(ratio: &str) -> String {
     format!("content.model=unique:delta={ratio}")
 }
 
-/// Drives for the loads with a set Pc: name, and spare share of the physical pages.
+/// Drives for the loads with a given share of delta writes (Pc): name, and spare share of the physical pages.
 const SET_DRIVES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
-/// Load levels: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
+/// Levels of load: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
 /// chip.
 const LEVELS: [(&str, Level); 3] =
     [("light", Level::PerSecond(300)), ("busy", Level::PerSecond(2000)), ("saturated", Level::InFlight(32))];
-/// Spare shares for which the curve of GC over spare space is measured.
+/// Spare shares of the physical pages for which the number of garbage collections is measured.
 const SPARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
-/// Variations of one parameter of the load `delta-load`: name, and the key that replaces the default.
+/// Variations of one parameter of the generated load `delta-load`: name, and the key that replaces the default.
 const VARIATIONS: [(&str, &str); 6] = [
     ("hot 1 %", "hot=0.01"),
     ("hot 6 %", "hot=0.06"),
@@ -87,15 +87,15 @@ const VARIATIONS: [(&str, &str); 6] = [
     ("hot reads 0", "hot_reads=0"),
     ("hot reads 5.5 %", "hot_reads=0.055"),
 ];
-/// Sizes of the table of access counts that are compared, in logical pages per entry of the table.
+/// Sizes of the table of access counts that are compared, in logical pages per table entry.
 const HEAT_SHARES: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
-/// What is removed from the runs on two traces, and the settings that remove it.
+/// Suspected causes of differences that are removed from the runs on two traces, and the settings that remove them.
 const REMOVED_CAUSES: [(&str, &[&str]); 3] = [
     ("codec", &[CODEC_FREE[0], CODEC_FREE[1]]),
     ("scan", &[UNSCANNED]),
     ("both", &[CODEC_FREE[0], CODEC_FREE[1], UNSCANNED]),
 ];
-/// Variants of the runs at Rc = 0.5: name of the run, name in a row, settings.
+/// Variants of the runs with compression ratio Rc = 0.5: name of the run, name in a row, settings.
 const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
     ("open4", "four open pages", &["delta.open_pages=4"]),
     ("codec-free", "codec free", &CODEC_FREE),
@@ -104,19 +104,20 @@ const SET_VARIANTS: [(&str, &str, &[&str]); 4] = [
 ];
 const CODEC_FREE: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
 const UNSCANNED: &str = "delta.scan_interval_writes=0";
-/// Size of the smaller table of access counts, in logical pages per entry.
+/// Size of the smaller table of access counts, in logical pages per table entry.
 const SMALL_TABLE: f64 = HEAT_SHARES[1];
-/// Numbers of journal pages after which the journal is merged with the table; `None`: no journal.
+/// Numbers of journal pages after which the journal of map changes is merged with the L2P table; `None`: no journal.
 const JOURNALS: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
-/// Logical pages per entry of the mapping cache in the comparison of journals; [`MAP_PAGES_PER_COUNTED`] is the same
-/// ratio for the table of access counts.
+/// Number of logical pages per entry of the mapping cache in the experiments with journals; [`MAP_PAGES_PER_COUNTED`]
+/// is the corresponding ratio for the table of access counts.
 const MAP_PAGES_PER_CACHED: u64 = 32;
 const MAP_PAGES_PER_COUNTED: u64 = 16;
-/// Number of eight-byte records in a journal page of 4 KiB after its header.
+/// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const RECORDS_PER_PAGE: f64 = 510.0;
-/// Compression ratios (Rc) of the runs on examined traces and of the variations.
+/// Compression ratios (Rc) of the runs on [`EXAMINED_TRACES`] and of the load variations.
 const ENDS: [&str; 2] = ["0.50", "0.20"];
-/// Traces on which the codec and the scan are removed: the one with the most writes and the one with the most deltas.
+/// Traces on which the codec's times and the scan for cold pages are removed: the one with the most writes and the one
+/// with the most deltas.
 const EXAMINED_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 #[derive(Clone, Copy)]
@@ -125,7 +126,7 @@ enum Level {
     InFlight(u32),
 }
 
-/// Returns all experiments of this paper.
+/// Returns all experiments for the Delta-FTL paper (DF).
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.05,
@@ -156,8 +157,9 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns scaled-down experiments that remove suspected causes of differences: other sizes of the table of access
-/// counts for all traces, and no scan for cold pages on drives that hold little more than the trace.
+/// Returns scaled-down experiments that remove suspected causes of differences from the Delta-FTL paper: other sizes of
+/// the table of access counts for all traces, and no scan for cold pages on drives that hold little more than the
+/// trace.
 fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
@@ -180,8 +182,8 @@ fn causes(setting: &Setting, scale: f64) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns experiments with the map on flash and a cache for 1/32 of its entries, without and with a journal of map
-/// updates. Power is lost after the last request.
+/// Returns experiments with the L2P table on flash and a cache for 1/32 of its entries, without and with a journal of
+/// map updates. Power is lost after the last request.
 fn journals(setting: &Setting) -> Vec<Experiment> {
     let scale = 0.02;
     let pages = Chips::of(scale).logical_pages(0.3) - 1;
@@ -202,7 +204,7 @@ fn journal_name(pages: Option<u32>) -> String {
     pages.map_or_else(|| "journal/none".to_owned(), |pages| format!("journal/{pages}"))
 }
 
-/// Returns runs of the traces with the codec's times, the scan, or both removed.
+/// Returns experiments on the traces with the codec's times, the scan for cold pages, or both removed.
 fn without_codec_or_scan(setting: &Setting, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in EXAMINED_TRACES {
@@ -219,7 +221,7 @@ fn without_codec_or_scan(setting: &Setting, scale: f64) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns runs of trace F1 with several sizes of the table of access counts.
+/// Returns experiments on trace F1 with several sizes of the table of access counts.
 fn heat_tables(setting: &Setting, scale: f64) -> Vec<Experiment> {
     let (counted, size) = setting.traces.source("f1", &format!(",seed={}", setting.seed), scale);
     let one = |pages_per_entry: &f64| {
@@ -235,7 +237,7 @@ fn strings(of: &[&str]) -> Vec<String> {
     of.iter().map(|&text| text.to_owned()).collect()
 }
 
-/// Shape of the paper's drive at a scale: channels (of one chip each) and blocks per plane.
+/// Shape of the Delta-FTL paper's drive at a scale: channels (of one chip each) and blocks per plane.
 #[derive(Clone, Copy)]
 struct Chips {
     channels: f64,
@@ -249,14 +251,15 @@ impl Chips {
         Self { channels, blocks_per_plane: (4096.0 * scale * 16.0 / channels).round() }
     }
 
-    /// Returns the number of exported pages if `spare` is the spare share of the physical pages.
+    /// Returns the number of pages that the drive exports if `spare` is the spare share of its physical pages.
     fn logical_pages(self, spare: f64) -> u64 {
         let pages = self.channels * 4.0 * self.blocks_per_plane * BLOCK;
         (pages * (1.0 - spare)) as u64
     }
 }
 
-/// Returns the specification of the load with the Pc that the paper reports; `keys` replace its default keys.
+/// Returns the specification of the generated load with the share of delta writes (Pc) that the Delta-FTL paper
+/// reports; `keys` replace its default keys.
 fn set_load(setting: &Setting, pages: u64, requests: f64, keys: &str) -> String {
     let standard = ["deltas=0.98", "hot=0.03", "life=128", "hot_reads=0.02"];
     let replaced =
@@ -270,12 +273,12 @@ fn set_load(setting: &Setting, pages: u64, requests: f64, keys: &str) -> String 
     )
 }
 
-/// Runs on one drive and load: the baseline, and the delta design at several ratios.
+/// Experiments on one drive and load: the baseline, and the delta design at several compression ratios.
 struct SetRun<'a> {
     name: String,
     spare: &'a str,
     keys: String,
-    /// Settings of the baseline and of the delta design; those in `of_delta` apply to the delta design only.
+    /// Settings of the baseline and of the delta design; those in `of_delta` are for the delta design only.
     settings: Vec<String>,
     of_delta: Vec<String>,
     ratios: &'a [&'a str],
@@ -358,8 +361,8 @@ fn set_experiments(setting: &Setting, scale: f64, run: &SetRun<'_>) -> Vec<Exper
     experiments
 }
 
-/// Adds the content model with deltas of this ratio: to the specification of a generated substitute, or to the settings
-/// if the trace is an original.
+/// Adds the content model in which overwrites have deltas of size `ratio`: to the specification of a generated
+/// substitute, or to the settings if the trace is an original.
 fn with_deltas(source: &Source, ratio: &str, settings: &[String]) -> (Source, Vec<String>) {
     let settings = [settings, &[COUNTS_DEAD_DELTAS.to_owned()]].concat();
     match source {
@@ -391,8 +394,8 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
-/// row.
+/// Computes our values for one row (reported result) of the Delta-FTL paper from the finished experiments; `None` if no
+/// experiment is about the row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "DF-08" => table(runs, "F1"),
@@ -459,12 +462,13 @@ fn read_latency_on_f2(runs: &Runs) -> Result<Vec<Value>> {
     Ok(vec![Value::new("F2", value), Value::new("two pages F2", two_pages)])
 }
 
-/// Returns the delta run of a load with set Pc, and its baseline.
+/// Returns the delta run on a load with a given share of delta writes (Pc), and its baseline.
 fn set_pair<'a>(runs: &'a Runs, of: &str, ratio: &str) -> Result<(Run<'a>, Run<'a>)> {
     Ok((runs.get(&format!("set/{of}/{ratio}"))?, runs.get(&format!("set/{of}/baseline"))?))
 }
 
-/// Returns a variant of such a delta run, and the baseline, which has no variants.
+/// Returns a variant of the delta run on a load with a given share of delta writes (Pc), and the baseline, which has no
+/// variants.
 fn set_variant<'a>(runs: &'a Runs, of: &str, variant: &str) -> Result<(Run<'a>, Run<'a>)> {
     Ok((runs.get(&format!("set/{of}-{variant}/0.50"))?, runs.get(&format!("set/{of}/baseline"))?))
 }
@@ -560,7 +564,8 @@ fn table_sizes(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns the change of write latency and of GC if the codec's times, the scan, or both are removed.
+/// Returns the changes of write latency and of GC if the codec's times, the scan for cold pages, or both are removed,
+/// percent.
 fn latency_without_codec_or_scan(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for (trace, _) in EXAMINED_TRACES {
@@ -583,9 +588,9 @@ fn latency_without_codec_or_scan(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Compares runs with the paper's formulas. Foreground writes are compared with 1 - Pc + Pc Rc, both with the ratio Rc
-/// and with the pages used per delta. GC counts relative to the baseline are compared with expression 4 (consumption
-/// over gain).
+/// Compares runs with the Delta-FTL paper's formulas. Foreground writes (programs per host write) are compared with 1 -
+/// Pc + Pc Rc, both with the ratio Rc and with the pages used per delta. GC counts relative to the baseline are
+/// compared with expression 4 (consumption over gain).
 fn formulas_and_runs(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     let drives = SET_DRIVES.map(|(drive, _)| format!("set/{drive}-light"));
@@ -613,8 +618,8 @@ fn formulas_and_runs(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns, per journal size, the programs of the map per thousand host writes, their parts, and the pages that the
-/// capacitor programs at power loss.
+/// Returns, for each merge interval of the map's journal, the programs for the L2P table per thousand host writes,
+/// their parts, and the pages that the capacitor programs at power loss.
 fn journal_costs(runs: &Runs) -> Result<Vec<Value>> {
     let of = |journal| Ok((journal, runs.get(&journal_name(journal))?));
     let all = JOURNALS.into_iter().map(of).collect::<Result<Vec<_>>>()?;
@@ -647,7 +652,7 @@ fn table(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
     ])
 }
 
-/// A function that computes a value from a delta run and its baseline.
+/// A function that computes a value from a run of the delta design and its baseline.
 type Compared = fn(Run<'_>, Run<'_>) -> f64;
 
 fn compared(runs: &Runs, trace: &str, drive: &str, ratio: &str, value: Compared) -> Result<f64> {
@@ -672,7 +677,8 @@ fn mean(runs: &Runs, ratio: &str, value: Compared) -> Result<f64> {
     mean_on(runs, "", ratio, value)
 }
 
-/// Returns the mean over the traces on each of the two drives, and the value of each trace on the paper's drive.
+/// Returns the mean of a value over the traces on each of the two drives, and the value of each trace on the Delta-FTL
+/// paper's drive.
 fn mean_of(runs: &Runs, ratio: &str, value: Compared) -> Result<Vec<Value>> {
     let mut values = vec![
         Value::new("mean", mean(runs, ratio, value)?),
@@ -700,7 +706,7 @@ fn collections_left(run: Run<'_>, baseline: Run<'_>) -> f64 {
     100.0 * collections(run) / collections(baseline)
 }
 
-/// Returns the pages that GC frees per victim: pages of a block minus the pages that GC programs.
+/// Returns the pages that GC frees per victim block: pages of a block minus the pages that GC programs.
 fn gain(run: Run<'_>) -> f64 {
     BLOCK - run.programs("gc") / collections(run)
 }
@@ -714,7 +720,7 @@ fn latency_saved(run: Run<'_>, baseline: Run<'_>) -> f64 {
     100.0 * (1.0 - mean(run) / mean(baseline))
 }
 
-/// Returns the increase of the mean read latency, percent; it includes decoding and queueing.
+/// Returns the increase of the mean read latency over the baseline, percent; it includes decoding and queueing.
 fn read_latency_added(run: Run<'_>, baseline: Run<'_>) -> f64 {
     let mean = |run: Run<'_>| run.figure("latency_us.read.mean");
     100.0 * (mean(run) / mean(baseline) - 1.0)
@@ -735,7 +741,7 @@ fn delta_share(run: Run<'_>) -> f64 {
     run.figure("writes_by_form.delta") / run.figure("host_page_writes")
 }
 
-/// Returns the pages programmed for the host per host write: whole pages and pages of deltas.
+/// Returns the pages programmed for the host per host write: whole pages and pages of packed deltas.
 fn foreground(run: Run<'_>) -> f64 {
     (run.figure("writes_by_form.page") + run.figure("parts.delta_pages_committed"))
         / run.figure("host_page_writes")

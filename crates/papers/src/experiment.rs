@@ -33,30 +33,30 @@ pub enum Size {
     Full,
 }
 
-/// Conditions for which a catalogue of experiments is made.
+/// Conditions for which the list of a paper's experiments is made: size, seed, traces.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Whether experiments are scaled down.
+    /// Size of the experiments: scaled down, or that of the paper.
     pub size: Size,
-    /// Seed of all generators and designs.
+    /// Seed of all random generators and designs.
     pub seed: u64,
-    /// Original traces that the user has.
+    /// Original traces of the papers that the user has.
     pub traces: Traces,
 }
 
-/// Source of an experiment's requests.
+/// Source of the requests that an experiment replays or counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// A generated load that the paper itself uses, by its specification.
+    /// A generated load that the paper itself uses; the text is its specification.
     Generated(String),
-    /// A generated load that replaces a trace or an application, by its specification.
+    /// A generated load that replaces a trace or an application of the paper; the text is its specification.
     Substitute(String),
-    /// The original trace of the paper, by the path of its file.
+    /// The original trace of the paper; the path is that of its file.
     Original(std::path::PathBuf),
 }
 
 impl Source {
-    /// Returns the specification of the generated load, or the path of the trace.
+    /// Returns the name of the source: the specification of the generated load, or the path of the trace.
     pub fn name(&self) -> String {
         match self {
             Self::Generated(spec) | Self::Substitute(spec) => spec.clone(),
@@ -74,40 +74,40 @@ impl Source {
     }
 }
 
-/// What an experiment does with its requests.
+/// What an experiment does with its requests: replay or count them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Replays the requests on a design with these settings.
     Replay {
-        /// Name of the design.
+        /// Name of the design on which the requests are replayed.
         design: &'static str,
-        /// Settings of the run, `section.key=value`.
+        /// Settings of the replay, `section.key=value`.
         settings: Vec<String>,
     },
     /// Counts the requests without a device; see [`super::statistics`].
     Count,
 }
 
-/// A named run whose figures are used for rows (reported results) of a paper.
+/// A named run (replay or count) whose figures are used for rows (reported results) of a paper.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Experiment {
-    /// Name, unique within the paper, e.g. `mail/128k`.
+    /// Name of the experiment, unique within the paper, e.g. `mail/128k`.
     pub name: String,
-    /// Source of the requests.
+    /// Source of the requests: a generated load or a trace.
     pub source: Source,
-    /// Size of the input as a share of the paper's input; counts are divided by it to extrapolate.
+    /// Size of the experiment's input as a share of the paper's input; counts are divided by it to extrapolate.
     pub scale: f64,
-    /// What is done with the requests.
+    /// What is done with the requests: replay on a design, or count.
     pub work: Work,
-    /// Whether the progress over device time is recorded, as figures `curve.K.device_s` and `curve.K.host_pages`.
+    /// Whether the progress over simulated time is recorded, as figures `curve.K.device_s` and `curve.K.host_pages`.
     pub has_curve: bool,
 }
 
-/// Most points of a recorded progress curve.
+/// Maximum number of points of a recorded progress curve.
 pub const CURVE_POINTS: usize = 200;
 
 impl Experiment {
-    /// Creates an experiment that replays the input on a design.
+    /// Creates an experiment that replays the input on a design with these settings.
     pub fn replay(
         name: impl Into<String>,
         (source, scale): (Source, f64),
@@ -117,24 +117,24 @@ impl Experiment {
         Self { name: name.into(), source, scale, work: Work::Replay { design, settings }, has_curve: false }
     }
 
-    /// Creates an experiment that only counts the requests of the input.
+    /// Creates an experiment that counts the requests of the input, without a device.
     pub fn count(name: impl Into<String>, (source, scale): (Source, f64)) -> Self {
         Self { name: name.into(), source, scale, work: Work::Count, has_curve: false }
     }
 
-    /// Returns the experiment with recording of its progress over device time.
+    /// Returns the experiment with recording of its progress over simulated time switched on.
     #[must_use]
     pub fn with_curve(self) -> Self {
         Self { has_curve: true, ..self }
     }
 
-    /// Returns whether the input is a generated replacement for a trace or an application.
+    /// Returns whether the experiment's input is a generated replacement for a trace or an application.
     pub fn is_substitute(&self) -> bool {
         matches!(self.source, Source::Substitute(_))
     }
 
-    /// Returns a digest of what is run: name, input and its scale, design, settings, and the size of a trace file. A
-    /// record is up to date if this digest and that of the code ([`code()`]) are unchanged.
+    /// Returns a digest of what the experiment runs: name, input and its scale, design, settings, and the size of a
+    /// trace file. A record is up to date if this digest and that of the code ([`code()`]) are unchanged.
     pub fn key(&self) -> String {
         let (kind, bytes) = match &self.source {
             Source::Generated(_) => ("generated", 0),
@@ -149,12 +149,12 @@ impl Experiment {
         code::digest(&format!("{name}\n{kind} {bytes} {input}\n{scale}\n{work}\n{curve}"))
     }
 
-    /// Returns whether the input is the paper's original trace file.
+    /// Returns whether the experiment's input is the paper's original trace file.
     pub fn is_original(&self) -> bool {
         matches!(self.source, Source::Original(_))
     }
 
-    /// Checks whether this binary supports the workload, the design and the settings.
+    /// Checks whether this binary supports the experiment's workload, design and settings.
     ///
     /// # Errors
     /// A message that names what is not supported.
@@ -170,7 +170,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Runs the experiment and returns its figures.
+    /// Runs the experiment and returns its figures as a record.
     ///
     /// # Errors
     /// [`NoRecord::Interrupted`] if the observer ended the run, [`NoRecord::NotRun`] with the reason in all other cases.
@@ -209,7 +209,7 @@ pub fn code() -> String {
     format!("{}-{}", code::of_runs(), env!("CODE_DIGEST"))
 }
 
-/// Reason why an experiment has no record.
+/// Reason why an experiment has no record (result).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoRecord {
     /// The user ended the run.
@@ -287,40 +287,40 @@ fn failed(error: &ReplayError) -> NoRecord {
     NoRecord::NotRun(error.to_string())
 }
 
-/// Result of an experiment, with all that is needed to judge and reproduce it.
+/// Result of an experiment: its figures, and all that is needed to judge and reproduce them.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
-    /// Name of the experiment.
+    /// Name of the experiment that was run.
     pub name: String,
-    /// Digest of the experiment's definition, from [`Experiment::key`].
+    /// Digest of the experiment's definition when it was run, from [`Experiment::key`].
     pub key: String,
-    /// Digest of the code that ran the experiment, from [`code()`].
+    /// Digest of the code that ran the experiment, as returned by [`code()`].
     #[serde(default)]
     pub code: String,
-    /// For a full-size run, digest of the figures that the scaled-down experiment of the same name had with the same
-    /// code. As long as scaled-down runs still have these figures, no change of the code has affected this record.
+    /// For a full-size experiment, digest of the figures that the scaled-down experiment of the same name had with the
+    /// same code. As long as scaled-down runs still have these figures, no change of the code has affected this record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quick_digest: Option<String>,
-    /// Whether the input replaced a trace or an application of the paper.
+    /// Whether the experiment's input replaced a trace or an application of the paper.
     pub substitute: bool,
-    /// Path of the trace file or specification of the load.
+    /// Input of the experiment: path of the trace file, or specification of the load.
     pub input: String,
-    /// Size of the input as a share of the paper's input.
+    /// Size of the experiment's input as a share of the paper's input.
     pub scale: f64,
     /// SHA-256 of the trace file; `None` for generated loads.
     pub sha256: Option<String>,
-    /// Name of the design; absent if requests were only counted.
+    /// Name of the design on which requests were replayed; absent if they were only counted.
     pub design: Option<String>,
-    /// Settings of the run.
+    /// Settings of the run, `section.key=value`.
     pub settings: Vec<String>,
-    /// Figures of the run, by dotted name; zeroes are omitted.
+    /// Numbers that the run yielded, by dotted name; zeroes are omitted.
     pub figures: BTreeMap<String, f64>,
-    /// Notes of the run about its result, e.g. what rests on a model.
+    /// Notes of the run about its result, e.g. which figures rest on a model.
     pub notes: Vec<String>,
 }
 
-/// Fields of a run record that are not taken as figures, because they are not numbers, repeat others, or differ between
-/// machines.
+/// Fields of a replay's record that are not taken as figures, because they are not numbers, repeat others, or differ
+/// between machines.
 const OMITTED_FIELDS: [&str; 9] = [
     "bytes",
     "config",
@@ -334,7 +334,7 @@ const OMITTED_FIELDS: [&str; 9] = [
 ];
 
 impl Record {
-    /// Returns a digest of all figures that changes with any bit of any of them.
+    /// Returns a digest of all figures of the record, which changes with any bit of any of them.
     pub fn figures_digest(&self) -> String {
         let lines = self.figures.iter().map(|(name, value)| format!("{name} {:016x}\n", value.to_bits()));
         code::digest(&lines.collect::<String>())
@@ -355,8 +355,8 @@ impl Record {
         self.take_first_erase(run);
     }
 
-    /// Replaces the named numbers of the device's layout by numbered ones (channels, dies, planes, blocks, pages), the
-    /// form that committed records have.
+    /// Replaces, in the figures of the record, the named numbers of the device's layout (channels, dies, planes,
+    /// blocks, pages) by numbered ones, the form that committed records have.
     fn take_layout(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("device.layout."));
         let layout = run.device.layout;
@@ -372,8 +372,8 @@ impl Record {
         }
     }
 
-    /// Replaces latencies by those from the histogram's bins and removes those of flushes, the form that committed
-    /// records have.
+    /// Replaces, in the figures of the record, latencies by those from the histogram's bins, and removes the latencies
+    /// of flushes. Committed records have this form.
     fn take_binned_latencies(&mut self, run: &RunRecord) {
         self.figures.retain(|name, _| !name.starts_with("latency_us.flush."));
         for (kind, latency) in [("read", &run.latency_us.read), ("write", &run.latency_us.write)] {
@@ -384,8 +384,8 @@ impl Record {
         }
     }
 
-    /// Replaces lifetime figures by the papers' definition: computed from all erases of the run, for the drive as
-    /// simulated.
+    /// Replaces, in the figures of the record, those about lifetime by the papers' definition: computed from all erases
+    /// of the run, for the drive as simulated.
     fn take_lifetime(&mut self, run: &RunRecord) {
         self.figures.remove("lifetime.drive_writes_per_day");
         self.figures.remove("lifetime.host_tb_written_until_worn");
@@ -401,8 +401,8 @@ impl Record {
         }
     }
 
-    /// Adds when the first erase happened, as a share of the requests, and the request rate from then on. Precision is
-    /// limited by the time series, which has at most 200 points.
+    /// Adds to the figures of the record when the first erase happened, as a share of the requests, and the request
+    /// rate from then on. Precision is limited by the time series, which has at most 200 points.
     fn take_first_erase(&mut self, run: &RunRecord) {
         let (Some(first), Some(last)) = (run.series.iter().find(|point| point.erases > 0), run.series.last())
         else {
@@ -428,7 +428,7 @@ impl Record {
     }
 }
 
-/// Adds the numbers of a JSON value to the figures, under dotted names; zeroes are omitted.
+/// Adds the numbers in a JSON value to `into`, under dotted names; zeroes are omitted.
 fn flatten(name: &str, value: &serde_json::Value, into: &mut BTreeMap<String, f64>) {
     match value {
         serde_json::Value::Number(number) => {
@@ -460,12 +460,12 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Adds the record of a finished experiment.
+    /// Adds the record of a finished experiment to those of the paper.
     pub fn add(&mut self, record: Record) {
         self.records.insert(record.name.clone(), Ok(record));
     }
 
-    /// Adds an experiment that was not run, with the reason.
+    /// Notes that an experiment was not run, with the reason.
     pub fn add_not_run(&mut self, name: &str, why: &str) {
         self.records.insert(name.to_owned(), Err(why.to_owned()));
     }
@@ -482,9 +482,9 @@ impl Runs {
         }
     }
 
-    /// Returns the names of the experiments used since the last call, and whether one of their inputs replaced a trace
-    /// or an application.
-    pub fn take_asked(&self) -> (Vec<String>, bool) {
+    /// Returns the names of the experiments used since the last call, and whether the input of one of them was
+    /// generated to replace a trace or an application.
+    pub fn take_used(&self) -> (Vec<String>, bool) {
         let asked: Vec<String> = std::mem::take(&mut *self.asked.borrow_mut()).into_iter().collect();
         let substitute = asked
             .iter()
@@ -494,22 +494,23 @@ impl Runs {
     }
 }
 
-/// The figures of one experiment.
+/// The record of one experiment, for access to its figures (numbers by dotted name).
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a>(&'a Record);
 
 impl Run<'_> {
-    /// Returns a figure by its dotted name; 0 if it is absent.
+    /// Returns a figure of the experiment by its dotted name; 0 if it is absent.
     pub fn figure(self, name: &str) -> f64 {
         self.0.figures.get(name).copied().unwrap_or(0.0)
     }
 
-    /// Returns a figure extrapolated to the paper's whole input: divided by the scale of the experiment.
+    /// Returns a figure of the experiment extrapolated to the paper's whole input: divided by the scale of the
+    /// experiment.
     pub fn extrapolated(self, name: &str) -> f64 {
         self.figure(name) / self.0.scale
     }
 
-    /// Returns a figure that must be present.
+    /// Returns a figure of the experiment that must be present.
     ///
     /// # Errors
     /// The record has no figure of this name.
@@ -518,7 +519,7 @@ impl Run<'_> {
         self.0.figures.get(name).copied().ok_or_else(missing)
     }
 
-    /// Returns the number of page programs for one cause.
+    /// Returns the number of page programs of the experiment for one cause.
     pub fn programs(self, cause: &str) -> f64 {
         self.figure(&format!("programs_by_cause.{cause}"))
     }

@@ -14,25 +14,25 @@ use kuva::render::render::render_multiple;
 use super::results::Results;
 use super::target::Targets;
 
-/// A figure that has been drawn.
+/// A drawn figure about the results for a paper, with the name of its file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
-    /// Name of the file without its ending.
+    /// Name of the figure's file without its ending.
     pub name: &'static str,
-    /// Title of the figure.
+    /// Title of the drawn figure.
     pub title: &'static str,
-    /// The figure as SVG.
+    /// The figure as SVG text.
     pub svg: String,
 }
 
 impl Figure {
-    /// Returns the file name of the figure.
+    /// Returns the name of the file for the figure: `name` and `.svg`.
     pub fn file_name(&self) -> String {
         format!("{}.svg", self.name)
     }
 }
 
-/// Description of a figure that compares reported values with ours: it lists rows (reported results), each with a
+/// Description of a figure that compares reported values with Wearwell's: it lists rows (reported results), each with a
 /// label.
 struct Plan {
     name: &'static str,
@@ -147,8 +147,8 @@ const PLANS: [Plan; 15] = [
     },
 ];
 
-/// Description of a figure of our values alone: a group of bars for each label, with a bar for each series.
-struct OwnPlan {
+/// Description of a figure of Wearwell's values alone: a group of bars for each label, with a bar for each series.
+struct OwnFigurePlan {
     name: &'static str,
     title: &'static str,
     axis: &'static str,
@@ -156,7 +156,8 @@ struct OwnPlan {
     series: &'static [Series],
 }
 
-/// A series of bars: those of our values in a row whose name is `before`, then the label, then `behind`.
+/// A series of bars in a figure, one per label: those values of a row (reported result) whose name is the text
+/// `before`, then the label, then the text `behind`.
 struct Series {
     legend: &'static str,
     id: &'static str,
@@ -178,8 +179,8 @@ const FTLS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
 
 const SPARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 
-const OWN_PLANS: [OwnPlan; 13] = [
-    OwnPlan {
+const OWN_PLANS: [OwnFigurePlan; 13] = [
+    OwnFigurePlan {
         name: "df-spare",
         title: "Delta-FTL: garbage collections by spare share of the flash, Pc set to 0.84",
         axis: "collections, % of the baseline",
@@ -190,14 +191,14 @@ const OWN_PLANS: [OwnPlan; 13] = [
             series("Rc 0.20", "DF-37", "Rc 0.20 spare ", ""),
         ],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig1-ram",
         title: "GeckoFTL, Fig. 1 top: RAM without the cache",
         axis: "MiB",
         labels: CAPACITIES,
         series: &[series("LazyFTL", "GK-03", "", " RAM MiB"), series("GeckoFTL", "GK-04", "", " RAM MiB")],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig1-recovery",
         title: "GeckoFTL, Fig. 1 bottom: recovery",
         axis: "s",
@@ -207,14 +208,14 @@ const OWN_PLANS: [OwnPlan; 13] = [
             series("GeckoFTL", "GK-04", "", " recovery s"),
         ],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig9",
         title: "GeckoFTL, Fig. 9: page validity by size ratio T, and bitmap on flash",
         axis: "write amplification",
         labels: &["T = 2", "T = 3", "T = 4", "T = 8", "T = 16", "T = 32", "bitmap"],
         series: &[series("ours", "GK-21", "", "")],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig10-whole",
         title: "GeckoFTL, Fig. 10: page validity by block, whole entries (S = 1)",
         axis: "per host write",
@@ -224,7 +225,7 @@ const OWN_PLANS: [OwnPlan; 13] = [
             series("without queries", "GK-24", "without queries, ", ""),
         ],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig10-parts-of-32",
         title: "GeckoFTL, Fig. 10: page validity by block, parts of 32 pages",
         axis: "per host write",
@@ -234,21 +235,21 @@ const OWN_PLANS: [OwnPlan; 13] = [
             series("without queries", "GK-25", "without queries, ", ""),
         ],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig10-parts",
         title: "GeckoFTL, Fig. 10: page validity by parts of an entry (B = 128)",
         axis: "write amplification",
         labels: &["S = 1", "S = 2", "S = 4", "S = 8", "S = 16", "S = 32", "S = 64", "S = 128"],
         series: &[series("ours", "GK-26", "", "")],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig11",
         title: "GeckoFTL, Fig. 11: page validity by capacity",
         axis: "write amplification",
         labels: &["2 GiB", "8 GiB", "32 GiB", "128 GiB", "2048 GiB"],
         series: &[series("Logarithmic Gecko", "GK-27", "", ""), series("bitmap", "GK-27", "bitmap, ", "")],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig12",
         title: "GeckoFTL, Fig. 12: page validity by utilisation",
         axis: "per host write",
@@ -258,14 +259,14 @@ const OWN_PLANS: [OwnPlan; 13] = [
             series("query reads", "GK-29", "query reads, ", ""),
         ],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig13-ram",
         title: "GeckoFTL, Fig. 13 top: RAM at 2 TiB with a cache of 4 MiB",
         axis: "MiB",
         labels: &["DFTL, LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"],
         series: &[series("ours", "GK-30", "", "")],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig13-recovery",
         title: "GeckoFTL, Fig. 13 middle: recovery at 2 TiB",
         axis: "s",
@@ -276,7 +277,7 @@ const OWN_PLANS: [OwnPlan; 13] = [
             series("executed, 128 GiB", "GK-36", "executed, ", ""),
         ],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig13-writes",
         title: "GeckoFTL, Fig. 13 bottom: write amplification by purpose",
         axis: "per host write",
@@ -288,7 +289,7 @@ const OWN_PLANS: [OwnPlan; 13] = [
             series("copies of metadata", "GK-46", "", ""),
         ],
     },
-    OwnPlan {
+    OwnFigurePlan {
         name: "gk-fig14",
         title: "GeckoFTL, Fig. 14: write amplification of metadata with 70 MB of RAM",
         axis: "per host write",
@@ -297,7 +298,7 @@ const OWN_PLANS: [OwnPlan; 13] = [
     },
 ];
 
-/// A group of bars: a reported number or range and our value.
+/// A group of bars in a figure: a reported number or range, and Wearwell's value.
 struct Bars {
     label: String,
     low: f64,
@@ -305,7 +306,7 @@ struct Bars {
     ours: f64,
 }
 
-/// Draws all figures of the paper for which the results have values.
+/// Draws all figures of a paper for which the results have values.
 pub fn draw(targets: &Targets, results: &Results) -> Vec<Figure> {
     let prefix = format!("{}-", results.paper);
     let of_paper = PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
@@ -324,9 +325,9 @@ pub fn draw(targets: &Targets, results: &Results) -> Vec<Figure> {
 
 const COLOURS: [&str; 4] = [OURS, "#4c78a8", "#72b7b2", "#b279a2"];
 
-/// Draws a figure of our values alone; `None` if no label has a value. A series has no bar at labels for which it has
-/// no value.
-fn own_drawing(plan: &OwnPlan, results: &Results) -> Option<String> {
+/// Draws a figure of Wearwell's values alone; `None` if no label has a value. A series has no bar at labels for which
+/// it has no value.
+fn own_drawing(plan: &OwnFigurePlan, results: &Results) -> Option<String> {
     let value = |series: &Series, label: &str| {
         let row = results.rows.iter().find(|row| row.id == series.id)?;
         let name = [series.before, label, series.behind].concat();
@@ -348,7 +349,7 @@ fn own_drawing(plan: &OwnPlan, results: &Results) -> Option<String> {
     Some(rendered(plot.with_legend(legend), plan.title, plan.axis, labels.len() * plan.series.len()))
 }
 
-/// Returns one group of bars for each reported value for which there is a value of ours.
+/// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
 fn bars(targets: &Targets, results: &Results, label: &str, id: &str) -> Vec<Bars> {
     let (Some(target), Some(row)) = (targets.row(id), results.rows.iter().find(|row| row.id == id)) else {
         return Vec::new();
@@ -393,8 +394,8 @@ fn rendered(plot: BarPlot, title: &str, axis: &str, bars: usize) -> String {
     renumbered(&SvgBackend.render_scene(&render_multiple(plots, layout)))
 }
 
-/// Renumbers the clip paths of the drawing from 0. `kuva` continues counting from figure to figure, but a figure's file
-/// must not depend on what was drawn before.
+/// Renumbers the clip paths of an SVG drawing from 0. `kuva` continues counting from figure to figure, but a figure's
+/// file must not depend on what was drawn before.
 fn renumbered(svg: &str) -> String {
     const PREFIX: &str = "kuva-clip-";
     let mut parts = svg.split(PREFIX);

@@ -21,21 +21,24 @@ use super::closed_forms::metadata::{DELTA, Metadata, MetadataScale, recovery_row
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// Number of blocks of the paper's device; [`BLOCK_PAGES`] is its number of pages per block.
+/// Number of blocks of the GeckoFTL paper's device; [`BLOCK_PAGES`] is its number of pages per block.
 const PAPER_BLOCKS: u64 = 1 << 22;
 const BLOCK_PAGES: u64 = 128;
 /// R: logical pages in percent of the physical pages.
 const UTILISATION: u32 = 70;
-/// Flash pages per entry of the cached mapping table: C = 2^19 entries for 2^29 pages.
+/// Number of flash pages per entry of the cached mapping table: C = 2^19 entries for 2^29 pages.
 const PAGES_PER_ENTRY: u64 = 1024;
-/// Size of the large cache in Figure 14 relative to the default cache: 68 MiB / 4 MiB.
+/// Size of the larger mapping cache in the GeckoFTL paper's Figure 14, as a multiple of the default cache: 68 MiB / 4
+/// MiB.
 const LARGE_CACHE: u64 = 17;
 
 const RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
 const PARTS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
-/// Pages per block in Figure 10: the paper's 128, larger ones as in larger devices, and two smaller ones.
+/// Numbers of pages per block in the GeckoFTL paper's Figure 10: its 128, larger ones as in larger devices, and two
+/// smaller ones.
 const BLOCK_SIZES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
-/// Pages of a part, if a block's bitmap is divided into parts of the size that the paper calls balanced.
+/// Pages per part if the validity bitmap of a block is divided into parts, of the size that the GeckoFTL paper calls
+/// balanced.
 const PART_PAGES: u64 = 32;
 const UTILISATIONS: [u32; 5] = [50, 70, 80, 85, 90];
 const FTLS: [(&str, &str); 5] = [
@@ -51,10 +54,10 @@ const FTLS: [(&str, &str); 5] = [
 struct Load {
     blocks: u64,
     block_pages: u64,
-    /// Logical pages in percent of the physical pages.
+    /// R: logical pages in percent of the physical pages of the device.
     utilisation: u32,
     writes: u64,
-    /// Size of the cached mapping table relative to the paper's.
+    /// Size of the cached mapping table, as a multiple of the GeckoFTL paper's.
     cache: u64,
 }
 
@@ -94,19 +97,19 @@ impl Load {
     }
 }
 
-/// Numbers of blocks of the additional devices in Figure 11: 2, 32 and 128 GiB.
+/// Numbers of blocks of the additional devices for the GeckoFTL paper's Figure 11: 2, 32 and 128 GiB.
 const CAPACITIES: [u64; 3] = [1 << 12, 1 << 16, 1 << 18];
-/// Number of blocks of a device on which the last level of Logarithmic Gecko (page validity on flash) is half as full,
-/// on a logarithmic scale, as on the device of the other rows.
+/// Number of blocks of a device whose last level of Logarithmic Gecko (page validity on flash) is less full than on the
+/// device of the other rows: half as full on a logarithmic scale.
 const BETWEEN_LEVELS: u64 = 11_584;
 /// Number of host writes per block after which Logarithmic Gecko (page validity on flash) uses all its levels.
 const WRITES_PER_BLOCK: u64 = 10;
 /// Number of blocks of the devices on which recovery is executed: 128 GiB. Power is lost after half of the writes, when
-/// every part of the cache has been replaced several times.
+/// every part of the mapping cache has been replaced several times.
 const RECOVERED_BLOCKS: u64 = 1 << 18;
 const RECOVERED_WRITES: u64 = 2_000_000;
 
-/// Returns all experiments of this paper.
+/// Returns all experiments for the GeckoFTL paper (GK).
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let load = Load::of(setting);
     [
@@ -119,9 +122,9 @@ pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     .concat()
 }
 
-/// Returns experiments on small devices that remove suspected causes of differences: DFTL that reports old pages as
-/// invalid only when it writes its table, and pairwise instead of multi-way merges for other capacities and size
-/// ratios.
+/// Returns experiments on small devices that remove suspected causes of differences from the GeckoFTL paper: DFTL that
+/// reports old pages as invalid only when it writes translation pages, and Logarithmic Gecko with pairwise instead of
+/// multi-way merges for other capacities and size ratios.
 fn causes(setting: &Setting, load: Load) -> Vec<Experiment> {
     if setting.size == Size::Full {
         return Vec::new();
@@ -145,7 +148,8 @@ fn causes(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns the experiments of Figure 13, and one that shows what `GeckoFTL`'s rule for GC of metadata saves.
+/// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`'s
+/// rule for GC of metadata saves.
 fn designs(setting: &Setting, load: Load) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         FTLS.iter().map(|&(name, design)| load.experiment(setting, name.to_owned(), design, &[])).collect();
@@ -154,7 +158,8 @@ fn designs(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns the experiments of Figures 9 to 12: Logarithmic Gecko and the bitmap on flash.
+/// Returns the experiments for the GeckoFTL paper's Figures 9 to 12: page validity on flash in Logarithmic Gecko and in
+/// a bitmap.
 fn validity_alone(setting: &Setting, load: Load) -> Vec<Experiment> {
     let gecko = |load: Load, name: String, extra: &[&str]| load.experiment(setting, name, "geckoftl", extra);
     let at_once = "mapping.identification=on-update";
@@ -181,14 +186,14 @@ fn validity_alone(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns the number of blocks for sweeps over block sizes; at full size fewer than the paper's, so that 1024 pages
-/// per block are possible.
+/// Returns the number of blocks of the device in sweeps over block sizes; at full size fewer than the GeckoFTL paper's,
+/// so that 1024 pages per block are possible.
 fn sweep_blocks(load: Load) -> u64 {
     load.blocks.min(1 << 16)
 }
 
-/// Returns the experiments of Figure 10: undivided bitmaps, bitmaps in parts of 32 pages, and such parts on a device
-/// whose capacity, and so its number of keys, does not grow with the block size.
+/// Returns the experiments for the GeckoFTL paper's Figure 10: validity bitmaps of whole blocks, bitmaps in parts of 32
+/// pages, and such parts on a device whose capacity, and so its number of keys, does not grow with the block size.
 fn block_sizes(setting: &Setting, load: Load) -> Vec<Experiment> {
     let blocks = sweep_blocks(load);
     let mut experiments = Vec::new();
@@ -206,8 +211,8 @@ fn block_sizes(setting: &Setting, load: Load) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns the experiments of Figure 14: designs without a bitmap in RAM have a cache larger by its size. All use
-/// `GeckoFTL`'s rule for GC of metadata.
+/// Returns the experiments for the GeckoFTL paper's Figure 14: designs without a validity bitmap in RAM have a cache
+/// that is larger by the bitmap's size. All use `GeckoFTL`'s rule for GC of metadata.
 fn figure_14(setting: &Setting, load: Load) -> Vec<Experiment> {
     let large = Load { cache: LARGE_CACHE, ..load };
     let spared = ["gc.metadata=when-empty"];
@@ -218,8 +223,8 @@ fn figure_14(setting: &Setting, load: Load) -> Vec<Experiment> {
     ]
 }
 
-/// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log has been
-/// cleaned several times.
+/// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log of invalid
+/// pages has been cleaned several times.
 fn recoveries(setting: &Setting, load: Load) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.writes / 2);
     let small = Load { blocks: load.blocks / 4, ..load };
@@ -243,8 +248,8 @@ fn share(percent: u32) -> f64 {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
-/// row.
+/// Computes our values for one row (reported result) of the GeckoFTL paper from the finished experiments; `None` if no
+/// experiment is about the row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let values = match id {
         "GK-16" => bitmap_operations(runs),
@@ -285,7 +290,7 @@ fn holds(of: impl Into<String>, statement: bool) -> Value {
     Value::new(of, f64::from(u8::from(statement)))
 }
 
-/// Returns the capacity of a run's device, GiB, as a value that is shown with the row.
+/// Returns the capacity of a run's device, GiB, as a value that is shown with a row (reported result).
 fn at(run: Run<'_>) -> Value {
     let bytes = run.figure("device.physical_pages") * run.figure("device.page_bytes");
     Value::new("device, GiB", bytes / f64::from(1 << 30))
@@ -295,8 +300,8 @@ fn per_write(run: Run<'_>, figure: &str) -> f64 {
     run.figure(figure) / run.figure("host_page_writes")
 }
 
-/// Returns the cost of flash operations with some causes: programs plus a tenth of the reads, per host write (the
-/// paper's measure).
+/// Returns the cost of the flash operations with these causes: programs plus a tenth of the reads, per host write (the
+/// GeckoFTL paper's measure).
 fn amplification(run: Run<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
         causes.iter().map(|cause| per_write(run, &format!("{what}_by_cause.{cause}"))).sum::<f64>()
@@ -327,14 +332,14 @@ fn copy_cost(run: Run<'_>) -> f64 {
     copies * (1.0 + 1.0 / DELTA)
 }
 
-/// Returns the data pages programmed per host write, including copies by GC.
+/// Returns the data pages that a run programs per host write, including copies by GC.
 fn data_programs(run: Run<'_>) -> f64 {
     let copies =
         run.programs("gc") - run.figure("parts.translation_copies") - run.figure("parts.validity_copies");
     (run.programs("host") + copies) / run.figure("host_page_writes")
 }
 
-/// Returns the queries to the validity store: one for each data block that was collected.
+/// Returns the number of queries for page validity in a run: one for each data block that GC collected.
 fn queries(run: Run<'_>) -> f64 {
     run.figure("parts.collections") - run.figure("parts.collections_of_metadata")
 }
@@ -362,12 +367,14 @@ fn bitmap_per_interval(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-/// Returns the flash reads of Logarithmic Gecko's merges: all reads for page validity except those of queries.
+/// Returns the flash reads for merges of Logarithmic Gecko (page validity on flash): all reads for page validity except
+/// those of queries.
 fn merge_reads(run: Run<'_>) -> f64 {
     run.figure("reads_by_cause.validity") - run.figure("parts.gecko_query_reads")
 }
 
-/// Returns the cost of page validity without the reads of queries: programs plus a tenth of the reads, per host write.
+/// Returns the cost of page validity without the reads of GC queries: programs plus a tenth of the reads, per host
+/// write.
 fn update_cost(run: Run<'_>) -> f64 {
     per_write(run, "programs_by_cause.validity") + merge_reads(run) / run.figure("host_page_writes") / DELTA
 }
@@ -431,7 +438,8 @@ fn saved(runs: &Runs) -> Result<Vec<Value>> {
 /// Cost of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
 struct BlockSweep {
     all: Vec<f64>,
-    /// Cost of page validity without the reads of queries: that of merges, caused by reports and markers.
+    /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
+    /// and erase markers.
     updates: Vec<f64>,
 }
 
@@ -448,7 +456,7 @@ fn by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = Va
     BLOCK_SIZES.iter().zip(costs).map(move |(pages, cost)| Value::new(format!("{what}B = {pages}"), *cost))
 }
 
-/// Returns the costs for the paper's block size and all larger ones, from those of all block sizes.
+/// Returns, from the costs for all block sizes, those for the GeckoFTL paper's block size and all larger ones.
 fn from_paper_on(costs: &[f64]) -> &[f64] {
     &costs[BLOCK_SIZES.iter().position(|&pages| pages == BLOCK_PAGES).unwrap_or(0)..]
 }
@@ -458,8 +466,8 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
 
-/// Returns, for undivided bitmaps, how the cost of page validity grows with each doubling of the block size, and from
-/// the paper's block size to the largest.
+/// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
+/// size, and from the GeckoFTL paper's block size to the largest.
 fn growth_with_block_size(runs: &Runs) -> Result<Vec<Value>> {
     let BlockSweep { all, updates } = block_sweep(runs, "whole")?;
     let mut values: Vec<Value> = BLOCK_SIZES
@@ -564,7 +572,7 @@ fn over_provisioning(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns a figure of the run of each of the five designs.
+/// Returns the result of `figure` for the run of each of the five designs.
 fn of_designs(runs: &Runs, figure: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>> {
     FTLS.iter().map(|(name, _)| Ok(Value::new(*name, figure(runs.get(name)?)))).collect()
 }
@@ -578,13 +586,13 @@ fn recovered(runs: &Runs, design: Metadata) -> Result<Run<'_>> {
     runs.get(&format!("recovery/{}", design.name()))
 }
 
-/// Returns the duration of an executed recovery, seconds, with flash operations one after the other. What a battery
-/// wrote at power loss is not included.
+/// Returns the duration of a design's executed recovery, seconds, with flash operations one after the other. What a
+/// battery wrote at power loss is not included.
 fn executed_s(runs: &Runs, design: Metadata) -> Result<f64> {
     recovered(runs, design)?.required("recovery.total.time_s")
 }
 
-/// Returns the duration of a recovery step, seconds; 0 if the step is absent because it took nothing.
+/// Returns the duration of a step of recovery, seconds; 0 if the step is absent because it took no time.
 fn step_s(run: Run<'_>, step: &str) -> f64 {
     run.figure(&format!("recovery.steps.{step}.time_s"))
 }
@@ -603,13 +611,14 @@ fn executed_steps(run: Run<'_>) -> impl Iterator<Item = Value> + '_ {
     STEPS.into_iter().map(move |step| Value::new(format!("executed, {step}"), step_s(run, step)))
 }
 
-/// Returns the formula values of a row (reported result) for 2 TiB.
+/// Returns the values of a row (reported result) that the formulas give for 2 TiB.
 fn formulas(id: &str) -> Vec<Value> {
     let values = recovery_row(id).unwrap_or_default();
     values.into_iter().map(|value| Value::new(format!("2 TiB, {}", value.of), value.value)).collect()
 }
 
-/// Returns the size of the device on which recoveries are executed, as parameters of the formulas.
+/// Returns the size of the device on which recoveries are executed, as parameters of the formulas for RAM and recovery
+/// time.
 fn recovered_scale() -> MetadataScale {
     let pages = (RECOVERED_BLOCKS * BLOCK_PAGES) as f64;
     let bytes = pages * 4096.0;

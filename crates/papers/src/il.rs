@@ -27,15 +27,15 @@ use super::closed_forms::{budget_bytes, rate_of_lifetime};
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// A trace of the paper and its generated substitute.
+/// A trace of the integrated lifetime management paper, and its generated substitute.
 #[derive(Clone, Copy)]
 struct Trace {
-    /// Name of the trace in the paper; `substitute` is the name of the generated load that replaces it.
+    /// Name of the trace in the paper; `substitute` is the name of the generated load that replaces the trace.
     name: &'static str,
     substitute: &'static str,
-    /// Lifetime of the baseline, years (Table I), which determines the write rate of the substitute.
+    /// Lifetime of the drive with the baseline, years (IL, Table I), which determines the write rate of the substitute.
     years: f64,
-    /// Programs per host write of the baseline, as measured here: scaled down, and at full size.
+    /// Page programs per host write of the baseline, as measured by Wearwell: scaled down, and at full size.
     collected: [f64; 2],
 }
 
@@ -45,35 +45,36 @@ const TRACES: [Trace; 3] = [
     Trace { name: "DVMT", substitute: "dvmt", years: 3.04, collected: [1.137, 1.140] },
 ];
 const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
-/// Reads of the substitutes per write.
+/// Number of reads per write in the generated substitutes.
 const READS_PER_WRITE: f64 = 0.3;
-/// Writes per second of the synthetic load: 1.97 MB/s, 1.5 times what the target lifetime allows without GC.
+/// Writes per second of the synthetic load: 1.97 MB/s, 1.5 times what the drive's target lifetime allows without GC.
 const SYNTHETIC_RATE: f64 = 480.0;
-/// Writes per second of the control load: 0.98 MB/s, less than the target lifetime allows.
+/// Writes per second of the control load: 0.98 MB/s, less than the drive's target lifetime allows.
 const CONTROL_RATE: f64 = 240.0;
-/// Number of addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
+/// Number of page addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
 const SYNTHETIC_PAGES: f64 = 14e6;
 
-/// Name of the runs of compression on a drive [`ROOMY`] times as large. It can take the same number of bytes in its
+/// Name of the runs of compression on a drive [`ROOMY`] times as large, which can take the same number of bytes in its
 /// life and never needs GC.
 const NEVER_COLLECTED: &str = "compression, never collected";
 const ROOMY: u32 = 15;
 
-/// Shares of the writes that repeat a page, instead of Media's 0.003: one less and one greater than the break-even of
-/// deduplication. The rest of the content is that of the substitute.
+/// Shares of the writes that repeat an earlier page content, in variants of Media's substitute (0.003): one less and
+/// one greater than the break-even of deduplication.
 const REPEATS: [&str; 2] = ["0.018", "0.025"];
 
-/// Moment at which a write is acknowledged.
+/// Moment at which a write is acknowledged to the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// From a buffer of eight pages, in every configuration.
+    /// The write is acknowledged when it is in the write buffer, of eight pages in every configuration.
     EqualBuffers,
-    /// When its page has been programmed.
+    /// The write is acknowledged when its page has been programmed.
     UntilProgrammed,
 }
 
 impl Answer {
-    /// Returns the response time of a write on an idle drive without schemes, seconds.
+    /// Returns the response time of a write on an idle drive without deduplication, compression and throttling,
+    /// seconds.
     fn write_s(self) -> f64 {
         match self {
             Self::EqualBuffers => 0.0,
@@ -81,8 +82,8 @@ impl Answer {
         }
     }
 
-    /// Returns how many writes may be acknowledged before they are programmed. With chunks it is one, which completes a
-    /// chunk of four pages, in addition to the four in the chunk buffer.
+    /// Returns how many writes may be acknowledged before they are programmed. With compression it is one, which
+    /// completes a chunk of four pages compressed together, in addition to the four in the chunk buffer.
     fn buffered_writes(self, scheme: &str) -> u32 {
         match (self, scheme) {
             (Self::UntilProgrammed, _) => 0,
@@ -97,9 +98,9 @@ impl Answer {
     }
 }
 
-/// Returns the factor on the gaps of a load of `writes_per_s` writes per second, so that the drive programs pages at
-/// the load's rate although every host write takes `collected` programs. The time in which the drive serves requests is
-/// subtracted from the gaps.
+/// Returns the factor by which the gaps between requests are multiplied for a load of `writes_per_s` writes per second,
+/// so that the drive programs pages at the load's rate although every host write takes `collected` programs. The time
+/// in which the drive serves requests is subtracted from the gaps.
 fn gap_scale(writes_per_s: f64, collected: f64, (write_s, reads): (f64, f64)) -> f64 {
     collected - writes_per_s * (write_s + reads * 60e-6)
 }
@@ -108,7 +109,7 @@ fn writes_per_s(years: f64) -> f64 {
     rate_of_lifetime(budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
 }
 
-/// Returns the scale of the drive and of the paper's day of requests.
+/// Returns the scale of the drive and of the day of requests that the paper (IL) replays: 1 at full size.
 fn scale_of(size: Size) -> f64 {
     match size {
         Size::Quick => 1.0 / 16.0,
@@ -132,7 +133,8 @@ fn settings(setting: &Setting, scheme: &str, answer: Answer, gap_scale: f64) -> 
     ]
 }
 
-/// Returns the design for a scheme: the page map for schemes that do not examine content, otherwise `integrated`.
+/// Returns the name of the design for a scheme of lifetime management: the page map for the baseline and throttling,
+/// which do not examine content, otherwise `integrated`.
 fn design(scheme: &str) -> &'static str {
     match scheme {
         "baseline" | "throttling" => "page-map",
@@ -140,7 +142,7 @@ fn design(scheme: &str) -> &'static str {
     }
 }
 
-/// Returns all experiments of this paper.
+/// Returns all experiments for the integrated lifetime management paper (IL).
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let mut experiments: Vec<Experiment> =
         TRACES.into_iter().flat_map(|trace| of_trace(setting, trace)).collect();
@@ -210,8 +212,8 @@ fn of_trace(setting: &Setting, trace: Trace) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns a content model for Media with another share of repeated pages, if the variant's name states one; otherwise
-/// an empty text.
+/// Returns a content model for the trace Media with another share of repeated pages, if the variant's name states one;
+/// otherwise an empty text.
 fn repeating(variant: &str) -> String {
     let share = REPEATS.into_iter().find(|share| variant.ends_with(&format!("{share} repeated")));
     share.map_or_else(String::new, |share| {
@@ -219,7 +221,8 @@ fn repeating(variant: &str) -> String {
     })
 }
 
-/// Returns an experiment with uniform writes over most of the drive; `full_requests` is their number at full size.
+/// Returns an experiment with uniform writes over most of the drive; `full_requests` is the number of requests at full
+/// size.
 fn synthetic(
     setting: &Setting,
     name: &str,
@@ -241,8 +244,8 @@ fn synthetic(
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
-/// row.
+/// Computes our values for one row (reported result) of the integrated lifetime management paper from the finished
+/// experiments; `None` if no experiment is about the row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "IL-01" => lifetimes(runs, "WKSN"),
@@ -259,8 +262,8 @@ pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Returns the years of 365 days until the budget is used, by the rate of programs. Managed runs count from their
-/// second epoch on.
+/// Returns the lifetime of the drive: years of 365 days until the budget of page programs is used, at the measured
+/// rate. Runs with lifetime management count from their second epoch on.
 fn years(run: Run<'_>) -> f64 {
     let managed = run.figure("lifetime.years_after_first_epoch");
     if managed > 0.0 { managed } else { run.figure("lifetime.years_by_programs") }
@@ -289,26 +292,26 @@ fn lifetimes(runs: &Runs, trace: &str) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns the mean time until a write is acknowledged, microseconds. A mean of 0, which a buffer causes, is absent
-/// from a record.
+/// Returns the mean time until a write is acknowledged, microseconds. A mean of 0, which a write buffer causes, is
+/// absent from a record, so an absent mean is returned as 0.
 fn answered(run: Run<'_>) -> Result<f64> {
     run.required("lifetime.elapsed_s")?;
     Ok(run.figure("latency_us.write.mean"))
 }
 
-/// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges nothing early except
-/// pages in the chunk buffer.
+/// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges no write early except
+/// pages in the buffer of compressed pages.
 fn programmed(run: Run<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
     if charged > 0.0 { Ok(charged) } else { answered(run) }
 }
 
-/// Returns the energy per host page write, microjoules.
+/// Returns the energy that a run takes per host page write, microjoules.
 fn energy(run: Run<'_>) -> Result<f64> {
     run.required("lifetime.energy_uj_per_page")
 }
 
-/// Returns how much a variant saves relative to the baseline, percent.
+/// Returns how much of a value a variant of the run saves relative to the baseline, percent.
 fn saved(
     runs: &Runs,
     (trace, variant, answer): (&str, &str, Answer),
@@ -360,16 +363,16 @@ fn target_met(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns the energy saved with the printed powers, and with twice the energy of compression, percent; with `sign` -1
-/// the increase.
+/// Returns the energy that integrated management saves with the printed powers, and with twice the energy of
+/// compression, percent; with `sign` -1 the increase.
 fn energies(runs: &Runs, trace: &str, sign: f64) -> Result<Vec<Value>> {
     let of = |variant: &str| saved(runs, (trace, variant, Answer::EqualBuffers), energy);
     Ok(vec![Value::new("", sign * of("integrated")?), Value::new("2x", sign * of("integrated-2x")?)])
 }
 
-/// Returns what the integrated scheme decided about Media, derived from the run. Compression counts as off if less than
-/// a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than half of what it
-/// finds alone.
+/// Returns what the integrated management decided about the trace Media, derived from the run. Compression counts as
+/// off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than
+/// half of the duplicates that it finds alone.
 fn decisions(runs: &Runs) -> Result<Vec<Value>> {
     let (run, dedup) = (runs.get("Media/integrated")?, runs.get("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
@@ -383,7 +386,8 @@ fn decisions(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-/// Returns the greatest gains, and those on the control load, which should be zero; otherwise they are an artifact.
+/// Returns the greatest gains in response time and energy, and the gains on the control load, which should be zero;
+/// otherwise they are an artifact.
 fn gains(runs: &Runs) -> Result<Vec<Value>> {
     let of = |trace, variant, answer, value: fn(Run<'_>) -> Result<f64>| {
         saved(runs, (trace, variant, answer), value)

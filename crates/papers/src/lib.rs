@@ -35,7 +35,7 @@ pub use target::Paper;
 pub use traces::Traces;
 use verdict::Value;
 
-/// Returns the experiments from which our values for a paper's rows (reported results) are computed.
+/// Returns the experiments from which Wearwell's values for a paper's rows (reported results) are computed.
 pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
     match paper {
         Paper::Lx => lx::experiments(setting),
@@ -46,8 +46,8 @@ pub fn experiments(paper: Paper, setting: &Setting) -> Vec<Experiment> {
     }
 }
 
-/// Computes our values for one row (reported result) of a paper from the finished experiments. Returns an error with
-/// the reason if one was not run, and `None` if the row depends on no experiment.
+/// Computes Wearwell's values for one row (reported result) of a paper from the finished experiments. Returns an error
+/// with the reason if one of them was not run, and `None` if the row depends on no experiment.
 pub fn measure(paper: Paper, id: &str, runs: &Runs) -> Option<Result<Vec<Value>, String>> {
     match paper {
         Paper::Lx => lx::measure(id, runs),

@@ -17,14 +17,15 @@ use super::closed_forms::percent;
 use super::experiment::{Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// A trace of the paper, with its figures in Table I.
+/// A trace of the Recyclable SSD paper, with its figures in Table I.
 struct Trace {
     short: &'static str,
     name: &'static str,
-    /// Number of requests, million; `write_share` is the share of writes (Table I).
+    /// Number of requests of the trace, million; `write_share` is the share of writes (LX, Table I).
     requests: f64,
     write_share: f64,
-    /// Size of a device that never erases, in footprints of the trace: more than writes divided by addresses.
+    /// Size of a device on which the trace never causes an erase, in footprints of the trace: more than writes divided
+    /// by addresses.
     never_erasing: u32,
 }
 
@@ -35,27 +36,28 @@ const TRACES: [Trace; 3] = [
 ];
 
 impl Trace {
-    /// Returns the number of writes, million.
+    /// Returns the number of writes of the trace, million.
     fn writes(&self) -> f64 {
         self.requests * self.write_share
     }
 }
 
-/// Index of mail, the only trace that writes more than the paper's drive holds.
+/// Index in `TRACES` of mail, the only trace that writes more than the Recyclable SSD paper's drive holds.
 const MAIL: usize = 1;
 
-/// Numbers of entries of the three fingerprint stores, with their names.
+/// The three sizes of the fingerprint store (of dead pages) in the Recyclable SSD paper: name and number of entries.
 const STORES: [(&str, f64); 3] = [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
-/// Number of entries of the fingerprint store that the paper uses by default.
+/// Number of entries of the fingerprint store that the Recyclable SSD paper uses by default.
 const STANDARD: f64 = STORES[1].1;
 
-/// Age at which an entry is removed in the runs `128k-leaving`, flash programs per entry of the store.
+/// Age at which an entry is removed from the fingerprint store in the runs `128k-leaving`, in flash programs per entry
+/// of the store.
 const LIFE: f64 = 4.0;
 
-/// Pages of the write buffer in Figure 5 (4 MiB); the paper does not state its size.
+/// Pages of the write buffer in Figure 5 (4 MiB) of the Recyclable SSD paper, which does not state its size.
 const BUFFER_PAGES: f64 = 1024.0;
 
-/// A named variant of a run: a design with settings.
+/// A named variant of an experiment: a design with settings.
 struct Variant {
     name: String,
     design: &'static str,
@@ -75,7 +77,7 @@ fn entries(count: f64, scale: f64) -> String {
     format!("recycle.entries={}", (count * scale).round())
 }
 
-/// Returns the variants that are run on every drive.
+/// Returns the variants (designs with settings) that are run on every drive.
 fn common(scale: f64) -> Vec<Variant> {
     let standard = entries(STANDARD, scale);
     vec![
@@ -86,7 +88,8 @@ fn common(scale: f64) -> Vec<Variant> {
     ]
 }
 
-/// Returns the variants with the smaller and the larger store, each with the paper's policy (PROB) and with LRU.
+/// Returns the variants with the smaller and the larger fingerprint store, each with the Recyclable SSD paper's
+/// eviction policy (PROB) and with LRU.
 fn other_stores(scale: f64) -> Vec<Variant> {
     let both = |(name, count): (&str, f64)| {
         let entries = entries(count, scale);
@@ -98,13 +101,15 @@ fn other_stores(scale: f64) -> Vec<Variant> {
     [STORES[0], STORES[2]].into_iter().flat_map(both).collect()
 }
 
-/// Returns the variant with the default fingerprint store in which entries are removed when they are old.
+/// Returns the variant (design with settings) with the default fingerprint store in which entries are removed when they
+/// are old.
 fn leaving(scale: f64) -> Variant {
     let life = format!("recycle.refresh_age_programs={}", (LIFE * STANDARD * scale).round());
     variant("128k-leaving", &[&entries(STANDARD, scale), "recycle.policy=prob", &life])
 }
 
-/// Returns the variants that are run only on the paper's drive: fast loading, the write buffer, and response times.
+/// Returns the variants that are run only on the Recyclable SSD paper's drive: with fast loading of fingerprints, with
+/// the write buffer, and with response times.
 fn on_the_papers_drive(scale: f64) -> Vec<Variant> {
     let standard = entries(STANDARD, scale);
     let prob = [standard.as_str(), "recycle.policy=prob"];
@@ -130,16 +135,18 @@ fn on_the_papers_drive(scale: f64) -> Vec<Variant> {
     ]
 }
 
-/// Blocks per plane of the paper's drive.
+/// Blocks per plane of the Recyclable SSD paper's drive.
 const BLOCKS: f64 = 2048.0;
 
-/// Physical pages of the paper's drive, million.
+/// Physical pages of the Recyclable SSD paper's drive, million.
 const PAGES: f64 = 10.485_76;
 
-/// Numbers of writes per page of the drive for the runs `overrun-*`; mail has 1.17 on the paper's drive.
+/// Numbers of host writes per physical page of the drive for the runs `overrun-*`; trace mail has 1.17 on the
+/// Recyclable SSD paper's drive.
 const OVERRUNS: [f64; 4] = [1.0, 1.1, 1.4, 2.0];
 
-/// Returns the settings of runs on a drive like the paper's with this many blocks per plane, not filled before.
+/// Returns the settings for experiments on a drive like that of the Recyclable SSD paper, with `blocks` blocks per
+/// plane, not filled before.
 fn drive(setting: &Setting, blocks: f64) -> Vec<String> {
     vec![
         "device.preset=lx-40g".to_owned(),
@@ -153,8 +160,8 @@ fn filled(setting: &Setting, blocks: f64) -> Vec<String> {
     [drive(setting, blocks), vec!["precondition.filled=true".to_owned()]].concat()
 }
 
-/// Returns the settings of runs on a drive that the footprint fills to 0.9, not filled before. A small footprint gets
-/// four dies, because many planes with few blocks each have no spare block.
+/// Returns the settings for experiments on a drive of which the trace touches 0.9 of the logical pages, not filled
+/// before. A small footprint gets four dies, because many planes with few blocks each have no spare block.
 fn fitted(setting: &Setting) -> Vec<String> {
     let preset = match setting.size {
         Size::Quick => "device.preset=auto",
@@ -167,7 +174,7 @@ fn fitted(setting: &Setting) -> Vec<String> {
         .collect()
 }
 
-/// Returns all experiments of this paper.
+/// Returns all experiments for the Recyclable SSD paper (LX).
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let scale = match setting.size {
         Size::Quick => 0.05,
@@ -241,8 +248,8 @@ fn of_trace(setting: &Setting, trace: &Trace, scale: f64) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns the scale of the synthetic loads. Their footprint is that of web, so that the stores have the paper's size
-/// at this scale.
+/// Returns the scale of the synthetic loads and their fingerprint stores. At scale 1 the footprint is that of the trace
+/// web, and the stores have the sizes in the Recyclable SSD paper.
 fn synthetic_scale(setting: &Setting) -> f64 {
     match setting.size {
         Size::Quick => 0.05,
@@ -250,8 +257,8 @@ fn synthetic_scale(setting: &Setting) -> f64 {
     }
 }
 
-/// Returns experiments on a load with locality of addresses and contents, which has none of the assumptions about the
-/// FIU traces.
+/// Returns experiments on a synthetic load with locality of addresses and contents, which rests on none of the
+/// assumptions about the FIU traces.
 fn synthetic(setting: &Setting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
@@ -280,9 +287,9 @@ fn synthetic(setting: &Setting) -> Vec<Experiment> {
     loads.flat_map(of).collect()
 }
 
-/// Returns experiments on loads for which the paper's mechanisms are made: the pages of a fifth of the addresses are
-/// read, and the content of every second of these is written again, but of only one in twenty others. Each load has one
-/// form that suits the mechanism and one that does not.
+/// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made: the pages of a fifth of
+/// the addresses are read, and the content of every second of these is written again, but of only one in twenty others.
+/// Each load has one form that suits the mechanism and one that does not.
 fn predicted(setting: &Setting) -> Vec<Experiment> {
     let scale = synthetic_scale(setting);
     let pages = 800_000.0 * scale;
@@ -344,13 +351,13 @@ fn predicted(setting: &Setting) -> Vec<Experiment> {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
-/// row.
+/// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
+/// if no experiment is about the row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     of_traces(id, runs).or_else(|| of_stores(id, runs)).or_else(|| of_claims(id, runs))
 }
 
-/// Computes our values for rows (reported results) about the traces themselves.
+/// Computes our values for rows (reported results) about the traces themselves, without a design.
 fn of_traces(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
@@ -373,7 +380,7 @@ fn of_traces(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Computes our values for rows (reported results) about fingerprint stores of several sizes and policies.
+/// Computes our values for rows (reported results) about fingerprint stores of several sizes and eviction policies.
 fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let reduction = |run: Run<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
@@ -436,8 +443,8 @@ fn of_stores(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Computes our values for rows that compare two policies, each on a load for which the paper claims a gain and on one
-/// for which it does not.
+/// Computes our values for rows (reported results) that compare two eviction policies, each on a load for which the
+/// Recyclable SSD paper claims a gain and on one for which it does not.
 fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     Some(match id {
         "LX-40" => against(runs, "128k-lru", "128k", gained).map(|values| {
@@ -475,13 +482,13 @@ fn of_claims(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     })
 }
 
-/// Returns one value per trace, from the run of one variant.
+/// Returns one value per trace, computed from the run of one variant (design with settings).
 fn each(runs: &Runs, traces: &[&str], variant: &str, value: impl Fn(Run<'_>) -> f64) -> Result<Vec<Value>> {
     let of = |trace: &&str| Ok(Value::new(*trace, value(runs.get(&format!("{trace}/{variant}"))?)));
     traces.iter().map(of).collect()
 }
 
-/// Returns one value per trace, from the runs of a reference and of a variant.
+/// Returns one value per trace, computed from the runs of a reference and of a variant (designs with settings).
 fn against(
     runs: &Runs,
     reference: &str,
@@ -517,7 +524,7 @@ fn classes(run: Run<'_>, histogram: &str, range: std::ops::Range<usize>) -> f64 
     range.map(|k| class(run, histogram, k)).sum()
 }
 
-/// Returns the class (popularity or version) with the greatest count in a histogram.
+/// Returns the class (popularity or version of pages, 0 to 15) with the greatest count in a histogram.
 fn mode(run: Run<'_>, histogram: &str) -> f64 {
     let fullest = (0..16).max_by(|&a, &b| class(run, histogram, a).total_cmp(&class(run, histogram, b)));
     fullest.unwrap_or(0) as f64
@@ -552,7 +559,8 @@ fn erases(run: Run<'_>, baseline: Run<'_>) -> f64 {
     percent(run.figure("erases") / baseline.figure("erases"))
 }
 
-/// Adds the values of other variants, which are shown but not judged; none for a variant that was not run.
+/// Adds the values of other variants (designs with settings), which are shown but not judged; none for a variant that
+/// was not run.
 fn with(
     runs: &Runs,
     values: Result<Vec<Value>>,
@@ -570,12 +578,13 @@ fn with(
     Ok(values)
 }
 
-/// Appends a text to the names of the values.
+/// Appends the text `name` to the names of the values.
 fn named(values: Vec<Value>, name: &str) -> Vec<Value> {
     values.into_iter().map(|value| Value::new(format!("{} {name}", value.of), value.value)).collect()
 }
 
-/// As [`against`], with a text appended to the names of the traces; no value if a run is missing.
+/// Returns one value per trace as [`against`] does, with the text `name` appended to the names of the traces; no value
+/// if a run is missing.
 fn against_named(
     runs: &Runs,
     reference: &str,
@@ -586,8 +595,8 @@ fn against_named(
     named(against(runs, reference, variant, value).unwrap_or_default(), name)
 }
 
-/// Adds the values of the unbounded fingerprint store on the filled drive, and on a load in which contents return in
-/// both weeks.
+/// Returns a function that adds two write reductions per trace: with an unbounded fingerprint store on the filled
+/// drive, and on a load in which contents return in both weeks.
 fn with_states<'a>(runs: &'a Runs, traces: &'a [&str]) -> impl Fn(Vec<Value>) -> Vec<Value> + 'a {
     move |mut values| {
         for (variant, name) in
@@ -603,7 +612,8 @@ fn with_states<'a>(runs: &'a Runs, traces: &'a [&str]) -> impl Fn(Vec<Value>) ->
     }
 }
 
-/// Returns the reads that the reported popularity of the invalid pages needs, and those of Table I, million.
+/// Returns for each trace the number of reads that would explain the reported popularity of the invalid pages, and the
+/// number in Table I of the Recyclable SSD paper, million.
 fn reads_needed(runs: &Runs) -> Vec<Value> {
     let of = |trace: &Trace| {
         let reads = |counts: &str| {
@@ -618,7 +628,7 @@ fn reads_needed(runs: &Runs) -> Vec<Value> {
     TRACES.iter().filter_map(of).flatten().collect()
 }
 
-/// Returns the increase of recycled pages relative to the reference, percent.
+/// Returns the increase of the number of recycled pages relative to the reference run, percent.
 fn gained(reference: Run<'_>, run: Run<'_>) -> f64 {
     percent(recycled(run) / recycled(reference) - 1.0)
 }
@@ -627,7 +637,7 @@ fn comparisons_saved(reference: Run<'_>, run: Run<'_>) -> f64 {
     percent(1.0 - comparisons(run) / comparisons(reference))
 }
 
-/// Returns a value for each pair of runs.
+/// Returns one value for each pair of runs: a reference and a run that is compared with it.
 fn pairs(
     runs: &Runs,
     named: &[(&str, &str, &str)],
@@ -639,13 +649,14 @@ fn pairs(
     named.iter().map(of).collect()
 }
 
-/// Returns the share of the recyclable pages that were recycled, percent.
+/// Returns, for each trace, how many of the pages that could have been recycled were recycled by a variant (design with
+/// settings), percent.
 fn recycled_share(runs: &Runs, variant: &str) -> Result<Vec<Value>> {
     against(runs, "recyclable", variant, |all, got| percent(recycled(got) / recycled(all)))
 }
 
-/// Returns the write reduction on a load in which popular pages are never written again, and with changes that could
-/// help, percent.
+/// Returns the write reduction by recycling on a load in which popular pages are never written again, percent: with
+/// each eviction policy, and with a filled drive or the removal of old entries, which could help.
 fn reduction_if_popular_pages_never_return(runs: &Runs) -> Result<Vec<Value>> {
     let named = [
         ("PROB", "prob"),
@@ -681,14 +692,14 @@ fn erases_saved(baseline: Run<'_>, run: Run<'_>) -> f64 {
     100.0 - erases(run, baseline)
 }
 
-/// Returns the erases that a variant saves relative to the baseline on one of the drives, percent, with a text appended
-/// to the names of the traces.
+/// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
+/// percent, with the text `name` appended to the names of the traces.
 fn erases_on(runs: &Runs, drive: &str, variant: &str, name: &str) -> Vec<Value> {
     against_named(runs, &format!("{drive}baseline"), &format!("{drive}{variant}"), name, erases_saved)
 }
 
-/// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the paper's
-/// policy (PROB), then with LRU.
+/// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the Recyclable
+/// SSD paper's eviction policy (PROB), then with LRU.
 fn normalised(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
     let baseline = runs.get(&format!("{trace}/sized-baseline"))?;
     let of = |store: &str| Ok::<_, String>(erases(runs.get(&format!("{trace}/sized-{store}"))?, baseline));
@@ -704,7 +715,8 @@ fn normalised(runs: &Runs, trace: &str, stores: &[&str]) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Variants whose response times are shown next to those of the PROB store.
+/// Variants (designs with settings) whose response times are shown next to those of the store with the Recyclable SSD
+/// paper's eviction policy (PROB).
 const PROB_RESPONSES: [(&str, &str); 4] = [
     ("timed-unhashed-prob", "without hash"),
     ("timed-infinite", "infinite"),
@@ -712,8 +724,8 @@ const PROB_RESPONSES: [(&str, &str); 4] = [
     ("timed-buffered-prob", "buffered"),
 ];
 
-/// Returns the response times of other variants, with a text appended to the names of the traces. Variants with a write
-/// buffer are compared with the baseline that has one.
+/// Returns the changes of response times with other variants (designs with settings), with a text appended to the names
+/// of the traces. Variants with a write buffer are compared with the baseline that has one.
 fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Value> {
     let of = |(variant, name): &(&str, &str)| {
         let is_buffered = variant.contains("buffered");
@@ -723,7 +735,8 @@ fn responses_beside(runs: &Runs, variants: &[(&str, &str)], sign: f64) -> Vec<Va
     variants.iter().flat_map(of).collect()
 }
 
-/// Returns the erases that a fingerprint store saves on drives of several sizes, given as writes per page of the drive.
+/// Returns the erases that a fingerprint store saves, percent, on drives of several sizes, given as host writes per
+/// page of the drive.
 fn overruns(runs: &Runs) -> Result<Vec<Value>> {
     let mut values = Vec::new();
     for overrun in OVERRUNS {
@@ -738,14 +751,14 @@ fn overruns(runs: &Runs) -> Result<Vec<Value>> {
     Ok(values)
 }
 
-/// Returns the mean response time, microseconds, of reads and writes weighted as in Table I. The substitutes with the
-/// reads of Figure 2 have too many reads for an unweighted mean.
+/// Returns the mean response time of reads and writes, weighted as in Table I of the Recyclable SSD paper,
+/// microseconds. The substitutes with the reads of Figure 2 have too many reads for an unweighted mean.
 fn mean_response(run: Run<'_>, write_share: f64) -> f64 {
     let mean = |kind: &str| run.figure(&format!("latency_us.{kind}.mean"));
     write_share * mean("write") + (1.0 - write_share) * mean("read")
 }
 
-/// Returns the change of the response time relative to the baseline, percent; with `sign` -1 its reduction.
+/// Returns the change of the mean response time relative to the baseline, percent; with `sign` -1 its reduction.
 fn response(runs: &Runs, variant: &str, sign: f64) -> Result<Vec<Value>> {
     responses(runs, "timed-baseline", variant, sign)
 }

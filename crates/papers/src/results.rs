@@ -19,53 +19,56 @@ use super::traces::Traces;
 use super::verdict::{self, Value, Verdict};
 use super::{closed_forms, experiments, measure};
 
-/// Our results for one paper: all its rows (reported results) with our values and verdicts, and the experiments.
+/// Wearwell's results for one paper: all its rows (reported results) with Wearwell's values and verdicts, and the
+/// experiments.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// Name of the paper.
+    /// Name of the paper on the command line.
     pub paper: String,
-    /// Version of Wearwell that wrote the record.
+    /// Version of Wearwell that wrote these results.
     pub version: String,
     /// Size of the experiments: scaled down or full.
     pub size: Size,
-    /// Seed of generators and designs.
+    /// Seed of the random generators and of the designs.
     pub seed: u64,
-    /// Whether the user interrupted the run. Rows whose experiments did not finish are reported as not run.
+    /// Whether the user interrupted the run of the experiments. Rows (reported results) whose experiments did not
+    /// finish are reported as not run.
     pub partial: bool,
-    /// Our result for each row (reported result) of the paper, in the order of its evaluation.
+    /// Wearwell's result for each row (reported result) of the paper, in the order of the paper's evaluation.
     pub rows: Vec<Row>,
-    /// Records of the finished experiments, in the order of the catalogue.
+    /// Records of the finished experiments, in the order in which the paper's experiments are listed.
     pub experiments: Vec<Record>,
-    /// Reason for each experiment that was not run, by name.
+    /// Names of the experiments that were not run, each with the reason.
     pub not_run: BTreeMap<String, String>,
-    /// Full-size experiments whose figures may be different with the current code: see [`Results::evaluate`].
+    /// Names of full-size experiments whose figures may be different with the current code: see [`Results::evaluate`].
     #[serde(default)]
     pub older_code: BTreeSet<String>,
 }
 
-/// Our result for one row (reported result) of a paper.
+/// Wearwell's result for one row (reported result) of a paper.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// Id of the paper's row, e.g. `LX-17`.
+    /// Id of the reported result, e.g. `LX-17`.
     pub id: String,
-    /// Our values for the row; empty if nothing was measured.
+    /// Wearwell's values for the row (reported result); empty if nothing was measured.
     pub ours: Vec<Value>,
-    /// Names of the experiments from which the values come; empty for a closed form.
+    /// Names of the experiments from which Wearwell's values come; empty for a closed form.
     pub experiments: Vec<String>,
-    /// Whether the input of one of these experiments was generated to replace a trace or an application of the paper.
+    /// Whether the input of an experiment from which the values come was generated to replace a trace or an application
+    /// of the paper.
     pub substitute: bool,
-    /// Whether an experiment from which our values come was run by older code and may have other figures with the
-    /// current code.
+    /// Whether an experiment from which Wearwell's values come was run by older code and may have other figures with
+    /// the current code.
     #[serde(default)]
     pub older_code: bool,
-    /// Why there are no values of ours; empty if there are.
+    /// Why Wearwell has no values for the row (reported result); empty if it has.
     pub not_run: String,
-    /// The verdict about the row, in words.
+    /// The verdict about the row (how Wearwell's values compare with the reported ones), in words.
     pub verdict: String,
 }
 
 impl Row {
-    /// Judges our values against the target.
+    /// Compares Wearwell's values of this row with the reported ones in its target, and returns the verdict.
     pub fn judge(&self, target: &Target) -> Verdict {
         if self.ours.is_empty() {
             verdict::not_run(target, &self.not_run)
@@ -77,7 +80,7 @@ impl Row {
 }
 
 impl Results {
-    /// Creates results without rows and experiments.
+    /// Creates results for a paper, without rows and experiments.
     pub fn empty(paper: Paper, size: Size, seed: u64) -> Self {
         Self {
             paper: paper.name().to_owned(),
@@ -92,9 +95,9 @@ impl Results {
         }
     }
 
-    /// Computes our values and verdicts of all rows again from the experiments. For full-size results `quick` has the
-    /// scaled-down results to compare with. Without them, only experiments that the current code has run count as
-    /// current.
+    /// Computes Wearwell's values and verdicts of all rows (reported results) again from the experiments. For full-size
+    /// results `quick` has the scaled-down results to compare with. Without them, only experiments that the current
+    /// code has run count as current.
     pub fn evaluate(&mut self, paper: Paper, quick: Option<&Self>) {
         self.older_code = match self.size {
             Size::Quick => BTreeSet::new(),
@@ -112,13 +115,15 @@ impl Results {
         self.rows = paper.targets().rows.iter().map(row).collect();
     }
 
-    /// Returns the record of the experiment with this [`Experiment::key`](experiment::Experiment::key).
+    /// Returns the record of the experiment whose definition has this digest
+    /// ([`Experiment::key`](experiment::Experiment::key)).
     pub fn of_key(&self, key: &str) -> Option<&Record> {
         self.experiments.iter().find(|record| record.key == key)
     }
 
-    /// Returns the full-size experiments whose definition has changed, or whose scaled-down counterpart has other
-    /// figures than when they were run. An experiment without a counterpart is current as long as all others are.
+    /// Returns the names of the full-size experiments whose definition has changed, or whose scaled-down counterpart
+    /// has other figures than when they were run. An experiment without a counterpart is current as long as all others
+    /// are.
     fn of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
         let setting = Setting { size: self.size, seed: self.seed, traces: Traces::default() };
         let defined: BTreeSet<String> =
@@ -153,7 +158,7 @@ impl Results {
         serde_json::to_string_pretty(self).expect("results are plain data") + "\n"
     }
 
-    /// Parses the JSON that [`Results::to_json`] has written.
+    /// Parses results from the JSON that [`Results::to_json`] has written.
     ///
     /// # Errors
     /// `text` is not such JSON, or was written with another layout.
@@ -178,6 +183,6 @@ fn evaluated(paper: Paper, target: &Target, runs: &Runs) -> Row {
         Some(Err(why)) => row.not_run = why,
         None => {}
     }
-    (row.experiments, row.substitute) = runs.take_asked();
+    (row.experiments, row.substitute) = runs.take_used();
     row
 }

@@ -19,43 +19,43 @@ use super::target::Paper;
 use super::traces::Traces;
 use super::{experiments, figures, render};
 
-/// What to run and where to store it.
+/// Options of a run of a paper's experiments: what to run and where to store it.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether experiments are scaled down.
+    /// Size of the experiments: scaled down, or that of the paper.
     pub size: Size,
-    /// Seed of all generators and designs.
+    /// Seed of all random generators and designs.
     pub seed: u64,
     /// Folder of the paper, in which `results.json` and the files made from it are written.
     pub folder: PathBuf,
-    /// Original traces that the user has.
+    /// Original traces of the papers that the user has.
     pub traces: Traces,
-    /// Runs all experiments again, even those whose records are up to date.
+    /// Whether all experiments are run again, even those whose records are up to date.
     pub fresh: bool,
     /// Number of experiments that run at a time, at least one.
     pub jobs: usize,
 }
 
-/// Receives the progress of a run and can end it.
+/// Receives the progress of a run of experiments and can end it.
 pub trait Observer {
     /// Called before an experiment starts; `Break` ends the run before it. `left` is the estimated time for all
     /// remaining experiments, if there is an estimate.
     fn begins(&mut self, number: usize, total: usize, name: &str, left: Option<Duration>) -> ControlFlow<()>;
 
-    /// Called while an experiment runs; `Break` ends the run.
+    /// Called while an experiment runs; `Break` ends the whole run.
     fn goes_on(&mut self, name: &str, progress: Progress) -> ControlFlow<()>;
 
-    /// Called when an experiment ended without a result.
+    /// Called when an experiment ended without a result; `why` is the reason.
     fn not_run(&mut self, name: &str, why: &str);
 }
 
-/// An experiment and, if it has full size, its scaled-down counterpart.
+/// An experiment that is to be run and, if it has full size, its scaled-down counterpart.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The experiment whose record is wanted.
+    /// The experiment whose record (result) is wanted.
     pub experiment: Experiment,
-    /// The scaled-down counterpart, which is run first. The digest of its figures is stored in the record (see
-    /// [`super::results`]).
+    /// The scaled-down counterpart of the experiment, which is run first. The digest of its figures is stored in the
+    /// record (see [`super::results`]).
     pub quick: Option<Experiment>,
 }
 
@@ -65,8 +65,8 @@ impl From<Experiment> for Job {
     }
 }
 
-/// Returns the experiments of a paper with their scaled-down counterparts. Experiments on an original trace have none,
-/// because it is never scaled down.
+/// Returns the experiments of a paper, each with its scaled-down counterpart. Experiments on an original trace have
+/// none, because it is never scaled down.
 pub fn jobs(paper: Paper, setting: &Setting) -> Vec<Job> {
     let quick = match setting.size {
         Size::Quick => Vec::new(),
@@ -79,9 +79,10 @@ pub fn jobs(paper: Paper, setting: &Setting) -> Vec<Job> {
     experiments(paper, setting).into_iter().map(job).collect()
 }
 
-/// Runs those experiments of a paper whose records are missing in the folder or out of date, and writes all files that
-/// are made from the results. The results are written after each experiment. A full-size record by older code stays in
-/// the folder until its experiment is repeated, and is kept if the scaled-down counterpart still has the same figures.
+/// Runs those experiments of a paper whose records (results) are missing in the folder or out of date, and writes all
+/// files that are made from the results. The results are written after each experiment. A full-size record by older
+/// code stays in the folder until its experiment is repeated, and is kept if the scaled-down counterpart still has the
+/// same figures.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -90,7 +91,7 @@ pub fn run(paper: Paper, options: &Options, observer: &mut dyn Observer) -> std:
     run_jobs(paper, &jobs(paper, &setting), options, observer)
 }
 
-/// Runs these experiments instead of the paper's; otherwise like [`run`].
+/// Runs the experiments in `wanted` instead of all of the paper's; otherwise like [`run`].
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -125,7 +126,8 @@ pub fn run_jobs(
     Ok(results)
 }
 
-/// An experiment that the current code has not run, with its record by older code if there is one.
+/// An experiment that is to be run because the current code has not run it, with its record by older code if there is
+/// one.
 struct Task<'a> {
     job: &'a Job,
     before: Option<Record>,
@@ -136,8 +138,8 @@ impl Task<'_> {
         &self.job.experiment.name
     }
 
-    /// Runs the scaled-down counterpart, if there is one, and then the experiment. The record by older code is kept
-    /// instead if the counterpart still has the figures that it had then.
+    /// Runs the scaled-down counterpart, if there is one, and then the experiment. The experiment's record by older
+    /// code is kept instead if the counterpart has the figures that it had with the older code.
     fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, NoRecord> {
         let quick = self.job.quick.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
@@ -148,16 +150,16 @@ impl Task<'_> {
     }
 }
 
-/// Message from a thread that runs experiments; the number is the index of the experiment in the list.
+/// Message from a thread that runs experiments; the number in each variant is the index of the experiment in the list.
 enum Report {
-    /// The thread wants to start an experiment and waits for the answer: true to start.
+    /// The thread wants to start an experiment and waits for the reply: true to start.
     Begins(usize, Sender<bool>),
     GoesOn(usize, Progress),
     Ends(usize, Result<Box<Record>, NoRecord>),
 }
 
-/// Runs the experiments, `at_once` at a time; returns false if the observer ended the run. Experiments that finish
-/// after that are still recorded.
+/// Runs the experiments, `at_once` of them at a time; returns false if the observer ended the run. Experiments that
+/// finish after that are still recorded.
 fn run_at_once(
     to_do: &[Task],
     at_once: usize,
@@ -188,7 +190,7 @@ fn run_at_once(
 /// Stack size of the threads that run experiments, bytes: as large as that of the main thread usually is.
 const STACK_BYTES: usize = 8 << 20;
 
-/// Runs one experiment after the other until none is left or the run is ended.
+/// Runs experiments of the list one after the other, in one of several threads, until none is left or the run is ended.
 fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sender<Report>) {
     loop {
         let k = next.fetch_add(1, Ordering::Relaxed);
@@ -212,8 +214,8 @@ fn work(to_do: &[Task], next: &AtomicUsize, is_ended: &AtomicBool, reports: &Sen
     }
 }
 
-/// Handles messages until all threads have ended; returns false if the observer ended the run. After an error the
-/// function returns, and the threads end because nobody receives their messages.
+/// Handles messages of the threads that run experiments until all have ended; returns false if the observer ended the
+/// run. After an error the function returns, and the threads end because nobody receives their messages.
 fn listen(
     to_do: &[Task],
     reports: Receiver<Report>,
@@ -261,7 +263,7 @@ fn listen(
     Ok(is_whole)
 }
 
-/// Stores the record of an experiment that finished, or the reason why it was not run.
+/// Stores the record of an experiment that finished in the results, or the reason why it was not run.
 fn take(
     name: &str,
     outcome: Result<Box<Record>, NoRecord>,
@@ -281,7 +283,7 @@ fn take(
     }
 }
 
-/// Returns the records of an earlier run in the folder; none if they cannot be read.
+/// Returns the records of experiments in the results of an earlier run in the folder; none if they cannot be read.
 fn finished(folder: &Path) -> Vec<Record> {
     record_in(folder).map(|results| results.experiments).unwrap_or_default()
 }
@@ -299,7 +301,7 @@ pub fn quick_record(paper: Paper, size: Size, folder: &Path) -> Option<Results> 
     (size == Size::Full && quick.size == Size::Quick).then_some(quick)
 }
 
-/// Writes all files that are made from the results: the pages and the figures.
+/// Writes all files that are made from the results: the Markdown and HTML pages, and the figures.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -314,7 +316,7 @@ pub fn write_views(results: &Results, paper: Paper, folder: &Path) -> std::io::R
     write_whole(&folder.join("RESULTS.html"), &render::html(&targets, results, &drawn))
 }
 
-/// Evaluates the results in a folder again and writes the pages and figures.
+/// Computes values and verdicts of the results in a folder again and writes the pages and figures.
 ///
 /// # Errors
 /// There are no results, or files cannot be written.
@@ -327,7 +329,7 @@ pub fn render_again(paper: Paper, folder: &Path) -> std::io::Result<Results> {
     Ok(results)
 }
 
-/// Writes a file in such a way that a concurrent reader sees either the old or the whole new content.
+/// Writes a file so that a concurrent reader sees either the old or the new content as a whole.
 fn write_whole(path: &Path, text: &str) -> std::io::Result<()> {
     let partial = path.with_extension("partial");
     std::fs::write(&partial, text)?;

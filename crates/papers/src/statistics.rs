@@ -20,14 +20,14 @@ use wearwell_trace::{Op, Request};
 
 use super::experiment::NoRecord;
 
-/// Number of classes of popularity and of version, which have four bits.
+/// Number of classes of page popularity and of page version, which have four bits each.
 const CLASSES: usize = 16;
-/// Number of requests between two progress reports.
+/// Number of requests between two reports of progress.
 const REPORT_EVERY: u64 = 1 << 16;
 
 type Map<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// One page of the trace, with its content, its current address and its reads.
+/// One page version of a trace, with its content, its current address and its number of reads.
 #[derive(Clone, Copy, Debug)]
 struct Page {
     content: Option<Fingerprint>,
@@ -37,14 +37,14 @@ struct Page {
 
 #[derive(Debug, Default)]
 struct Address {
-    /// Valid page of the address, as an index into the list of pages.
+    /// Valid page version of the address, as an index into the list of pages.
     valid: Option<u32>,
-    /// Dead pages of the address, oldest first.
+    /// Dead page versions of the address, oldest first, as indexes into the list of pages.
     dead: Vec<u32>,
     overwrites: u64,
 }
 
-/// Counters and pages during the pass over a trace.
+/// Counters and page versions while a trace is counted.
 #[derive(Debug, Default)]
 struct Count {
     pages: Vec<Page>,
@@ -62,8 +62,8 @@ struct Count {
     recycled_by_version: [u64; CLASSES],
 }
 
-/// Counts the requests and pages of an input, and how many dead pages were recycled by popularity and version. Returns
-/// figures by name.
+/// Counts the requests and pages of an input, and how many dead pages were recycled (written again with equal content),
+/// by popularity and version. Returns the counts by name.
 ///
 /// # Errors
 /// The input cannot be read, or the user ended the run.
@@ -134,7 +134,8 @@ impl Count {
         }
     }
 
-    /// Removes the newest dead page with this content from its address's list and returns its index.
+    /// Recycles a dead page version with this content: removes the newest one from its address's list and returns its
+    /// index. `None` if there is none.
     fn recycle(&mut self, content: Option<Fingerprint>) -> Option<u32> {
         let page = self.dead_by_content.get_mut(&content?)?.pop()?;
         let Page { address, reads, .. } = self.pages[page as usize];

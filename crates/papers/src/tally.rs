@@ -8,19 +8,20 @@ use super::results::Results;
 use super::target::{Evidence, Targets};
 use super::verdict::{Outcome, Verdict};
 
-/// Numbers of compared results with one kind of evidence, by outcome of the comparison.
+/// Numbers of results that were compared with a paper's on one kind of evidence (measured, formula, ...), by outcome of
+/// the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Compared {
-    /// Number of results of ours that agree with the reported ones.
+    /// Number of Wearwell's results that agree with the reported ones.
     pub agree: usize,
-    /// Number of results of ours that only have the reported direction.
+    /// Number of Wearwell's results that only have the reported direction.
     pub direction: usize,
-    /// Number of results of ours that neither agree nor have the reported direction.
+    /// Number of Wearwell's results that neither agree nor have the reported direction.
     pub missed: usize,
 }
 
 impl Compared {
-    /// Returns the number of all comparisons of this kind of evidence.
+    /// Returns the number of all compared results with this kind of evidence.
     pub fn rows(self) -> usize {
         self.agree + self.direction + self.missed
     }
@@ -44,19 +45,20 @@ impl Compared {
 /// Counts of the results that a paper reports (rows of its evaluation), by kind of evidence and by verdict.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Tally {
-    /// Number of all rows (reported results).
+    /// Number of all rows (reported results) of the paper.
     pub rows: usize,
-    /// Comparisons based on executed runs with the load or trace that the paper used.
+    /// Comparisons of results that are based on executed runs with the load or trace that the paper used.
     pub measured: Compared,
-    /// Comparisons based on executed runs with generated loads that replace a trace or an application.
+    /// Comparisons of results that are based on executed runs with generated loads that replace a trace or an
+    /// application.
     pub substitute: Compared,
-    /// Comparisons based on mechanisms of the code that were executed without a run of a design.
+    /// Comparisons of results that are based on mechanisms of the code that were executed without a run of a design.
     pub executed: Compared,
-    /// Comparisons based on formulas, without an executed design.
+    /// Comparisons of results that are based on formulas, without an executed design.
     pub formula: Compared,
-    /// Comparisons based on arithmetic on the paper's constants.
+    /// Comparisons of results that are based on arithmetic on the paper's constants.
     pub arithmetic: Compared,
-    /// Comparisons with a reported range so wide that no plausible run could miss it.
+    /// Comparisons of results with a reported range so wide that no plausible run could miss it.
     pub cannot_fail: Compared,
     /// Number of rows (reported results) for which the kind of evidence is not stated.
     pub unclassified: usize,
@@ -70,7 +72,7 @@ pub struct Tally {
     pub context: usize,
     /// Number of rows (reported results) that only the authors can measure.
     pub not_reproducible: usize,
-    /// Number of rows (reported results) that were not measured.
+    /// Number of rows (reported results) that were not measured by Wearwell.
     pub not_run: usize,
 }
 
@@ -116,13 +118,14 @@ impl Tally {
         compared.add(outcome);
     }
 
-    /// Returns the number of reported results that ours agree with, on the basis of an execution on the paper's own
-    /// kind of input.
+    /// Returns the number of reported results with which Wearwell's agree, on the basis of an execution on the paper's
+    /// own kind of input.
     pub fn reproduced(&self) -> usize {
         self.measured.agree + self.executed.agree
     }
 
-    /// Returns the counts as sentences: first what counts as a result, then what does not.
+    /// Returns the counts of reported results as sentences: first those that count as results of Wearwell, then those
+    /// that do not.
     pub fn sentences(&self) -> Vec<String> {
         let results = [
             ("Executed runs on the paper's kind of load", self.measured, "reproduced"),
@@ -141,8 +144,8 @@ impl Tally {
         sentences
     }
 
-    /// Returns one sentence about the rows (reported results) that do not count as results of ours; `None` if there are
-    /// none.
+    /// Returns one sentence about the rows (reported results) that do not count as results of Wearwell; `None` if there
+    /// are none.
     fn not_counted(&self) -> Option<String> {
         let compared = [
             (self.formula, "by formula without an executed design"),

@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The papers whose evaluation can be reproduced.
+/// The papers whose evaluation Wearwell can reproduce.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Paper {
     /// The Recyclable SSD paper.
@@ -49,7 +49,8 @@ impl Paper {
         }
     }
 
-    /// Returns the paper's targets. The embedded file of some hundred lines is parsed at each call.
+    /// Returns the paper's targets (its reported results). The embedded file of some hundred lines is parsed at each
+    /// call.
     ///
     /// # Panics
     /// Never: a test parses the embedded files.
@@ -81,49 +82,51 @@ impl FromStr for Paper {
     }
 }
 
-/// The targets of one paper: contents of its file `targets.toml`.
+/// The targets (reported results) of one paper: contents of its file `targets.toml`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Targets {
     /// Title and source of the paper.
     pub paper: Citation,
-    /// Where the paper contradicts itself or leaves something open, by name, and how it is read here.
+    /// Where the paper contradicts itself or leaves something open, by name, and how Wearwell reads it.
     #[serde(default)]
     pub contradictions: BTreeMap<String, String>,
-    /// Claims of the paper's abstract, for the summary.
+    /// Claims of the paper's abstract, for the summary of results.
     #[serde(default, rename = "headline")]
     pub headlines: Vec<Headline>,
-    /// Values of ours that are shown but not judged, in all rows of the paper.
+    /// Values measured by Wearwell that are shown but not judged, in all rows (reported results) of the paper.
     #[serde(default)]
     pub beside: Vec<ShownOnly>,
-    /// Reasons why values of ours differ from the reported ones.
+    /// Reasons why values measured by Wearwell differ from the reported ones.
     #[serde(default, rename = "difference")]
     pub differences: Vec<Difference>,
-    /// The rows of the paper's evaluation, in the order of their ids.
+    /// The results that the paper reports (rows of its evaluation), in the order of their ids.
     #[serde(rename = "target")]
     pub rows: Vec<Target>,
 }
 
-/// A reason why some rows of ours differ from the reported ones, found when they were compared.
+/// A reason why some results of Wearwell differ from the reported ones, found when they were compared.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Ids of the rows (reported results) that the reason explains.
+    /// Ids of the rows (reported results) whose difference the reason explains.
     pub rows: Vec<String>,
-    /// The reason, and what supports it.
+    /// The reason for the difference, and what supports it.
     pub why: String,
-    /// Names of the experiments that removed the suspected cause, or patterns with one `*`. A reason without such
-    /// experiments is shown as untested.
+    /// Names of the experiments that removed the suspected cause of the difference, or patterns with one `*`. A reason
+    /// without such experiments is shown as untested.
     #[serde(default)]
     pub tested_by: Vec<String>,
-    /// Figures of these experiments that are printed from the record, by dotted name; empty if the text `why` quotes
-    /// them.
+    /// Figures of the experiments in `tested_by` that are printed from the record, by dotted name; empty if the text
+    /// `why` quotes them.
     #[serde(default)]
     pub figures: Vec<String>,
-    /// Statements of the paper that contradict each other, if that is the reason. No experiment can test such a reason.
+    /// Statements of the paper that contradict each other, if that is the reason for the difference. No experiment can
+    /// test such a reason.
     #[serde(default)]
     pub contradiction: Vec<Statement>,
-    /// The reason is that the paper gives no figure for what the rows measure, so sizes cannot be compared.
+    /// Whether the reason is that the paper gives no figure for what the rows measure, so that sizes cannot be
+    /// compared.
     #[serde(default)]
     pub has_no_figure: bool,
 }
@@ -132,27 +135,27 @@ pub struct Difference {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    /// Section, table or figure of the statement.
+    /// Section, table or figure of the paper in which the statement is made.
     pub place: String,
-    /// Figures that the paper gives there.
+    /// Figures that the paper states there.
     pub says: String,
 }
 
 /// How well the reason for a difference is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Support {
-    /// Experiments removed the suspected cause.
+    /// Experiments removed the suspected cause of the difference and so tested the reason.
     Tested,
-    /// The reason is a contradiction within the paper.
+    /// The reason for the difference is a contradiction within the paper.
     Contradiction,
-    /// The reason is that the paper gives no figure that could be compared.
+    /// The reason for the difference is that the paper gives no figure that could be compared.
     NoFigure,
-    /// Untested: neither experiments nor a contradiction within the paper support the reason.
+    /// Neither experiments nor a contradiction within the paper support the reason for the difference.
     Untested,
 }
 
 impl Difference {
-    /// Returns how well the reason is supported. A test refuses reasons with two kinds of support.
+    /// Returns how well the reason for the difference is supported. A test refuses reasons with two kinds of support.
     pub fn standing(&self) -> Support {
         if !self.tested_by.is_empty() {
             Support::Tested
@@ -167,28 +170,29 @@ impl Difference {
 }
 
 impl Difference {
-    /// Returns whether the experiment is one of those that tested the reason.
+    /// Returns whether the experiment is one of those that tested this reason for a difference.
     pub fn is_tested_by(&self, experiment: &str) -> bool {
         self.tested_by.iter().any(|pattern| matches_pattern(pattern, experiment))
     }
 }
 
-/// A claim of the paper's abstract, linked to the row that measures it.
+/// A claim of the paper's abstract, linked to the row (reported result) that measures it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Headline {
-    /// Text of the claim, without its figure.
+    /// Text of the claim of the abstract, without its figure.
     pub claim: String,
-    /// Id of the row that measures the claim.
+    /// Id of the row (reported result) that measures the claim.
     pub row: String,
-    /// Names of the row's values that the claim is about; empty for all values that the row judges.
+    /// Names of those values of the row (reported result) that the claim is about; empty for all values that the row
+    /// judges.
     #[serde(default)]
     pub of: Vec<String>,
-    /// The reported figure in words; empty if it is that of the row.
+    /// The figure of the claim in words; empty if it is that of the row (reported result).
     #[serde(default)]
     pub reported: String,
-    /// Why our value differs, in one sentence. Empty if it does not differ, or if the first sentence of the row's
-    /// reason is to be used.
+    /// Why Wearwell's value differs from the claim, in one sentence. Empty if it does not differ, or if the first
+    /// sentence of the reason for the row's difference is to be used.
     #[serde(default)]
     pub why: String,
 }
@@ -197,7 +201,7 @@ pub struct Headline {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Citation {
-    /// Name of the paper on the command line.
+    /// Name of the paper on the command line, e.g. `lx`.
     pub key: String,
     /// Title of the paper.
     pub title: String,
@@ -209,48 +213,49 @@ pub struct Citation {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// Id of the row, e.g. `LX-17`.
+    /// Id of the reported result, e.g. `LX-17`.
     pub id: String,
-    /// Figure, table or section of the paper.
+    /// Figure, table or section of the paper that reports the result.
     pub place: String,
-    /// What the paper measured.
+    /// Quantity that the paper measured.
     pub metric: String,
-    /// Under which conditions it was measured: traces, design, settings.
+    /// Conditions under which the paper measured the result: traces, design, settings.
     pub configuration: String,
     /// What is needed to measure the reported result again.
     pub class: Class,
-    /// On what our values are based. A test refuses a row without it, and such a row counts in no category.
+    /// On what Wearwell's values for this result are based. A test refuses a result without it, and such a result
+    /// counts in no category.
     pub evidence: Option<Evidence>,
-    /// Ids of rows whose values this row judges again. Their results must not be counted twice.
+    /// Ids of other rows (reported results) whose values this row judges again, so that they must not be counted twice.
     #[serde(default)]
     pub repeats: Vec<String>,
-    /// What result would miss the reported band; required if the band is open on one side or spans more than a factor
-    /// of ten.
+    /// Description of a measurement that would miss the reported band; required if the band is open on one side or
+    /// spans more than a factor of ten.
     #[serde(default)]
     pub fails_if: String,
-    /// Unit of the reported values and of ours.
+    /// Unit of the reported values and of Wearwell's.
     #[serde(default)]
     pub unit: String,
-    /// The reported figures in words.
+    /// The reported figures of the result in words.
     pub reported: String,
-    /// The reported figures as numbers.
+    /// The reported figures of the result as numbers.
     #[serde(default)]
     pub values: Vec<Reported>,
-    /// Values of ours that are shown with the row but not judged, with the reason.
+    /// Values measured by Wearwell that are shown with the row (reported result) but not judged, with the reason.
     #[serde(default)]
     pub beside: Vec<ShownOnly>,
-    /// How our values may be compared with the reported ones.
+    /// How Wearwell's values may be compared with the reported ones.
     pub compare: Comparison,
-    /// Names of the paper's contradictions that affect this row.
+    /// Names of the paper's contradictions that affect this row (reported result).
     #[serde(default)]
     pub contradictions: Vec<String>,
-    /// A note for the reader of the comparison.
+    /// A note for the reader of the comparison with this reported result.
     #[serde(default)]
     pub note: String,
-    /// Whether the load that replaces the trace is generated from these figures, so that agreement is certain.
+    /// Whether the load that replaces the trace is generated from the reported figures, so that agreement is certain.
     #[serde(default)]
     pub given_to_substitute: bool,
-    /// Why only the authors can measure the row; empty if others can.
+    /// Why only the authors can measure the row (reported result); empty if others can.
     #[serde(default)]
     pub not_reproducible: String,
 }
@@ -259,20 +264,20 @@ pub struct Target {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Class {
-    /// A closed form: arithmetic on the paper's parameters.
+    /// A closed form: the result follows by arithmetic from the paper's parameters.
     Cf,
-    /// A synthetic load.
+    /// A synthetic load is needed to measure the result.
     Syn,
-    /// An application, or an emulation of its requests.
+    /// An application, or an emulation of its requests, is needed to measure the result.
     App,
-    /// A published trace.
+    /// A published trace is needed to measure the result.
     Pub,
-    /// A trace that only the authors have.
+    /// A trace is needed that only the authors have.
     Priv,
 }
 
 impl Class {
-    /// Returns in words what is needed to measure the result again.
+    /// Returns in words what is needed to measure the reported result again.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Cf => "closed form",
@@ -284,30 +289,30 @@ impl Class {
     }
 }
 
-/// What a value of ours is based on.
+/// What a value of Wearwell's for a reported result is based on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// Runs of designs on loads or traces.
+    /// The value was measured by runs of designs on loads or traces.
     Measured,
-    /// Execution of a mechanism of the code, without a run of a design.
+    /// The value was measured by executing a mechanism of the code, without a run of a design.
     Executed,
-    /// A model of the mechanism; no design was executed.
+    /// The value was computed by a model of the mechanism; no design was executed.
     Formula,
-    /// Arithmetic on constants that the paper states.
+    /// The value follows by arithmetic from constants that the paper states.
     Arithmetic,
-    /// A measurement whose reported band no plausible run could miss.
+    /// The value was measured, but the reported band is so wide that no plausible run could miss it.
     CannotFail,
-    /// There is no value of ours.
+    /// Wearwell has no value for the reported result.
     None,
 }
 
 impl Evidence {
-    /// All kinds of evidence, the strongest first.
+    /// All kinds of evidence for a value of Wearwell's, the strongest first.
     pub const ALL: [Self; 6] =
         [Self::Measured, Self::Executed, Self::Formula, Self::Arithmetic, Self::CannotFail, Self::None];
 
-    /// Returns in words what our value is based on.
+    /// Returns in words what Wearwell's value is based on.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Measured => "measured",
@@ -319,30 +324,30 @@ impl Evidence {
         }
     }
 
-    /// Returns whether agreement with this evidence counts as reproduced.
+    /// Returns whether agreement of a value with this evidence counts as reproduced.
     pub fn is_result(self) -> bool {
         matches!(self, Self::Measured | Self::Executed)
     }
 }
 
-/// Values of ours that are shown but not judged.
+/// Values measured by Wearwell that are shown but not judged, and the reason.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShownOnly {
-    /// Names of the values; `*` in a name matches any characters.
+    /// Names of the values that are shown but not judged; `*` in a name matches any characters.
     pub of: Vec<String>,
-    /// Why the paper's statement does not cover these values.
+    /// Why the paper's statement does not cover the values that are only shown.
     pub why: String,
 }
 
 impl ShownOnly {
-    /// Returns whether a value of this name belongs to them.
+    /// Returns whether a value of this name is one of those that are only shown.
     pub fn names(&self, of: &str) -> bool {
         self.of.iter().any(|pattern| matches_pattern(pattern, of))
     }
 }
 
-/// Returns whether the text matches the pattern, in which `*` stands for any characters.
+/// Returns whether the whole text matches the pattern, in which `*` stands for any characters.
 pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(before) else { return false };
@@ -353,44 +358,46 @@ pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reported {
-    /// Name of the trace, size or variant to which the reported number belongs; empty if there is only one.
+    /// Name of the trace, size or variant to which the reported number belongs; empty if the result has only one
+    /// number.
     pub of: String,
     /// The reported number.
     pub value: Option<f64>,
-    /// Decimals with which the number is printed, if the comparison is by printed digits.
+    /// Number of decimals with which the paper prints the number, if the comparison is by printed digits.
     pub digits: Option<u32>,
-    /// Lower end of a reported range.
+    /// Lower end of the range, if the paper reports a range.
     pub low: Option<f64>,
-    /// Upper end of a reported range.
+    /// Upper end of the range, if the paper reports a range.
     pub high: Option<f64>,
-    /// Whether the load that replaces the trace is generated from this figure; our value is then judged separately.
+    /// Whether the load that replaces the trace is generated from this reported figure; Wearwell's value is then judged
+    /// separately.
     pub given: bool,
 }
 
 impl Reported {
-    /// Returns the ends of the range, or the number twice; an open end is infinite.
+    /// Returns the ends of the reported range, or the reported number twice; an open end is infinite.
     pub fn bounds(&self) -> (f64, f64) {
         let low = self.low.or(self.value).unwrap_or(f64::NEG_INFINITY);
         (low, self.high.or(self.value).unwrap_or(f64::INFINITY))
     }
 }
 
-/// How a value of ours may be compared with the reported one.
+/// How a value of Wearwell's may be compared with the reported one.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Comparison {
-    /// Kind of the comparison.
+    /// Kind of the comparison: by printed digits, within a percentage, by range, direction or order.
     pub kind: Kind,
-    /// Deviation up to which a value counts as reproduced, percent of the reported value. For an ordering: least amount
-    /// by which each value must be smaller than the preceding one, percent of the preceding one.
+    /// Deviation up to which a value of Wearwell's counts as reproduced, percent of the reported value. For an
+    /// ordering: least amount by which each value must be smaller than the preceding one, percent of the preceding one.
     #[serde(default)]
     pub percent: f64,
-    /// Deviation up to which a value counts as reproduced if the replacement for the trace is generated from it,
-    /// percent.
+    /// Deviation up to which a value of Wearwell's counts as reproduced if the load that replaces the trace is
+    /// generated from the reported value, percent.
     #[serde(default)]
     pub given_percent: f64,
-    /// Value that means no effect (0 for a gain, 100 for a normalised count). A value that misses the tolerance still
-    /// has the reported direction if it is on the reported side of this value.
+    /// Value that means no effect (0 for a gain, 100 for a normalised count). A value of Wearwell's that misses the
+    /// tolerance still has the reported direction if it is on the reported side of this value.
     pub neutral: Option<f64>,
 }
 
@@ -398,25 +405,25 @@ pub struct Comparison {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Our value must be equal to the reported one when rounded to the printed digits.
+    /// Wearwell's value must be equal to the reported one when rounded to the printed digits.
     Digits,
-    /// Our value must be within a percentage of the reported one.
+    /// Wearwell's value must be within a percentage of the reported one.
     Within,
-    /// Our value must be inside the reported range, or within a percentage of its ends.
+    /// Wearwell's value must be inside the reported range, or within a percentage of its ends.
     Range,
-    /// Our value must be on the same side of the value `neutral` (no effect) as the reported one; the size of the
-    /// effect is not compared.
+    /// Wearwell's value must be on the same side of the value `neutral` (no effect) as the reported one; the size of
+    /// the effect is not compared.
     Direction,
-    /// Our values must decrease strictly in the order in which the target lists them.
+    /// Wearwell's values must decrease strictly in the order in which the target (reported result) lists them.
     Ordering,
-    /// A statement of the paper must be true for our runs (1) and not false (0).
+    /// A statement of the paper must be true for Wearwell's runs (value 1), not false (value 0).
     Holds,
-    /// There is no comparison: the row is an input or background.
+    /// There is no comparison: the reported result is an input of the experiments or background.
     Context,
 }
 
 impl Targets {
-    /// Parses a file of targets.
+    /// Parses a file of targets (reported results of a paper).
     ///
     /// # Errors
     /// Syntax errors, unknown keys and wrong values.
@@ -435,16 +442,16 @@ impl Targets {
 }
 
 impl Target {
-    /// Returns why our value of this name is shown but not judged; `None` if it is judged, or if the target does not
-    /// mention it.
+    /// Returns why Wearwell's value of this name is shown but not judged; `None` if it is judged, or if the target
+    /// (reported result) does not mention it.
     pub fn beside(&self, of: &str) -> Option<&str> {
         let is_judged = self.values.iter().any(|reported| reported.of == of);
         let beside = || self.beside.iter().find(|beside| beside.names(of));
         if is_judged { None } else { beside().map(|beside| beside.why.as_str()) }
     }
 
-    /// Returns the first of these names of our values that the target does not mention, neither for the comparison nor
-    /// as shown only. `None` for a target without a comparison.
+    /// Returns the first of these names of Wearwell's values that the target (reported result) does not mention,
+    /// neither for the comparison nor as only shown. `None` for a target without a comparison.
     pub fn forgotten<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
         let is_judged = |of: &str| self.values.iter().any(|reported| reported.of == of);
         let compares = self.compare.kind != Kind::Context;

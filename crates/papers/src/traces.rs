@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::experiment::Source;
 
-/// The known traces: file name without endings, and description.
+/// The known original traces of the papers: file name without endings, and description.
 pub const ORIGINALS: [(&str, &str); 9] = [
     ("fiu-homes", "FIU I/O deduplication traces, homes, blkparse files of two weeks joined (SNIA IOTTA)"),
     ("fiu-mail", "the same, mail (cheetah)"),
@@ -23,12 +23,13 @@ pub const ORIGINALS: [(&str, &str); 9] = [
     ("msn", "the same, MSN-CFS, one disk, 6 hours, converted"),
 ];
 
-/// Paths of the traces that were found, by name.
+/// Paths of the original traces of the papers that were found, by name.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Traces(BTreeMap<String, PathBuf>);
 
 impl Traces {
-    /// Searches a folder for the known traces. Of several files with one name the first in alphabetical order is used.
+    /// Searches a folder for the original traces of the papers. Of several files with one name the first in
+    /// alphabetical order is used.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -51,18 +52,18 @@ impl Traces {
         Ok(Self(found))
     }
 
-    /// Returns the number of traces that were found.
+    /// Returns the number of original traces that were found.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns whether no trace was found.
+    /// Returns whether no original trace was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns the original trace if it was found, otherwise the generated substitute with these keys. The second value
-    /// is the scale of what is replayed: 1 for an original.
+    /// Returns the original trace `name` if it was found, otherwise the generated substitute with these keys. The
+    /// second value is the scale of the input: 1 for an original.
     pub fn source(&self, name: &str, keys: &str, scale: f64) -> (Source, f64) {
         match self.0.get(name) {
             Some(path) => (Source::Original(path.clone()), 1.0),

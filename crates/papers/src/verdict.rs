@@ -16,78 +16,80 @@ use super::target::{Class, Evidence, Kind, Reported, Target};
 /// A value that Wearwell measured or computed for a row (reported result) of a paper, with its name in the target.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Value {
-    /// Name of the value, that is, of the trace, size or variant that it is about.
+    /// Name of the value: the trace, size or variant that it is about.
     pub of: String,
-    /// The value, in the unit of the reported one.
+    /// The value, in the unit of the reported value.
     pub value: f64,
 }
 
 impl Value {
-    /// Creates a value with a name.
+    /// Creates a value of Wearwell's with the name `of`.
     pub fn new(of: impl Into<String>, value: f64) -> Self {
         Self { of: of.into(), value }
     }
 }
 
-/// Verdict about a row (reported result) of a paper: how our values compare with the reported ones.
+/// Verdict about a row (reported result) of a paper: how Wearwell's values compare with the reported ones.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Verdict {
-    /// Result of comparing our values with the reported ones.
+    /// Result of comparing Wearwell's values with the reported ones.
     pub outcome: Outcome,
-    /// Whether the input of our runs was generated to replace a trace or an application of the paper.
+    /// Whether the input of Wearwell's runs was generated to replace a trace or an application of the paper.
     pub substitute: bool,
-    /// What our values are based on; `None` if the target does not state it.
+    /// What Wearwell's values are based on; `None` if the target (reported result) does not state it.
     pub evidence: Option<Evidence>,
-    /// Comparison of those reported figures from which the load that replaces a trace is generated, if there are also
-    /// others.
+    /// Comparison with those reported figures from which the load that replaces a trace is generated; `None` if there
+    /// are none, or no others.
     pub given: Option<Given>,
     /// Ids of rows (reported results) whose values this row judges again.
     pub repeats: Vec<String>,
-    /// Whether our values were measured by older code and may be different with the current code.
+    /// Whether Wearwell's values were measured by older code and may be different with the current code.
     pub older_code: bool,
 }
 
-/// Comparison of those reported figures from which the load that replaces a trace is generated.
+/// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is generated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Given {
-    /// Largest deviation of our values from these figures, percent of the reported value.
+    /// Largest deviation of Wearwell's values from the figures that the load is generated from, percent of the reported
+    /// value.
     pub percent: f64,
-    /// Whether our values are within the tolerance for figures from which the load is generated.
+    /// Whether Wearwell's values are within the tolerance for figures from which the load is generated.
     pub is_met: bool,
 }
 
-/// Result of comparing our values of a row with the reported ones.
+/// Result of comparing Wearwell's values of a row (reported result) with the reported ones.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Outcome {
-    /// All values of ours are equal to the printed digits of the paper.
+    /// All values of Wearwell are equal to the printed digits of the paper.
     Exact,
-    /// All values of ours are within the tolerance; the number is the largest deviation, percent.
+    /// All values of Wearwell are within the tolerance; the number is the largest deviation, percent.
     Within(f64),
-    /// All values of ours are inside the reported range.
+    /// All values of Wearwell are inside the reported range.
     Inside,
-    /// The reported ordering or statement holds for our values.
+    /// The reported ordering or statement holds for Wearwell's values.
     Holds,
-    /// The effect that we measured has the reported direction, but not the reported size.
+    /// The effect that Wearwell measured has the reported direction, but not the reported size.
     DirectionOnly,
-    /// Our values disagree with the reported ones; the number is the largest deviation, percent, if it is finite.
+    /// Wearwell's values disagree with the reported ones; the number is the largest deviation, percent, if it is
+    /// finite.
     Missed(Option<f64>),
     /// No comparison: the reported figures are background or an input.
     Context,
     /// No comparison: the load that replaces the trace is generated from the reported figures.
     Given,
-    /// No comparison: only the authors can measure it, for this reason.
+    /// No comparison: only the authors can measure the result; the text is the reason.
     NotReproducible(String),
-    /// No comparison: it was not measured, for this reason.
+    /// No comparison: Wearwell did not measure the result; the text is the reason.
     NotRun(String),
 }
 
 impl Outcome {
-    /// Returns whether our values agree with the reported ones.
+    /// Returns whether Wearwell's values agree with the reported ones.
     pub fn agrees(&self) -> bool {
         matches!(self, Self::Exact | Self::Within(_) | Self::Inside | Self::Holds)
     }
 
-    /// Returns whether our values were compared with the reported ones.
+    /// Returns whether Wearwell's values were compared with the reported ones.
     pub fn is_compared(&self) -> bool {
         self.agrees() || matches!(self, Self::DirectionOnly | Self::Missed(_))
     }
@@ -115,7 +117,8 @@ impl fmt::Display for Verdict {
 }
 
 impl Verdict {
-    /// Returns the words that limit a verdict, e.g. that the input was a replacement; they are printed before it.
+    /// Returns the words that limit a verdict, e.g. that the input was a replacement; they are printed before the
+    /// verdict.
     fn prefix(&self) -> &'static str {
         match self.evidence {
             Some(Evidence::Measured) if self.substitute => "substitute input; ",
@@ -128,7 +131,8 @@ impl Verdict {
         }
     }
 
-    /// Writes the verdict in words. The word `reproduced` is used only for an execution on the paper's kind of input.
+    /// Writes the outcome of the comparison in words. The word `reproduced` is used only for an execution on the
+    /// paper's kind of input.
     fn write_outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_result = self.evidence.is_some_and(Evidence::is_result);
         let agrees = if is_result && !self.substitute { "reproduced" } else { "agrees" };
@@ -149,15 +153,16 @@ impl Verdict {
     }
 }
 
-/// Rounds up the percentage of a verdict "within", with one decimal if it is less than ten.
+/// Rounds up the largest deviation of a verdict "within", percent, to one decimal if it is less than ten.
 fn rounded_up(percent: f64) -> f64 {
     let up = |value: f64| (value - 1e-9).ceil().max(0.0);
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }
 }
 
-/// Compares our values of a row (reported result) with its target. `substitute` states whether our input was generated
-/// to replace the paper's. The row counts as not run if a value that the target names is missing. It also counts as not
-/// run if the target does not mention one of our values, because that value may be the one to be judged.
+/// Compares Wearwell's values of a row (reported result) with its target. `substitute` states whether Wearwell's input
+/// was generated to replace the paper's. The row counts as not run if a value that the target names is missing. It also
+/// counts as not run if the target does not mention one of Wearwell's values, because that value may be the one to be
+/// judged.
 pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
     let is_given = |reported: &&Reported| substitute && reported.given;
     let (given, judged): (Vec<&Reported>, Vec<&Reported>) = target.values.iter().partition(is_given);
@@ -179,8 +184,8 @@ pub fn judge(target: &Target, ours: &[Value], substitute: bool) -> Verdict {
     }
 }
 
-/// Compares our values with those reported figures from which the replacing load is generated. A figure for which we
-/// have no value counts as missed by 100 %.
+/// Compares Wearwell's values with those reported figures from which the load that replaces a trace is generated. A
+/// figure for which Wearwell has no value counts as missed by 100 %.
 fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<Given> {
     let deviation = |reported: &&Reported| {
         let ours = ours.iter().find(|value| value.of == reported.of);
@@ -190,7 +195,7 @@ fn of_given(target: &Target, given: &[&Reported], ours: &[Value]) -> Option<Give
     Some(Given { percent, is_met: percent <= target.compare.given_percent })
 }
 
-/// Returns the verdict about a row (reported result) for which there are no values of ours.
+/// Returns the verdict about a row (reported result) for which Wearwell has no values.
 pub fn not_run(target: &Target, why: &str) -> Verdict {
     let outcome = match (target.compare.kind, target.class) {
         (Kind::Context, _) => Outcome::Context,
@@ -230,7 +235,8 @@ fn outcome(target: &Target, judged: &[&Reported], ours: &[Value]) -> Outcome {
     }
 }
 
-/// Returns whether each of our values is smaller than the preceding one by at least the margin that the target states.
+/// Returns whether each value of Wearwell is smaller than the preceding one by at least the margin that the target
+/// (reported result) states.
 fn falls(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
     let left = 1.0 - target.compare.percent / 100.0;
     pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
@@ -240,8 +246,8 @@ fn named(reported: &Reported) -> &str {
     if reported.of.is_empty() { "the value" } else { &reported.of }
 }
 
-/// Returns the deviation of our value from the nearest reported value, percent of the latter; 0 inside a reported
-/// range, infinite if the nearest reported value is 0.
+/// Returns the deviation of Wearwell's value from the nearest reported value, percent of the latter; 0 inside a
+/// reported range, infinite if the nearest reported value is 0.
 pub fn deviation_percent(reported: &Reported, ours: f64) -> f64 {
     let (low, high) = reported.bounds();
     let nearest = ours.clamp(low, high);
@@ -257,7 +263,7 @@ fn digits(pairs: &[(&Reported, f64)]) -> Outcome {
     if pairs.iter().all(is_equal) { Outcome::Exact } else { Outcome::Missed(worst(pairs)) }
 }
 
-/// Returns whether a number rounds to the printed one; an exact half may be rounded either way.
+/// Returns whether Wearwell's value rounds to the printed one; an exact half may be rounded either way.
 fn rounds_to(ours: f64, printed: f64, digits: u32) -> bool {
     let half_unit = 0.5 * 10f64.powf(-f64::from(digits));
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
@@ -273,14 +279,15 @@ fn within(target: &Target, pairs: &[(&Reported, f64)]) -> Outcome {
     }
 }
 
-/// Returns the largest deviation from a reported value, percent; `None` if it is infinite because 0 was reported.
+/// Returns the largest deviation of Wearwell's values from the reported ones, percent; `None` if it is infinite because
+/// 0 was reported.
 fn worst(pairs: &[(&Reported, f64)]) -> Option<f64> {
     let deviations = pairs.iter().map(|(reported, ours)| deviation_percent(reported, *ours));
     deviations.reduce(f64::max).filter(|percent| percent.is_finite())
 }
 
-/// Returns whether each of our values is on the same side of `neutral` (the value that means no effect) as the reported
-/// one.
+/// Returns whether each value of Wearwell is on the same side of `neutral` (the value that means no effect) as the
+/// reported one.
 fn has_direction(target: &Target, pairs: &[(&Reported, f64)]) -> bool {
     let Some(neutral) = target.compare.neutral else { return false };
     pairs.iter().all(|(reported, ours)| {

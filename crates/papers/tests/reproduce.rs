@@ -92,7 +92,7 @@ fn evidence_is_what_the_code_does() {
         for target in paper.targets().rows {
             let is_computed = closed_forms::row(&target.id).is_some();
             let is_measured = measure(paper, &target.id, &runs).is_some();
-            let has_asked = !runs.take_asked().0.is_empty();
+            let has_asked = !runs.take_used().0.is_empty();
             let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
             assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
             let fits = match evidence {
@@ -235,7 +235,7 @@ fn rows_and_experiments_need_each_other() {
         for target in paper.targets().rows {
             measure(paper, &target.id, &runs);
         }
-        let mut asked: BTreeSet<String> = runs.take_asked().0.into_iter().collect();
+        let mut asked: BTreeSet<String> = runs.take_used().0.into_iter().collect();
         let differences = paper.targets().differences;
         let is_test = |name: &&String| differences.iter().any(|difference| difference.is_tested_by(name));
         asked.extend(names.iter().filter(is_test).cloned());
@@ -475,7 +475,7 @@ fn a_margin_makes_an_ordering_stricter() {
 }
 
 #[test]
-fn a_value_that_nobody_names_is_no_verdict() {
+fn a_value_that_the_target_does_not_mention_gets_no_verdict() {
     let one = "values = [{ of = \"a\", value = 1.0 }]\ncompare = { kind = \"within\", percent = 2.0 }";
     let ours = [("a", 1.0), ("b", 90.0)];
     let forgotten = "not run: the target does not mention the value `b`";

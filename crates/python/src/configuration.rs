@@ -57,7 +57,7 @@ pub(crate) fn designs() -> Vec<(&'static str, &'static str, &'static str, &'stat
     design::ALL.iter().map(texts).collect()
 }
 
-/// Kinds of names that Python code checks itself, for the message of `unknown_name`.
+/// Kinds of names that Python code checks itself (device, design, executor), for the message of `unknown_name`.
 const KINDS: [&str; 3] = ["device", "design", "executor"];
 
 /// Returns the error about an unknown name; the message suggests the most similar known name.

@@ -30,7 +30,8 @@ pyo3::create_exception!(
     "Power was lost, during this request or before it. `Device.recover()` restores power and recovers the drive."
 );
 
-/// Kinds of flash pages; the index is the code in a column. Code 0 is a page without content.
+/// Kinds of flash pages by name; the index is the code in a column of the table of pages. Code 0 is a page without
+/// content.
 pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
     ("none", None),
     ("data", Some(PageKind::Data)),
@@ -43,7 +44,8 @@ pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
     ("tail", Some(PageKind::Tail)),
 ];
 
-/// Streams that fill blocks; the index is the code in a column. Code 0 is a block that is not open.
+/// Streams of writes that fill blocks (such as host data or GC copies) by name; the index is the code in a column of
+/// the table of blocks. Code 0 is a block that is not open.
 const STREAMS: [(&str, Option<Stream>); 8] = [
     ("none", None),
     ("host", Some(Stream::Host)),
@@ -55,7 +57,7 @@ const STREAMS: [(&str, Option<Stream>); 8] = [
     ("validity", Some(Stream::Validity)),
 ];
 
-/// States of blocks; the index is the code in a column.
+/// States of blocks by name; the index is the code in a column of the table of blocks.
 const BLOCK_STATES: [(&str, BlockState); 5] = [
     ("free", BlockState::Free),
     ("open", BlockState::Open),
@@ -64,7 +66,7 @@ const BLOCK_STATES: [(&str, BlockState); 5] = [
     ("retired", BlockState::Retired),
 ];
 
-/// Outcomes of a power cut for the flash operation that it interrupts.
+/// What a power cut leaves of the flash operation that it interrupts, by name.
 const OUTCOMES: [(&str, CutOutcome); 3] =
     [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
 
@@ -82,8 +84,8 @@ fn outcome_named(name: &str) -> PyResult<CutOutcome> {
         .ok_or_else(|| refused(ConfigError::unknown("outcome", name, OUTCOMES.iter().map(|(name, _)| *name))))
 }
 
-/// A column of a table: name, bytes of the values, type of the values in `NumPy`'s notation, and for codes their names
-/// (else empty).
+/// A column of a table for Python: name, bytes of the values, type of the values in `NumPy`'s notation, and for codes
+/// their names (else empty).
 pub(crate) type Column<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
 
 pub(crate) fn codes<'py>(
@@ -95,7 +97,7 @@ pub(crate) fn codes<'py>(
     (name, PyBytes::new(py, &values.collect::<Vec<_>>()), "u1", names)
 }
 
-/// Creates a column of 64-bit numbers, with -1 for `None`.
+/// Creates a table column of 64-bit numbers for Python, with -1 for `None`.
 pub(crate) fn numbers<'py>(
     py: Python<'py>,
     name: &'static str,
@@ -105,7 +107,8 @@ pub(crate) fn numbers<'py>(
     (name, PyBytes::new(py, &bytes), "<i8", Vec::new())
 }
 
-/// A flash operation of a request: kind, cause, plane, count (more than 1 for a series of copies or NVRAM lines).
+/// A flash operation of a request, for Python: kind, cause, plane, count (more than 1 for a series of copies or NVRAM
+/// lines).
 type Operation = (&'static str, &'static str, u32, u32);
 
 /// A simulated drive that serves requests from Python.
@@ -149,8 +152,8 @@ fn raised(error: &Error) -> PyErr {
 
 #[pymethods]
 impl Device {
-    /// Creates an empty drive. If its size is to fit the input, it is made for a footprint of `footprint_pages` (4 KiB
-    /// each).
+    /// Creates an empty drive. If the drive's size is to fit the input, it is made for a footprint of `footprint_pages`
+    /// (4 KiB each).
     #[new]
     #[pyo3(signature = (configuration, design, footprint_pages, victim_policy = None))]
     fn new(
@@ -169,13 +172,13 @@ impl Device {
         Ok(Self { engine, raised })
     }
 
-    /// Size of a page, bytes.
+    /// Size of the drive's pages, bytes.
     #[getter]
     fn page_bytes(&self) -> u32 {
         self.engine.ftl().store().geometry().page_bytes
     }
 
-    /// Number of pages of a block.
+    /// Number of pages of a block of the drive.
     #[getter]
     fn block_pages(&self) -> u32 {
         self.engine.ftl().store().geometry().block_pages()
@@ -187,13 +190,13 @@ impl Device {
         self.engine.ftl().logical_pages()
     }
 
-    /// Number of pages of the flash.
+    /// Number of physical pages of the drive.
     #[getter]
     fn physical_pages(&self) -> u64 {
         self.engine.ftl().store().geometry().pages()
     }
 
-    /// Whether power is lost.
+    /// Whether the drive has lost power.
     #[getter]
     fn is_powerless(&self) -> bool {
         self.engine.ftl().store().nand().is_lost()
@@ -222,7 +225,7 @@ impl Device {
         self.call_engine(Engine::flush)
     }
 
-    /// Cuts power now, or at the flash operation with number `after` from now on.
+    /// Cuts the drive's power now, or at the flash operation with number `after` from now on.
     #[pyo3(signature = (after, outcome))]
     fn power_cut(&mut self, after: Option<u64>, outcome: &str) -> PyResult<()> {
         let outcome = outcome_named(outcome)?;
@@ -233,7 +236,7 @@ impl Device {
         Ok(())
     }
 
-    /// Restores power and runs the recovery. Returns a report of its costs as JSON.
+    /// Restores the drive's power and runs the recovery. Returns a report of the recovery's costs as JSON.
     #[pyo3(signature = (cut_after, outcome))]
     fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
         let outcome = outcome_named(outcome)?;
@@ -262,7 +265,7 @@ impl Device {
         self.engine.ftl_mut().check().map_err(PyAssertionError::new_err)
     }
 
-    /// Returns the counters since the drive was new, as JSON.
+    /// Returns the counters of the drive since it was new, as JSON.
     fn counters(&self) -> String {
         let stats = self.engine.ftl().stats();
         let by_cause = |counts: &[u64; Cause::COUNT]| -> serde_json::Map<String, serde_json::Value> {
@@ -295,7 +298,7 @@ impl Device {
         self.engine.ram_bytes()
     }
 
-    /// Returns the flash operations of the last request, in order.
+    /// Returns the flash operations of the drive's last request, in order.
     fn operations(&self) -> Vec<Operation> {
         let kind = |kind: OpKind| match kind {
             OpKind::Read => "read",
@@ -308,7 +311,7 @@ impl Device {
         operations.map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.count)).collect()
     }
 
-    /// Returns three lists of columns: of all flash pages, of all blocks and of all logical pages.
+    /// Returns the drive's state as three lists of columns: of all flash pages, of all blocks and of all logical pages.
     fn view<'py>(&mut self, py: Python<'py>) -> PyResult<[Vec<Column<'py>>; 3]> {
         self.require_power()?;
         let view = self.engine.flash_view().map_err(|error| raised(&error))?;

@@ -25,7 +25,7 @@ use crate::watch::Watch;
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Input {
     source: Source,
-    /// Extent and checksum of the trace, with the state of the file when they were determined.
+    /// Extent and checksum of the trace, with the state of its file when they were determined.
     surveyed: Mutex<Option<(Stamp, Surveyed)>>,
 }
 
@@ -85,7 +85,7 @@ impl Input {
         Ok(Self::of(Source::Workload(spec.to_owned())))
     }
 
-    /// Format of the trace; `None` for a generated input.
+    /// Format of the input's trace; `None` for a generated input.
     #[getter]
     fn format(&self) -> Option<&'static str> {
         match &self.source {
@@ -130,7 +130,8 @@ impl Input {
         Self { source, surveyed: Mutex::default() }
     }
 
-    /// Calls `then` with the checked plan of a run. If `policy` is given, it chooses the GC victims.
+    /// Calls `then` with the checked plan of a run (input, device and settings). If `policy` is given, it chooses the
+    /// GC victims.
     fn planned<T>(
         &self,
         config: &Config,

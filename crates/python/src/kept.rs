@@ -18,7 +18,7 @@ fn unusable(folder: &Path, error: &io::Error) -> PyErr {
     refused(format!("{}: {error}", folder.display()))
 }
 
-/// Returns the finished run with this key as JSON; `None` if there is none.
+/// Returns the finished run with this key from a folder of results, as JSON; `None` if there is none.
 #[pyfunction]
 pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
     let record = folder_of(&folder)?.get(key);
@@ -27,7 +27,8 @@ pub(crate) fn kept(folder: PathBuf, key: &str) -> PyResult<Option<String>> {
     Ok(record.map(|record| serde_json::to_string(&record).expect("a record is plain data")))
 }
 
-/// Stores the record of a run, if the run is complete. A concurrent reader sees the whole file or none.
+/// Stores the record of a run in a folder of results, if the run is complete. A concurrent reader sees the whole file
+/// or none.
 #[pyfunction]
 pub(crate) fn keep(folder: PathBuf, key: &str, record: &str) -> PyResult<()> {
     folder_of(&folder)?.put(key, &read(record)?).map_err(|error| unusable(&folder, &error))

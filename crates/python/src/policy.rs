@@ -13,26 +13,28 @@ use wearwell::gc::{Candidate, Candidates, ChooseVictim, OwnPolicy};
 
 use crate::device::{Column, KINDS, code, codes, names, numbers};
 
-/// The exception that a policy has raised, if there is one.
+/// The exception that a GC victim policy in Python has raised, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
 
 impl Raised {
-    /// Returns the policy's exception if there is one, otherwise `otherwise`, the engine's error.
+    /// Returns the exception of the GC victim policy if there is one, otherwise `otherwise`, the engine's error.
     pub(crate) fn or(&self, otherwise: PyErr) -> PyErr {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(otherwise)
     }
 }
 
-/// A policy that calls a Python function with the pool, the pages of a block, the programs so far and the columns of
-/// the candidates. The function returns the number of a block, or `None` for the engine's greedy choice.
+/// A GC victim policy that calls a Python function with the pool (a plane, or the planes of a superblock), the pages of
+/// a block, the programs so far and the columns of the candidate blocks. The function returns the number of a block, or
+/// `None` for the engine's greedy choice.
 struct PythonPolicy {
     name: String,
     choose: Py<PyAny>,
     raised: Raised,
 }
 
-/// Creates a policy for the engine, and the cell in which it stores its exceptions.
+/// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores its
+/// exceptions.
 pub(crate) fn own_policy(name: String, choose: Py<PyAny>) -> (OwnPolicy, Raised) {
     let raised = Raised::default();
     (OwnPolicy::new(PythonPolicy { name, choose, raised: raised.clone() }), raised)

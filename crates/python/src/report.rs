@@ -8,7 +8,7 @@ use wearwell_replay::sweep::{FailedRun, Swept};
 
 use crate::refused;
 
-/// Parses the JSON of a run's record.
+/// Parses the JSON of a run record.
 pub(crate) fn read(record: &str) -> PyResult<RunRecord> {
     serde_json::from_str(record).map_err(|error| refused(format!("no record of a run: {error}")))
 }

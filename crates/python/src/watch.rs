@@ -17,7 +17,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(crate) struct Watch {
     on_progress: Option<Py<PyAny>>,
     looked: Option<Instant>,
-    /// Exception that ended the run. Ctrl-C is not stored here, because it only makes the result partial.
+    /// Exception that ended the run whose progress is reported. Ctrl-C is not stored here, because it only makes the
+    /// result partial.
     error: Option<PyErr>,
 }
 
@@ -50,7 +51,7 @@ impl Watch {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the exception of a signal handler or of the Python function, if there is one.
+    /// Returns the exception of a signal handler or of the Python progress function, if there is one.
     pub(crate) fn raised(self) -> PyResult<()> {
         self.error.map_or(Ok(()), Err)
     }

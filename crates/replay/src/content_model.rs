@@ -40,7 +40,8 @@ const CLASS_BITS: u32 = 12;
 const NUMBER_BITS: u32 = u64::BITS - CLASS_BITS;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 const SMALLEST_RATIO: f64 = 0.01;
-/// Bits for the version number of a page in a content's number; after that many versions a page's contents repeat.
+/// Number of bits for the version of a page in the number of a content; after that many versions a page's contents
+/// repeat.
 const VERSION_BITS: u32 = NUMBER_BITS - u32::BITS;
 
 /// Content models and their keys, for parsing and help.
@@ -104,7 +105,7 @@ pub const GRAMMAR: Grammar = Grammar {
 /// A content model with its parameters; parsed from and printed as `dup:share=0.2,compress=0.5`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Spec {
-    /// How the content of each write is chosen.
+    /// How the content of each write is chosen: unique, duplicates, zipf draws, or earlier versions.
     pub source: Source,
     /// Compressed size divided by page size; `None` leaves the compressed size unknown.
     pub compress: Option<Ratio>,
@@ -112,32 +113,33 @@ pub struct Spec {
     pub chunk: u32,
     /// Size of a compressed difference (delta) divided by page size; `None` leaves the size unknown.
     pub delta: Option<Ratio>,
-    /// Share of overwrites that write what the page already holds.
+    /// Share of overwrites that write the content that the page already holds.
     pub silent: f64,
 }
 
-/// How the content of each write is chosen.
+/// How a content model chooses the content of each write.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Source {
-    /// Every write has new content.
+    /// Every write has content that was never written before.
     Unique,
     /// All writes have the same content.
     Same,
     /// A write repeats one of the first `pool` distinct contents with probability `share`; otherwise its content is
     /// new.
     Duplicates {
-        /// Probability that a write repeats a content, once there is one to repeat.
+        /// Probability that a write repeats an earlier content, once there is one to repeat.
         share: f64,
-        /// Exponent of the popularity: the k-th oldest content is repeated in proportion to `k^-theta`.
+        /// Exponent of the repeated contents' popularity: the k-th oldest content is repeated in proportion to
+        /// `k^-theta`.
         theta: f64,
-        /// Number of contents that can be repeated.
+        /// Number of the oldest distinct contents that can be repeated.
         pool: u64,
     },
     /// Every write draws its content independently from a fixed set, with zipf popularity.
     Zipf {
-        /// Exponent of the zipf popularity.
+        /// Zipf exponent of the contents' popularity.
         a: f64,
-        /// Number of contents in the set.
+        /// Number of contents in the set from which writes draw.
         contents: u64,
     },
     /// Requests may write back an earlier version of their pages.
@@ -149,29 +151,29 @@ pub enum Source {
     },
 }
 
-/// A Gaussian share of the page size, clipped to `[0.01, 1]`.
+/// Distribution of a size as a share of the page size: a Gaussian, clipped to `[0.01, 1]`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ratio {
-    /// Mean of the Gaussian ratio, before clipping.
+    /// Mean of the Gaussian size ratio, before clipping.
     pub mean: f64,
-    /// Standard deviation of the Gaussian ratio, before clipping.
+    /// Standard deviation of the Gaussian size ratio, before clipping.
     pub sigma: f64,
 }
 
 impl Ratio {
-    /// Creates a ratio with the default standard deviation, a quarter of the mean.
+    /// Creates a size ratio with the default standard deviation, a quarter of the mean.
     pub fn of(mean: f64) -> Self {
         Self { mean, sigma: mean / 4.0 }
     }
 }
 
 impl Spec {
-    /// Creates a model of `source` alone: compressed and delta sizes unknown, no silent writes.
+    /// Creates a content model of `source` alone: compressed and delta sizes unknown, no silent writes.
     pub fn new(source: Source) -> Self {
         Self { source, compress: None, chunk: 1, delta: None, silent: 0.0 }
     }
 
-    /// Creates a model in which a share of the writes are duplicates, with the default popularity and pool.
+    /// Creates a content model in which a share of the writes are duplicates, with the default popularity and pool.
     pub fn duplicates(share: f64) -> Self {
         Self::new(Source::Duplicates { share, theta: 0.9, pool: 100_000 })
     }
@@ -283,27 +285,28 @@ fn percent(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 100.0)
 }
 
-/// Generates the content of written pages from a model.
+/// Generates the content of written pages from a content model.
 #[derive(Clone, Debug)]
 pub struct ContentModel {
     spec: Spec,
     seed: u64,
-    /// Number of pages written so far, which is the number of the next write.
+    /// Number of pages that the content model has written so far, which is the number of the next write.
     writes: u64,
-    /// Number of distinct contents created so far by `Unique` and `Duplicates`.
+    /// Number of distinct contents that the model has created so far, if its source is `Unique` or `Duplicates`.
     made: u64,
     repeats: Chance,
     silent: Chance,
-    /// Number of versions that the current request goes back; 0 if it writes new versions.
+    /// Number of versions that the current request goes back on each of its pages; 0 if it writes new versions.
     versions_back: u32,
-    /// For each page the number of versions created and the version that it holds, for the source `Reverts`.
+    /// For each page the number of versions (contents) created and the version that the page holds, for the source
+    /// `Reverts`.
     versions: PageValues,
     /// The first distinct contents, oldest first, from which duplicates are drawn.
     pool: Vec<u64>,
     ranks: Zipf,
     compressed: Option<Sizes>,
     delta: Option<Sizes>,
-    /// What each page holds; present only if silent writes or deltas need it.
+    /// Content that each page holds; present only if silent writes or deltas need it.
     current: Option<PageValues>,
 }
 
@@ -352,7 +355,8 @@ impl ContentModel {
         }
     }
 
-    /// Reads from memory what writes of these pages will need, so that the cache misses overlap. Changes nothing.
+    /// Prefetches the content model's entries of these pages, which are to be written, so that the cache misses
+    /// overlap. Changes nothing.
     pub fn prefetch(&self, pages: impl Iterator<Item = u64>) {
         let Some(current) = &self.current else { return };
         std::hint::black_box(
@@ -360,15 +364,15 @@ impl ContentModel {
         );
     }
 
-    /// Records that these pages hold nothing (trim), so that their next write is no overwrite.
+    /// Records that these pages hold no content (trim), so that their next write is no overwrite.
     pub fn forget(&mut self, pages: Range<u64>) {
         if let Some(current) = &mut self.current {
             pages.for_each(|page| current.clear(page));
         }
     }
 
-    /// Records a remap: the pages of `target` hold what the pages of `source` held before. A relocation leaves the
-    /// source pages empty.
+    /// Records a remap in the content model: the pages of `target` hold what the pages of `source` held before. A
+    /// relocation leaves the source pages empty.
     pub fn remap(&mut self, target: Range<u64>, source: Range<u64>, mode: RemapMode) {
         let Some(current) = &mut self.current else { return };
         if target == source {
@@ -386,7 +390,7 @@ impl ContentModel {
         }
     }
 
-    /// Returns a sentence for reports that describes the model.
+    /// Returns a sentence for reports that describes the content model.
     pub fn describe(&self) -> String {
         let spec = &self.spec;
         let mut parts = vec![spec.source.describe()];
@@ -450,7 +454,7 @@ impl ContentModel {
         self.fingerprint(number & NUMBER_MASK, number)
     }
 
-    /// Creates a content that was never written before.
+    /// Returns the fingerprint of a content that was never written before.
     fn make(&mut self, page: u64) -> u64 {
         let number = self.made;
         self.made += 1;
@@ -458,8 +462,9 @@ impl ContentModel {
         self.fingerprint(number, if chunk > 1 { page / chunk } else { number })
     }
 
-    /// Adds a content to the pool of duplicates while the pool has room. Popularity covers the largest power of two of
-    /// contents that the pool has reached, then the whole pool, so that it is recomputed at most 27 times.
+    /// Adds a content to the pool from which duplicates are drawn, while the pool has room. Popularity covers the
+    /// largest power of two of contents that the pool has reached, then the whole pool, so that it is recomputed at
+    /// most 27 times.
     fn add_to_pool(&mut self, content: u64) {
         let Source::Duplicates { theta, pool, .. } = self.spec.source else { return };
         let len = self.pool.len() as u64 + 1;
@@ -472,8 +477,8 @@ impl ContentModel {
         }
     }
 
-    /// Returns the fingerprint of content `number`; `class` determines its size. Never 0, which is the fingerprint of
-    /// the zero page.
+    /// Returns the fingerprint of content `number`; `class` determines its compressed size. Never 0, which is the
+    /// fingerprint of the zero page.
     #[inline]
     fn fingerprint(&self, number: u64, class: u64) -> u64 {
         let class = mix(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN)) >> NUMBER_BITS;
@@ -504,7 +509,7 @@ fn permute_number(number: u64) -> u64 {
     x ^ (x >> 26)
 }
 
-/// Sizes in bytes at the 4096 midpoint quantiles of a clipped Gaussian.
+/// Compressed sizes in bytes at the 4096 midpoint quantiles of a clipped Gaussian.
 #[derive(Clone, Debug)]
 struct Sizes(Box<[u16]>);
 
@@ -515,7 +520,7 @@ impl Sizes {
         Self((0..classes).map(size).collect())
     }
 
-    /// Returns the size that the upper bits of a fingerprint or hash select.
+    /// Returns the compressed size that the upper bits of a fingerprint or hash select.
     #[inline]
     fn of(&self, bits: u64) -> u16 {
         self.0[(bits >> NUMBER_BITS) as usize]

@@ -40,13 +40,13 @@ const MAX_COMPARED_ENTRIES: usize = 64;
 /// Names of the lists of records in the files that `replay` and `compare`, `life`, `ablate` and `profile` write.
 const LISTS: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
 
-/// Why two files cannot be compared.
+/// Why two result files cannot be compared.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DiffError {
     /// The text of a file is not JSON.
     #[error("{file}: not JSON: {message}")]
     Json {
-        /// Name of the file.
+        /// Name of the result file.
         file: String,
         /// Message of the parser, with the place.
         message: String,
@@ -56,15 +56,15 @@ pub enum DiffError {
         "{file}: no list of runs in it; results are written by --json of replay, compare, life, ablate and profile"
     )]
     NoRecords {
-        /// Name of the file.
+        /// Name of the result file.
         file: String,
     },
     /// The files contain results of different kinds, such as runs and lives.
     #[error("one file has {a} and the other {b}: they have no figures in common")]
     Kinds {
-        /// Name of the list in the first file.
+        /// Name of the list of records in the first file.
         a: &'static str,
-        /// Name of the list in the second file.
+        /// Name of the list of records in the second file.
         b: &'static str,
     },
 }
@@ -104,20 +104,20 @@ fn as_object(value: Value) -> Option<Map<String, Value>> {
 pub struct Difference {
     /// Name of the field, with dots for fields inside others: `lifetime.years`.
     pub field: String,
-    /// Value in the first file.
+    /// Value of the field in the first file.
     pub a: Option<Value>,
-    /// Value in the second file.
+    /// Value of the field in the second file.
     pub b: Option<Value>,
 }
 
-/// Two runs that are compared with each other, one of each file.
+/// Two runs whose records are compared with each other, one of each file.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Pair {
-    /// Design and input of the runs; those of both runs if they differ.
+    /// Design and input of the compared runs; those of both runs if they differ.
     pub title: String,
-    /// Differences in what was run, such as settings.
+    /// Fields that differ and describe what was run, such as settings.
     pub causes: Vec<Difference>,
-    /// Differences in the results.
+    /// Fields that differ and are results.
     pub results: Vec<Difference>,
 }
 
@@ -163,7 +163,7 @@ impl Diff {
         Ok(diff)
     }
 
-    /// Whether the files do not differ.
+    /// Whether the two result files do not differ.
     pub fn is_empty(&self) -> bool {
         let is_equal = |pair: &Pair| pair.causes.is_empty() && pair.results.is_empty();
         self.only_a.is_empty() && self.only_b.is_empty() && self.pairs.iter().all(is_equal)
@@ -213,12 +213,12 @@ impl Pair {
 }
 
 impl Difference {
-    /// Returns a row of the table: the field, both values, and their ratio.
+    /// Returns the table row of a field that differs: its name, both values, and their ratio.
     pub(crate) fn row(&self) -> Vec<String> {
         vec![format!("  {}", self.field), text_of(self.a.as_ref()), text_of(self.b.as_ref()), self.ratio()]
     }
 
-    /// Returns the ratio of the second value to the first; empty if there is none.
+    /// Returns the ratio of the field's second value to the first; empty if there is none.
     fn ratio(&self) -> String {
         let number = |value: &Option<Value>| value.as_ref().and_then(Value::as_f64);
         match (number(&self.a), number(&self.b)) {
@@ -292,7 +292,7 @@ fn flatten(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<Stri
     }
 }
 
-/// Returns the title of a record: its design, variant and input.
+/// Returns the title of a record of a run: its design, variant and input.
 fn title(record: &Map<String, Value>) -> String {
     let text = |field: &str| record.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let trace = record.get("trace").and_then(|trace| trace.get("path")).and_then(Value::as_str);

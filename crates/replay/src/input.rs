@@ -132,8 +132,8 @@ impl Input {
     }
 }
 
-/// Totals of a host model's requests. They depend on the specification alone, but computing them takes a pass over all
-/// requests.
+/// Totals of a host model's requests: their number, end and times. They depend on the specification alone, but
+/// computing them takes a pass over all requests.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     requests: u64,
@@ -142,7 +142,8 @@ struct Extent {
 }
 
 impl Extent {
-    /// Returns the totals for this specification; a process computes them once per specification and then reuses them.
+    /// Returns the totals of the requests that this specification generates; a process computes them once per
+    /// specification and then reuses them.
     fn of(spec: &hosts::Spec) -> Self {
         static KNOWN: Mutex<BTreeMap<String, Extent>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
@@ -206,29 +207,29 @@ impl Requests {
 /// Extent of an input: its requests, the pages that they touch, and whether they bring times and content.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// Number of requests.
+    /// Number of requests of the input.
     pub requests: u64,
-    /// Number of requests of the other input that ages the device first; 0 if there is none.
+    /// Number of requests of the trace that ages the device before the input; 0 if there is none.
     pub aging_requests: u64,
     /// Distinct 4-KiB pages that are read, written or zeroed.
     pub footprint_pages: u64,
-    /// End of the highest byte range that is touched, trims included, in bytes.
+    /// End of the highest byte range that the input touches, trims included, in bytes.
     pub end_bytes: u64,
-    /// Whether requests concern more than one device number.
+    /// Whether the requests of the input concern more than one device number.
     pub several_devices: bool,
-    /// Whether at least one write brings no content.
+    /// Whether at least one write of the input brings no content.
     pub lacks_content: bool,
-    /// Whether at least two requests have different times.
+    /// Whether at least two requests of the input have different times.
     pub is_timed: bool,
-    /// Number of requests of a trace with a time before that of their predecessor.
+    /// Number of requests of a trace whose time is before that of the preceding request.
     pub unsorted_times: u64,
-    /// Time of the first request, nanoseconds.
+    /// Time of the first request of the input, nanoseconds.
     first_ns: Option<u64>,
-    /// Time of the last request, nanoseconds.
+    /// Time of the last request of the input, nanoseconds.
     before_ns: u64,
-    /// Table of dense page numbers, for traces only.
+    /// Table that maps the pages touched by a trace to dense page numbers; for traces only.
     pub footprint: Option<Arc<Footprint>>,
-    /// Device number of the last request.
+    /// Device number of the last request of the input.
     device: Option<u32>,
 }
 
@@ -241,7 +242,7 @@ impl Survey {
         self.is_timed = spec.arrival != workload::Arrival::Untimed;
     }
 
-    /// Adds the extent of `input`; if `builder` is given, also the pages that the input touches.
+    /// Adds the extent of `input` to this extent; if `builder` is given, also the pages that the input touches.
     fn add(&mut self, input: &Input, builder: Option<&mut FootprintBuilder>) -> Result<(), TraceError> {
         match (input, builder) {
             (Input::Host(spec), None) => {

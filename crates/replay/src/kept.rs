@@ -18,14 +18,14 @@ use crate::record::RunRecord;
 
 /// A result that can be stored in a folder of results ([`Kept`]).
 pub trait Keepable: Serialize + DeserializeOwned {
-    /// Word for this kind of result in the names of files, such as `run`.
+    /// Kind of result as a word in the names of its files, such as `run`.
     const KIND: &'static str;
 
-    /// Whether the result is complete: one that was interrupted is not stored.
+    /// Whether the result is complete: a result of an interrupted computation is not stored.
     fn is_finished(&self) -> bool;
 }
 
-/// A record is complete if it has exactly one life, which was not interrupted.
+/// A record of lives is complete if it has exactly one life, which was not interrupted.
 impl Keepable for LifeRecord {
     const KIND: &'static str = "life";
 
@@ -34,7 +34,7 @@ impl Keepable for LifeRecord {
     }
 }
 
-/// A run is complete if its whole input was replayed.
+/// A run record is complete if the whole input was replayed.
 impl Keepable for RunRecord {
     const KIND: &'static str = "run";
 
@@ -43,7 +43,7 @@ impl Keepable for RunRecord {
     }
 }
 
-/// A folder of finished results of one kind.
+/// A folder of finished results of one kind, one file per result.
 #[derive(Clone, Debug)]
 pub struct Kept<T> {
     folder: PathBuf,
@@ -64,7 +64,7 @@ impl<T: Keepable> Kept<T> {
         self.folder.join(format!("{}-{key}.json", T::KIND))
     }
 
-    /// Returns the stored result of `key`; `None` if there is no readable and finished one.
+    /// Returns the stored result of `key`; `None` if the folder has no readable and finished result of it.
     pub fn get(&self, key: &str) -> Option<T> {
         let text = std::fs::read_to_string(self.path(key)).ok()?;
         serde_json::from_str(&text).ok().filter(T::is_finished)

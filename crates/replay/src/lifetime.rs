@@ -1,5 +1,5 @@
-//! Lifetime management in a replay: passes time and counters to [`Lifetime`], switches its schemes, and delays host
-//! writes.
+//! Lifetime management in a replay: passes time and counters to [`Lifetime`], switches its write-saving schemes
+//! (deduplication, compression, ...), and delays host writes.
 //!
 //! If epochs are counted in host writes, no time is needed and nothing is delayed, so that schemes can be switched in
 //! any replay, even in one without a time model.
@@ -19,29 +19,30 @@ use wearwell::{Device, Error};
 use crate::record::{LifetimeRecord, SchemeRecord};
 use crate::steadiness::Steadiness;
 
-/// Lifetime management of one run, with its counters for the run record.
+/// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
 pub(crate) struct Managed {
     lifetime: Lifetime,
     endurance_cycles: u32,
-    /// Erases of physical blocks before the measured part.
+    /// Erases of physical blocks before the measured part of the run.
     worn_before: u64,
-    /// Bytes that could be programmed at the start of the measured part.
+    /// Bytes that could still be programmed at the start of the measured part of the run.
     fresh_bytes: u64,
     /// Total time for which throttling delayed host writes, nanoseconds.
     held_ns: u64,
     held_writes: u64,
     epochs: u64,
     throttled_epochs: u64,
-    /// For each scheme (index [`SchemeKind`]), how long it was running.
+    /// For each write-saving scheme (deduplication, compression, ...; index [`SchemeKind`]), how long it was running.
     ran: [Ran; SchemeKind::COUNT],
-    /// Host page writes up to the last decision.
+    /// Host page writes up to the last decision on the write-saving schemes.
     writes_decided: u64,
-    /// Start of the second epoch that had requests, nanoseconds, and the page programs before it.
+    /// Start of the second epoch of lifetime management that had requests, nanoseconds, and the page programs before
+    /// it.
     second_epoch: Option<(u64, u64)>,
 }
 
-/// How long a scheme was running, in epochs and in host page writes.
+/// How long a write-saving scheme (deduplication, compression, ...) was running, in epochs and in host page writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ran {
     epochs: u64,
@@ -99,7 +100,8 @@ impl Managed {
         Ok(now_ns)
     }
 
-    /// Decides which schemes run, if a new epoch has begun, and switches them.
+    /// If a new epoch has begun, decides which write-saving schemes (deduplication, compression, ...) run in it, and
+    /// switches them.
     ///
     /// # Errors
     /// As [`Managed::start_ns`].
@@ -128,7 +130,7 @@ impl Managed {
         device.ftl_mut().switch_schemes(self.lifetime.running())
     }
 
-    /// Adds the host writes since the last decision to the counts of the schemes that ran.
+    /// Adds the host writes since the last decision to the counts of the write-saving schemes that ran.
     fn count_writes(&mut self, device: &Device<SimNand>) {
         let writes = device.ftl().stats().host_page_writes;
         for kind in self.lifetime.running().iter() {
@@ -158,8 +160,8 @@ impl Managed {
         Counters { activity, remaining_bytes, schemes }
     }
 
-    /// Returns how long a write at `now_ns`, after the last request, would be delayed because earlier writes exceeded
-    /// the budget.
+    /// Returns how long throttling would delay a write at `now_ns`, after the last request, because earlier writes
+    /// exceeded the budget.
     pub(crate) fn pending_delay_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
         self.lifetime.delay_ns(now_ns, flash_bytes(device))
     }
@@ -236,9 +238,9 @@ pub(crate) fn record(device: &Device<SimNand>, endurance_cycles: u32, elapsed_s:
     }
 }
 
-/// Adds to the record how many bytes the host can write, and for how long, if the drive continues as in the steady
-/// part: all of its bytes can be programmed as often as the rated cycles allow. `host_bytes` were written in
-/// `record.elapsed_s`.
+/// Adds to the record how many bytes the host can write to the drive, and for how long, if the drive continues as in
+/// the steady part of the run: all of its bytes can be programmed as often as the rated cycles allow. `host_bytes` were
+/// written in `record.elapsed_s`.
 pub(crate) fn extrapolate(
     record: &mut LifetimeRecord,
     device: &Device<SimNand>,

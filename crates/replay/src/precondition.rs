@@ -30,14 +30,14 @@ fn unique_content(page: u64, pass: u64) -> Descriptor {
     Descriptor::of(Fingerprint(mix(page ^ pass << 40) | 1 << 63))
 }
 
-/// Callback with the steps done and the steps expected; on `Break` preconditioning ends and leaves the device in its
-/// state of that moment.
+/// Progress callback with the preconditioning steps done and expected; on `Break` preconditioning ends and leaves the
+/// device in its state of that moment.
 pub type OnStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
-/// Steps between two calls of the progress callback.
+/// Preconditioning steps between two calls of the progress callback.
 const REPORT_EVERY: u64 = 1 << 16;
 
-/// Calls the progress callback once every [`REPORT_EVERY`] steps.
+/// Calls the progress callback of preconditioning once every [`REPORT_EVERY`] steps.
 fn report(on_step: OnStep<'_>, done: u64, total: u64) -> ControlFlow<()> {
     if done.is_multiple_of(REPORT_EVERY) { on_step(done, total) } else { Continue(()) }
 }
@@ -78,9 +78,9 @@ pub fn steady<N: Nand>(
     Ok(flow.map_continue(|()| Steadiness::of(&points, exported_bytes)))
 }
 
-/// Builds the steady state by [`construct`], then overwrites `capacities` physical capacities of random pages as
-/// [`overwrite`] does (none for 0). The overwrites let maps and page validity on flash occupy the space that was left
-/// for them, so that every design has the same number of free blocks.
+/// Builds the steady state of uniform random writes by [`construct`], then overwrites `capacities` physical capacities
+/// of random pages as [`overwrite`] does (none for 0). The overwrites let maps and page validity on flash occupy the
+/// space that was left for them, so that every design has the same number of free blocks.
 ///
 /// # Errors
 /// Errors of [`construct`] and [`overwrite`].
@@ -97,8 +97,8 @@ pub fn constructed<N: Nand>(
 }
 
 /// Brings the device into the state of a drive that has long been in use: by [`constructed`], or by [`steady`] if its
-/// pools are too small for that, in which case the steadiness is returned. If a write buffer absorbs nearly all writes,
-/// the device stays in its state of that moment.
+/// pools (planes, or planes of a superblock) have too few blocks for that, in which case the steadiness is returned. If
+/// a write buffer absorbs nearly all writes, the device stays in its state of that moment.
 ///
 /// # Errors
 /// Errors of the device.
@@ -119,7 +119,7 @@ pub fn in_use<N: Nand>(
     }
 }
 
-/// Writes uniform random pages until the first collection, and then `capacities` more physical capacities.
+/// Writes uniform random pages until the first garbage collection, and then `capacities` more physical capacities.
 ///
 /// # Errors
 /// Errors of the device; [`Error::Options`] if a write buffer absorbs so much that collection never starts.
@@ -132,10 +132,12 @@ pub fn overwrite<N: Nand>(
     overwrite_with_samples(device, capacities, seed, on_step, &mut |_| ())
 }
 
-/// Number of samples of the counters after the first collection, from which steadiness is judged.
+/// Number of samples of the counters after the first garbage collection, from which the steadiness of write
+/// amplification is judged.
 const STEADINESS_SAMPLES: u64 = 40;
 
-/// As [`overwrite`], and calls `on_moment` with the counters since the first collection, [`STEADINESS_SAMPLES`] times.
+/// Overwrites random pages as [`overwrite`] does, and calls `on_moment` with the counters since the first garbage
+/// collection, [`STEADINESS_SAMPLES`] times.
 fn overwrite_with_samples<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
@@ -173,7 +175,7 @@ fn overwrite_with_samples<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Counters from which write amplification and collection are computed.
+/// Counters from which write amplification is computed: host writes, programs, erases.
 struct Written {
     host_page_writes: u64,
     programs: u64,
@@ -201,8 +203,8 @@ impl Written {
     }
 }
 
-/// Writes pages that are buffered in RAM until a compressed chunk is full. Their host writes were counted, and the
-/// counters are about to be cleared.
+/// Writes pages to flash that are buffered in RAM until a compressed chunk is full. Their host writes were counted, and
+/// the counters are about to be cleared.
 ///
 /// # Errors
 /// Errors of the device.
@@ -244,7 +246,7 @@ pub fn bind<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Physical capacities of overwrites without a collection after which collection is assumed never to start.
+/// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
 const MAX_CAPACITIES_WITHOUT_GC: u64 = 64;
 const NEVER_COLLECTS: &str = "precondition.mode steady or random: the write buffer absorbs nearly all writes, so garbage \
     collection never starts; use fill, or fewer buffer.pages";
@@ -309,8 +311,8 @@ fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
 
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 
-/// Fills a block of `pool` with `valid` valid pages, taken from the permutation of logical pages and spread evenly, and
-/// with invalid pages between them.
+/// Fills a block of `pool` (a plane, or the planes of a superblock) with `valid` valid pages, taken from the
+/// permutation of logical pages and spread evenly, and with invalid pages between them.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next()).take(valid as usize).collect();
@@ -348,21 +350,22 @@ impl Pages {
     }
 }
 
-/// Space that metadata (map and page validity on flash) occupies in a pool in the steady state.
+/// Space that metadata (map and page validity on flash) occupies in a plane, or the planes of a superblock, in the
+/// steady state.
 struct MetadataRoom {
-    /// Number of open blocks, one for each stream of metadata writes.
+    /// Number of open blocks for metadata: one for each stream of metadata writes (map, page validity).
     streams: u32,
-    /// Number of blocks that hold only metadata.
+    /// Number of blocks that hold only metadata (map and page validity on flash).
     blocks: u32,
     /// Metadata pages in blocks that GC collects like data blocks, and which are valid to the same share.
     collected_pages: u64,
 }
 
 impl MetadataRoom {
-    /// Estimates the space. Metadata that is collected like data has the mean number of valid pages of data blocks. If
-    /// metadata blocks are not collected until they are empty, a block of translation pages, each of which is rewritten
-    /// at a constant rate, waits for its last valid page: a harmonic number times as long as for one page. Pages of a
-    /// validity structure become invalid together, one run after the other.
+    /// Estimates the space of metadata on flash. Metadata that is collected like data has the mean number of valid
+    /// pages of data blocks. If metadata blocks are not collected until they are empty, a block of translation pages,
+    /// each of which is rewritten at a constant rate, waits for its last valid page: a harmonic number times as long as
+    /// for one page. Pages of a validity structure become invalid together, one sorted run after the other.
     fn of<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().pools();
         let block_pages = ftl.store().data_pages();
@@ -378,10 +381,12 @@ impl MetadataRoom {
     }
 }
 
-/// The steady state of one pool: how many closed blocks it has, and how many valid pages they hold.
+/// The steady state of one pool (a plane, or the planes of a superblock): how many closed blocks it has, and how many
+/// valid pages they hold.
 struct PoolPlan {
     closed_blocks: u32,
-    /// Cumulative share of blocks by number of valid pages; index 0 is for blocks without valid pages.
+    /// Cumulative share of the pool's closed blocks by number of valid pages; index 0 is for blocks without valid
+    /// pages.
     cumulative: Vec<f64>,
 }
 
@@ -419,9 +424,10 @@ impl PoolPlan {
         Ok(Self { closed_blocks, cumulative: cumulative.collect() })
     }
 
-    /// Returns the number of valid pages of the next block. Multiples of the golden section, modulo 1, fill the unit
-    /// interval evenly, so that a few thousand blocks meet the predicted shares closely. Independent random draws would
-    /// be off by tens of blocks' worth of pages, which shows in the write amplification of the next writes.
+    /// Returns the number of valid pages of the next block that is constructed. Multiples of the golden section, modulo
+    /// 1, fill the unit interval evenly, so that a few thousand blocks meet the predicted shares closely. Independent
+    /// random draws would be off by tens of blocks' worth of pages, which shows in the write amplification of the next
+    /// writes.
     fn valid_pages(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
         self.cumulative.partition_point(|&share| share < draw).min(self.cumulative.len() - 1) as u32

@@ -20,28 +20,29 @@ use crate::timeline::Timeline;
 pub struct RunRecord {
     /// Name of the design.
     pub design: String,
-    /// Settings that distinguish the run from others of a comparison; empty if the design alone does.
+    /// Settings that distinguish this run from the others of a comparison; empty if the design's name suffices.
     #[serde(default)]
     pub variant: String,
     /// Version of this software.
     pub version: String,
     /// Seed of all random choices of the run.
     pub seed: u64,
-    /// Whether the run ended before the end of the input; all figures then describe the part that was replayed.
+    /// Whether the run ended before the end of the input; all figures of the record then describe the part that was
+    /// replayed.
     pub partial: bool,
-    /// Why the run ended early; absent if it did not.
+    /// Why the run ended before the end of the input; absent if it did not.
     pub partial_reason: Option<String>,
     /// The input of the run.
     pub trace: TraceRecord,
     /// The device of the run.
     pub device: DeviceRecord,
-    /// What the host wrote and what was programmed, in bytes.
+    /// What the host wrote and what was programmed in the run, in bytes.
     #[serde(default)]
     pub bytes: BytesRecord,
-    /// Whether write amplification was steady in the measured part.
+    /// Whether write amplification was steady in the measured part of the run.
     #[serde(default)]
     pub steady: Steadiness,
-    /// Page writes that the FTL received from the write buffer, or from the host if there is no buffer.
+    /// Page writes that the FTL received from the write buffer, or from the host if there is no write buffer.
     pub host_page_writes: u64,
     /// Page reads that the FTL served for the host.
     pub host_page_reads: u64,
@@ -51,11 +52,12 @@ pub struct RunRecord {
     /// trims, and are counted as these too.
     #[serde(default)]
     pub host_page_remaps: u64,
-    /// Page writes absorbed by the write buffer.
+    /// Page writes that the write buffer absorbed, so that the FTL did not receive them.
     pub buffer_absorbed_writes: u64,
     /// Host page writes that programmed nothing because a dead page with equal content was revived.
     pub recycled_writes: u64,
-    /// Host page writes by how they were stored: page, recycled, deduplicated, delta, packed.
+    /// Host page writes by how they were stored: `page` (whole), `recycled` (by reviving a dead page), `deduplicated`
+    /// (mapped to a stored page of equal content), `delta`, or `packed` (into a compressed chunk).
     #[serde(default)]
     pub writes_by_form: BTreeMap<String, u64>,
     /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`, without
@@ -85,16 +87,17 @@ pub struct RunRecord {
     pub erases_by_cause: BTreeMap<String, u64>,
     /// Write amplification in pages: `programs / host_page_writes`. [`BytesRecord::write_amplification`] counts bytes.
     pub write_amplification: f64,
-    /// How requests arrived, and how many the drive answered.
+    /// How requests arrived in the run, and how many the drive answered.
     #[serde(default)]
     pub service: ServiceRecord,
     /// Latencies of host requests, microseconds; zero without a timing engine.
     pub latency_us: LatencyRecord,
-    /// Figures of the time model: device time and utilisation.
+    /// Figures of the time model for the run: device time and utilisation.
     pub timing: TimeRecord,
-    /// Wear of the blocks, and lifetime extrapolated from it.
+    /// Wear of the blocks in the run, and lifetime extrapolated from it.
     pub lifetime: LifetimeRecord,
-    /// Figures of the design's parts (such as map cache hits or merges), by name; figures that are zero are absent.
+    /// Figures of the design's parts in the run (such as map cache hits or merges), by name; figures that are zero are
+    /// absent.
     pub parts: BTreeMap<String, f64>,
     /// RAM that a controller needs for this design, bytes.
     pub ram_bytes: u64,
@@ -102,15 +105,16 @@ pub struct RunRecord {
     pub ram_bytes_by_structure: BTreeMap<String, u64>,
     /// Counters at regular moments of the run, at most 200 points.
     pub series: Vec<SeriesPoint>,
-    /// What happened over time and where on the flash; recorded only if `replay.timeline_cells` is set.
+    /// Timeline of the run (counters, latencies and maps of the blocks); recorded only if `replay.timeline_cells` is
+    /// set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// Counters at the end of each phase, for inputs that have phases; the difference of two entries is the activity of
-    /// a phase.
+    /// Counters at the end of each phase of the run, for inputs that have phases; the difference of two entries is the
+    /// activity of a phase.
     #[serde(default)]
     pub phases: Vec<SeriesPoint>,
-    /// Cost of the recovery after the last request, or after `recovery.after_requests` requests, if the configuration
-    /// requests one.
+    /// Cost of the recovery from a loss of power after the last request, or after `recovery.after_requests` requests,
+    /// if the configuration sets one.
     #[serde(default)]
     pub recovery: Option<RecoveryRecord>,
     /// Remarks on the result, such as which figures rest on a model rather than on the input.
@@ -151,24 +155,24 @@ impl RunRecord {
 /// if they ran one after the other.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryRecord {
-    /// The whole recovery, without the pages that a battery wrote.
+    /// Cost of the whole recovery, without the pages that a battery wrote.
     pub total: RecoveryCost,
     /// Pages that a battery wrote to flash when the power was lost.
     pub battery_programs: u64,
-    /// Steps of the recovery by name; steps without flash operations are absent.
+    /// Cost of the steps of recovery by name; steps without flash operations are absent.
     pub steps: BTreeMap<String, RecoveryCost>,
 }
 
-/// Flash operations of a recovery or of one of its steps, and their time.
+/// Flash operations of a recovery (or of one of its steps), and the time that they take.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryCost {
-    /// Reads of spare areas alone.
+    /// Reads of spare areas alone during the recovery.
     pub spare_reads: u64,
-    /// Reads of pages.
+    /// Reads of whole pages during the recovery.
     pub page_reads: u64,
-    /// Page programs.
+    /// Page programs during the recovery.
     pub programs: u64,
-    /// Sum of the times of the operations, seconds.
+    /// Sum of the times of the recovery's flash operations, seconds.
     pub time_s: f64,
 }
 
@@ -184,8 +188,8 @@ pub struct RecoveryCosts {
 }
 
 impl RecoveryCosts {
-    /// Returns the times for a flash device. Reading a spare area takes 0.03 of the time of a page read, as 3 us to 100
-    /// us in `GeckoFTL`, section 2.
+    /// Returns the times of recovery's operations on a flash device. Reading a spare area takes 0.03 of the time of a
+    /// page read, as 3 us to 100 us in `GeckoFTL`, section 2.
     pub fn of(timing: &FlashTiming) -> Self {
         let page_read_us = timing.read_ns as f64 / 1000.0;
         Self {
@@ -195,7 +199,7 @@ impl RecoveryCosts {
         }
     }
 
-    /// Returns the flash operations of `cost` with the time that they take.
+    /// Returns the flash operations of a recovery step `cost` with the time that they take.
     pub fn price(&self, cost: &StepCost) -> RecoveryCost {
         let StepCost { spare_reads, page_reads, programs } = *cost;
         let time_us = spare_reads as f64 * self.spare_read_us
@@ -229,9 +233,9 @@ pub struct TraceRecord {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BytesRecord {
-    /// Bytes of the host's write requests.
+    /// Bytes of the host's write requests in the run.
     pub host_written: u64,
-    /// Bytes of all page programs.
+    /// Bytes of all page programs in the run.
     pub programmed: u64,
     /// Write amplification in bytes: `programmed / host_written`; absent if the host wrote nothing.
     pub write_amplification: Option<f64>,
@@ -254,7 +258,7 @@ pub struct BytesRecord {
 pub struct DeviceRecord {
     /// Name of the device preset.
     pub preset: String,
-    /// Number of channels, dies, planes, blocks and pages.
+    /// Number of channels, dies, planes, blocks and pages of the device.
     pub layout: LayoutRecord,
     /// Planes that form a superblock; 1 = plain blocks.
     pub superblock_planes: u32,
@@ -270,7 +274,7 @@ pub struct DeviceRecord {
     /// unwritten part of the open blocks. 0 unless the device was sized to the input or the configuration sets them.
     #[serde(default)]
     pub reserve_blocks: f64,
-    /// Number of free blocks of a pool at or below which GC runs.
+    /// Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs.
     pub gc_low_blocks: u32,
     /// Rated program/erase cycles of a block.
     pub endurance_cycles: u32,
@@ -321,21 +325,21 @@ pub struct LayoutRecord {
 /// Latency distributions of host requests, microseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyRecord {
-    /// Latency of host reads.
+    /// Latency of host reads, microseconds.
     pub read: Latency,
-    /// Latency of host writes.
+    /// Latency of host writes, microseconds.
     pub write: Latency,
     /// Latency of flushes; if writes are acknowledged before they are programmed, the host waits for the programs here.
     #[serde(default)]
     pub flush: Latency,
 }
 
-/// How requests arrived, and how many the drive answered; without a timing engine all figures but
+/// How requests of a run arrived, and how many the drive answered; without a timing engine all figures but
 /// `unwritten_page_reads` are absent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ServiceRecord {
-    /// The arrival mode that was in effect: at the input's times, closed loop, or think time.
+    /// The arrival mode that was in effect in the run: at the input's times, closed loop, or think time.
     pub arrival: Option<Arrival>,
     /// Number of requests in flight; only in closed loop.
     pub queue_depth: Option<u32>,
@@ -343,7 +347,8 @@ pub struct ServiceRecord {
     pub requests_per_s: Option<f64>,
     /// Rate of host reads and writes, MB (10^6 bytes) per second of device time.
     pub mb_per_s: Option<f64>,
-    /// Time from the last arrival to the last answer, seconds; only if requests arrive at the input's times.
+    /// Time from the last arrival of a request to the last answer, seconds; only if requests arrive at the input's
+    /// times.
     pub queue_at_end_s: Option<f64>,
     /// Whether requests arrived faster than the drive could answer them. Latencies then reflect the length of the
     /// queue, and grow with the run.
@@ -353,26 +358,27 @@ pub struct ServiceRecord {
     pub unwritten_page_reads: u64,
 }
 
-/// A latency distribution, microseconds.
+/// A latency distribution of host requests, microseconds.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
-    /// Number of requests.
+    /// Number of requests in the latency distribution.
     pub count: u64,
-    /// Mean latency.
+    /// Mean latency, microseconds.
     pub mean: f64,
-    /// Median latency.
+    /// Median latency, microseconds.
     pub p50: f64,
-    /// 90th percentile of the latency.
+    /// 90th percentile of the latency, microseconds.
     pub p90: f64,
-    /// 99th percentile of the latency.
+    /// 99th percentile of the latency, microseconds.
     pub p99: f64,
-    /// 99.9th percentile of the latency.
+    /// 99.9th percentile of the latency, microseconds.
     pub p999: f64,
-    /// 99.99th percentile of the latency.
+    /// 99.99th percentile of the latency, microseconds.
     pub p9999: f64,
-    /// Largest latency.
+    /// Largest latency, microseconds.
     pub max: f64,
-    /// The distribution as computed from the histogram's bins alone, which the records of reproduced papers contain.
+    /// The latency distribution as computed from the histogram's bins alone, which the records of reproduced papers
+    /// contain.
     #[serde(skip)]
     pub binned: Option<Box<Latency>>,
 }
@@ -407,7 +413,7 @@ pub struct TimeRecord {
     pub channel_utilisation: f64,
 }
 
-/// Wear, the lifetime that it implies, and the work of lifetime management. A year has 365 days.
+/// Wear of the drive, the lifetime that it implies, and the work of lifetime management. A year has 365 days.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LifetimeRecord {
@@ -427,7 +433,7 @@ pub struct LifetimeRecord {
     /// `scaled_years` and `drive_writes_per_day` hold for this moment only: a longer run of the same load gives other
     /// figures.
     pub is_from_steady_part: bool,
-    /// Years until `host_tb_written_until_worn` is reached, at the rate of host bytes in `elapsed_s`; absent without
+    /// Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent without
     /// time.
     pub years: Option<f64>,
     /// Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second, and so fewer drive
@@ -439,20 +445,20 @@ pub struct LifetimeRecord {
     /// `host_tb_written_until_worn` is absent.
     pub drive_writes_per_day: Option<f64>,
     /// Years until the rated cycles are used, from the page programs of the whole measured part, including those before
-    /// the first collection.
+    /// the first garbage collection.
     pub years_by_programs: Option<f64>,
-    /// As `years_by_programs`, but without the first epoch of lifetime management, in which nothing is known and no
-    /// scheme runs: in five years that epoch is a 500,000th, but in a short run a large part. Absent without
-    /// management.
+    /// Years until the rated cycles are used, as `years_by_programs`, but without the first epoch of lifetime
+    /// management, in which nothing is known and no write-saving scheme runs: in five years that epoch is a 500,000th,
+    /// but in a short run a large part. Absent without management.
     pub years_after_first_epoch: Option<f64>,
-    /// Mean response time of host writes until their content is programmed or bound to a page with equal content,
-    /// microseconds. A page that is buffered until a compressed chunk is full counts with the response time of the
-    /// write that completes the chunk. 0 without timing or compression; `latency_us.write` is then the figure.
+    /// Mean response time of host writes until their content is programmed or mapped to a stored page with equal
+    /// content, microseconds. A page that is buffered until a compressed chunk is full counts with the response time of
+    /// the write that completes the chunk. 0 without timing or compression; `latency_us.write` is then the figure.
     pub write_until_programmed_us: f64,
     /// Duration of the measured part, seconds: in open loop that of the trace, else the device time.
     pub elapsed_s: f64,
     /// Energy of programs, hashing and compression per host page write, microjoules, with the powers and times of the
-    /// paper (IL); reads and erases are left out, as in the paper.
+    /// paper on integrated lifetime management; reads and erases are left out, as in that paper.
     pub energy_uj_per_page: f64,
     /// Total time for which throttling delayed host writes, seconds.
     pub held_s: f64,
@@ -460,28 +466,29 @@ pub struct LifetimeRecord {
     pub held_writes: u64,
     /// Number of epochs of lifetime management in which requests arrived; 0 without management.
     pub epochs: u64,
-    /// Number of epochs in which writes were throttled.
+    /// Number of epochs of lifetime management in which host writes were throttled.
     pub throttled_epochs: u64,
     /// How long each content scheme (such as deduplication) was running under lifetime management, by its name in
     /// `parts.content`; empty without management.
     pub schemes: BTreeMap<String, SchemeRecord>,
 }
 
-/// How long a content scheme was running under lifetime management.
+/// How long a write-saving scheme (such as deduplication) was running under lifetime management.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SchemeRecord {
-    /// Number of epochs in which the scheme was running.
+    /// Number of epochs in which the content scheme (such as deduplication) was running.
     pub epochs: u64,
-    /// Share of the host's page writes that arrived in the epochs in which the scheme was running.
+    /// Share of the host's page writes that arrived in the epochs in which the content scheme (such as deduplication)
+    /// was running.
     pub share_of_writes: f64,
 }
 
-/// Counters at one moment of the run; all counts are totals since the first measured request.
+/// Counters at one moment of a run; all counts are totals since the first measured request.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SeriesPoint {
-    /// Requests so far.
+    /// Requests of the run so far.
     pub requests: u64,
-    /// Host page writes so far.
+    /// Host page writes of the run so far.
     pub host_page_writes: u64,
     /// Bytes of the host's write requests so far.
     #[serde(default)]
@@ -489,21 +496,21 @@ pub struct SeriesPoint {
     /// Pages that the host remapped so far.
     #[serde(default)]
     pub host_page_remaps: u64,
-    /// Page programs so far.
+    /// Page programs of the run so far.
     pub programs: u64,
-    /// Block erases so far.
+    /// Block erases of the run so far.
     pub erases: u64,
     /// Host page writes so far that revived a dead page.
     pub recycled_writes: u64,
-    /// Number of free blocks at this moment.
+    /// Number of free blocks of the drive at this moment of the run.
     pub free_blocks: u32,
-    /// Device time of this moment, seconds; 0 without timing.
+    /// Device time at this moment of the run, seconds; 0 without timing.
     #[serde(default)]
     pub device_s: f64,
 }
 
 impl SeriesPoint {
-    /// The counters before the first request.
+    /// The counters of a run before its first request.
     pub const ZERO: Self = Self {
         requests: 0,
         host_page_writes: 0,

@@ -15,7 +15,7 @@ pub const SCHEMA_VERSION: u32 = 2;
 /// Records of several runs: designs on one input, or on several inputs and devices.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// Version of the layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// One record per run. Runs on the same input and device are consecutive, with the baseline first.
     pub runs: Vec<RunRecord>,
@@ -67,7 +67,7 @@ impl Comparison {
         self.groups().map(table).collect::<Vec<_>>().join("\n")
     }
 
-    /// Returns the groups of consecutive runs on the same input and device.
+    /// Returns the groups of consecutive run records on the same input and device.
     pub(crate) fn groups(&self) -> impl Iterator<Item = &[RunRecord]> {
         let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
         self.runs.chunk_by(is_alike)
@@ -81,7 +81,7 @@ fn labelled(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
     runs.iter().map(|run| (run.label(), run)).collect()
 }
 
-/// Divides runs into pages: each has the first run and as many others as fit the line width.
+/// Divides the runs of a table into parts that fit the line width: each has the first run and as many others as fit.
 fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>> {
     let baseline = &runs[0];
     let mut pages = vec![vec![baseline]];
@@ -97,19 +97,19 @@ fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>>
     pages
 }
 
-/// Returns the titles of the CSV columns: first facts that distinguish runs, then figures.
+/// Returns the titles of the CSV columns of run records: first facts that distinguish runs, then figures.
 pub(crate) fn csv_titles() -> Vec<&'static str> {
     FACTS.iter().map(|&(key, _)| key).chain(csv_columns().map(|column| column.key)).collect()
 }
 
-/// Returns the fields of a run, in the order of [`csv_titles`].
+/// Returns the CSV fields of a run, in the order of [`csv_titles`].
 pub(crate) fn csv_fields(run: &RunRecord) -> Vec<String> {
     let facts = FACTS.iter().map(|(_, value)| quoted(&value(run)));
     let figure = |column: &Column| (column.value)(run).map_or_else(String::new, |value| value.to_string());
     facts.chain(csv_columns().map(figure)).collect()
 }
 
-/// Returns the figure called `title` as tables show it.
+/// Returns a figure of a run, by the column's title, as tables show it.
 pub(crate) fn cell(run: &RunRecord, title: &str) -> String {
     let column = COLUMNS.iter().find(|column| column.title == title).expect("a title of a column");
     column.cell(run)
@@ -124,7 +124,7 @@ pub(crate) fn quoted(field: &str) -> String {
     }
 }
 
-/// A fact that distinguishes runs: its CSV title, and a function that returns it.
+/// A fact that distinguishes runs (such as design or device): its CSV title, and a function that returns it.
 type Fact = (&'static str, fn(&RunRecord) -> String);
 
 const FACTS: &[Fact] = &[
@@ -156,7 +156,7 @@ const FACTS: &[Fact] = &[
     ("steady", |run| run.steady.is_steady.to_string()),
 ];
 
-/// Returns the name of a value as a configuration writes it.
+/// Returns the name of a value (such as a design's part) as a configuration writes it.
 fn name_of(value: &impl Serialize) -> String {
     let name = serde_json::to_value(value).expect("names are plain data");
     name.as_str().unwrap_or_default().to_owned()
@@ -169,7 +169,7 @@ pub(crate) struct Column {
     /// Returns the figure of a run; `None` if the run does not have it.
     pub(crate) value: fn(&RunRecord) -> Option<f64>,
     digits: usize,
-    /// Whether the ratio of the figure to that of the baseline is meaningful.
+    /// Whether a table also shows the ratio of the figure to that of the baseline.
     ratio: bool,
     /// Whether the figure is extrapolated from the steady part of the run, and so marked if no part was steady.
     is_extrapolated: bool,
@@ -177,8 +177,8 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    /// Returns the text of a value. Positive values below 1e-8, which nine digits cannot show (such as years of a trace
-    /// whose times have another unit), are written with an exponent.
+    /// Returns the text of the figure's value. Positive values below 1e-8, which nine digits cannot show (such as years
+    /// of a trace whose times have another unit), are written with an exponent.
     fn write(&self, value: f64) -> String {
         if value > 0.0 && value < 1e-8 {
             format!("{value:.2e}")
@@ -192,7 +192,7 @@ impl Column {
         self.digits.max(digits_of(value))
     }
 
-    /// Returns the figure of a run as the table shows it.
+    /// Returns the figure of a run as text for a table.
     pub(crate) fn cell(&self, run: &RunRecord) -> String {
         let mark = if self.is_marked(run) { NOT_STEADY_MARK } else { "" };
         (self.value)(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
@@ -216,13 +216,13 @@ pub(crate) fn digits_of(value: f64) -> usize {
 /// Whether a figure is shown in the table, in CSV, or in both.
 #[derive(Clone, Copy)]
 enum Shown {
-    /// In the table and in CSV.
+    /// The figure is shown in the table and in CSV.
     Always,
-    /// In CSV, and in the table if the function returns true for at least one run.
+    /// The figure is shown in CSV, and in the table if the function returns true for at least one run.
     If(fn(&RunRecord) -> bool),
-    /// Only in the table, if the function returns true for all runs.
+    /// The figure is shown only in the table, if the function returns true for all runs.
     OnlyTable(fn(&RunRecord) -> bool),
-    /// Only in CSV.
+    /// The figure is shown only in CSV.
     OnlyCsv,
 }
 
@@ -449,7 +449,7 @@ const COLUMNS: &[Column] = &[
     },
 ];
 
-/// Returns the figure whose CSV title is `key`.
+/// Returns the figure (column of reports) whose CSV title is `key`.
 pub(crate) fn column(key: &str) -> &'static Column {
     csv_columns().find(|column| column.key == key).expect("figures are named in this file")
 }
@@ -468,8 +468,8 @@ fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static Column> {
     })
 }
 
-/// Returns the share of the host's page writes, in percent, that arrived while lifetime management had the scheme
-/// running.
+/// Returns the share of the host's page writes, in percent, that arrived while lifetime management had the write-saving
+/// scheme (such as deduplication) running.
 fn share_under(run: &RunRecord, scheme: &str) -> Option<f64> {
     run.lifetime.schemes.get(scheme).map(|ran| 100.0 * ran.share_of_writes)
 }
@@ -507,7 +507,7 @@ fn percentile(run: &RunRecord, latency: &Latency, samples: u64, figure: fn(&Late
     (latency.count >= samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
-/// Returns the settings that are common to all runs and stated in the lines above the table.
+/// Returns the settings of device size that are common to all runs, and which the lines above the table state.
 fn common_settings(runs: &[RunRecord]) -> Vec<&str> {
     let of_all =
         |setting: &&str| runs.iter().all(|run| run.variant.split(' ').any(|other| other == *setting));
@@ -515,8 +515,8 @@ fn common_settings(runs: &[RunRecord]) -> Vec<&str> {
     shown.filter(of_all).collect()
 }
 
-/// Returns the rows of a table whose titles are stacked, one word per line, because settings would make columns wider
-/// than a terminal.
+/// Returns the rows of a table of runs whose titles are stacked, one word per line, because settings would make columns
+/// wider than a terminal.
 fn stacked_rows(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
     let mut rows = rows_of(runs, said);
     let titles = rows.remove(0);
@@ -532,12 +532,12 @@ fn rows_of(runs: &[&RunRecord], said: &[&str]) -> Vec<Vec<String>> {
     rows_with(runs, said, |_| true)
 }
 
-/// Returns the rows of all figures that the table shows.
+/// Returns the table rows of all figures that a table of these runs shows.
 pub(crate) fn all_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     rows_of(runs, &[])
 }
 
-/// Returns the rows of the figures that decide between designs, in the order of their importance.
+/// Returns the table rows of the figures that decide between designs, in the order of their importance.
 pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     let is_known = |column: &Column| runs.iter().any(|run| (column.value)(run).is_some());
     let mut rows = rows_with(runs, &[], |column| ANSWERS.contains(&column.title) && is_known(column));
@@ -545,7 +545,7 @@ pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     rows
 }
 
-/// Titles of the figures that decide between designs, the most important first.
+/// Titles of the figures that decide between designs in a comparison, the most important first.
 const ANSWERS: [&str; 13] = [
     "write amplification",
     "write amplification, bytes",
@@ -599,7 +599,7 @@ fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
     }
 }
 
-/// Returns the lines above a table: the input, the device, and the drive's initial state.
+/// Returns the lines above a table of runs: the input, the device, and the drive's initial state.
 pub(crate) fn preamble(run: &RunRecord) -> String {
     let device = &run.device;
     let mib = |pages: u64| grouped(pages as f64 * f64::from(device.page_bytes) / 1_048_576.0, 0);
@@ -648,7 +648,7 @@ fn reserve_of(device: &DeviceRecord) -> String {
     }
 }
 
-/// Returns a line on how requests arrived; empty without a time model.
+/// Returns a line on how the requests of a run arrived; empty without a time model.
 fn arrival_of(run: &RunRecord) -> String {
     match run.service.arrival {
         None | Some(Arrival::Auto) => String::new(),
@@ -675,7 +675,7 @@ fn state_before(run: &RunRecord) -> &'static str {
     }
 }
 
-/// Returns the lines below a table: steadiness and notes of the runs, and why figures are incomplete.
+/// Returns the lines below a table of runs: steadiness and notes of the runs, and why figures are incomplete.
 pub(crate) fn postscript(labelled: &[(String, &RunRecord)]) -> String {
     let mut text = String::new();
     for (label, run) in labelled.iter().filter(|(_, run)| run.host_page_writes > 0) {

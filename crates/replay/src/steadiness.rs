@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::SeriesPoint;
 
-/// Number of windows, each of equally many requests.
+/// Number of windows into which the measured part is cut to judge steadiness, each of equally many requests.
 const WINDOWS: usize = 10;
 /// Largest allowed difference of a window's write amplification from the mean of all windows, as a share of the mean.
 const MOST_DEVIATION: f64 = 0.05;
@@ -51,8 +51,8 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Judges samples of the counters, which begin at zero with the measured part; `exported_bytes` is the size of the
-    /// drive.
+    /// Judges samples of a run's counters, which begin at zero with the measured part; `exported_bytes` is the size of
+    /// the drive.
     pub fn of(points: &[SeriesPoint], exported_bytes: u64) -> Self {
         let points: Vec<SeriesPoint> =
             std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
@@ -76,7 +76,7 @@ impl Steadiness {
         }
     }
 
-    /// Returns a sentence for reports about a run of `requests`.
+    /// Returns a sentence for reports on whether a run of `requests` requests was steady.
     pub fn describe(&self, requests: u64) -> String {
         let mut text = String::new();
         let percent = |share: f64| 100.0 * share;
@@ -102,18 +102,18 @@ impl Steadiness {
     }
 }
 
-/// How write amplification changed over the windows.
+/// How write amplification changed over the windows (parts of equally many requests) of a run.
 #[derive(Clone, Copy, Default)]
 struct Shape {
     deviation: f64,
     slope: f64,
-    /// Fewest block erases in a window.
+    /// Fewest block erases in a window of the run.
     least_erases: u64,
 }
 
 impl Shape {
-    /// Computes the shape of write amplification over the windows; `None` if a window has no host writes, or there are
-    /// too few samples.
+    /// Computes how write amplification changed over the windows (parts) of a run; `None` if a window has no host
+    /// writes, or there are too few samples.
     fn of(points: &[SeriesPoint]) -> Option<Self> {
         if points.len() <= WINDOWS {
             return None;
@@ -139,7 +139,7 @@ impl Shape {
     }
 }
 
-/// Returns by how much the least-squares line through equally spaced values rises from the first to the last.
+/// Returns by how much the least-squares line through equally spaced values rises from the first value to the last.
 fn rise(values: &[f64]) -> f64 {
     let middle = (values.len() - 1) as f64 / 2.0;
     let offsets = (0..values.len()).map(|k| k as f64 - middle);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_that_settles_is_left_out() {
+    fn the_warm_up_before_the_steady_part_is_excluded() {
         let steady = Steadiness::of(&run(|k| if k < 30 { 1.0 } else { 3.0 }), 4_096_000);
         assert!(steady.is_steady && steady.from_request == 4_000, "{steady:?}");
         assert_eq!(steady.programs, 160 * 300);

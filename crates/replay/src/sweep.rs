@@ -14,7 +14,7 @@ use wearwell_config::{Config, ConfigError};
 use crate::record::RunRecord;
 use crate::report::{Comparison, NOT_STEADY_MARK, aligned, cell, csv_fields, csv_titles, markdown, quoted};
 
-/// The section `[sweep]` of a sweep file.
+/// The section `[sweep]` of a sweep file: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Section {
@@ -38,19 +38,20 @@ impl Default for Section {
 /// A sweep as its file describes it: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sweep {
-    /// Trace files.
+    /// Trace files that the sweep replays.
     pub traces: Vec<PathBuf>,
-    /// Specifications of workload generators and host models.
+    /// Specifications of workload generators and host models that the sweep replays.
     pub workloads: Vec<String>,
-    /// Designs, each optionally with settings of its own (`page-map:gc.policy=fifo`).
+    /// Designs that the sweep runs, each optionally with settings of its own (`page-map:gc.policy=fifo`).
     pub designs: Vec<String>,
-    /// Settings of each combination of varied values; one empty list if nothing is varied.
+    /// Settings of each combination of the values that the sweep varies; one empty list if nothing is varied.
     pub points: Vec<Vec<String>>,
     /// Name of the sweep file, and its text without the section `[sweep]`.
     file: (String, String),
 }
 
-/// The section `[sweep]` and its subsections; everything else in the file is configuration.
+/// The part of a sweep file with the section `[sweep]` and its subsections; everything else in the file is
+/// configuration.
 #[derive(Deserialize)]
 struct SweepPart {
     sweep: Section,
@@ -98,7 +99,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Refuses names of designs that do not exist, because such a run would fail only after hours.
+    /// Refuses names of designs that do not exist, because a run with such a name would fail only after hours.
     fn require_designs(&self) -> Result<(), ConfigError> {
         let names = || design::ALL.iter().map(|design| design.name);
         let designs = self.designs.iter().map(|text| text.split(':').next().unwrap_or_default());
@@ -106,7 +107,7 @@ impl Sweep {
         unknown.map_or(Ok(()), |name| Err(ConfigError::unknown("design", name, names())))
     }
 
-    /// Returns the configuration of the file, with these settings replacing its values.
+    /// Returns the configuration of the sweep file, with these settings replacing its values.
     ///
     /// # Errors
     /// As [`Config::from_parts`].
@@ -136,7 +137,7 @@ fn apart(text: &str) -> (String, String) {
     (sweep, rest)
 }
 
-/// The settings (`key=value`) of all values of one varied key.
+/// The settings (`key=value`) of all values of one key that a sweep varies.
 type Axis = Vec<String>;
 
 fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<(), ConfigError> {
@@ -158,15 +159,15 @@ fn axes_of(table: &toml::Table, prefix: &str, axes: &mut Vec<Axis>) -> Result<()
     Ok(())
 }
 
-/// Returns a value as a setting writes it. A list of names, which can only be a list of content mechanisms, becomes one
-/// text.
+/// Returns a TOML value as a setting writes it. A list of names, which can only be a list of content mechanisms,
+/// becomes one text.
 fn value_of(value: &toml::Value) -> String {
     let names =
         value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
     names.map_or_else(|| value.to_string(), |names| format!("\"{}\"", names.join(",")))
 }
 
-/// Returns all combinations of one setting of each axis; the last axis varies fastest.
+/// Returns all combinations of one setting of each varied key; the last key varies fastest.
 fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let with = |point: &Vec<String>, setting: &String| [point.clone(), vec![setting.clone()]].concat();
@@ -177,11 +178,11 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<String>> {
 /// A run of a sweep that ended with an error.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FailedRun {
-    /// Trace file, or specification of the workload.
+    /// Trace file, or specification of the workload, of the failed run.
     pub trace: String,
-    /// Name of the design.
+    /// Name of the failed run's design.
     pub design: String,
-    /// Settings that distinguish this run from others of the sweep.
+    /// Settings that distinguish the failed run from others of the sweep.
     pub variant: String,
     /// Message of the error that ended the run.
     pub error: String,
@@ -190,15 +191,15 @@ pub struct FailedRun {
 /// Results of a sweep; `wearwell sweep --json` writes them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
-    /// The runs that have a result.
+    /// Records of the sweep's runs that have a result.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// The runs that ended with an error.
+    /// The sweep's runs that ended with an error.
     pub failures: Vec<FailedRun>,
 }
 
 impl Swept {
-    /// Returns the results as formatted JSON.
+    /// Returns the results of the sweep as formatted JSON.
     ///
     /// # Panics
     /// Never: records are plain data.
@@ -229,7 +230,7 @@ impl Swept {
         text
     }
 
-    /// Returns a table for each input with a line per run: its design and settings, and its main figures.
+    /// Returns a table for each input of the sweep with a line per run: its design and settings, and its main figures.
     pub fn to_table(&self) -> String {
         self.tables(aligned)
     }
@@ -252,7 +253,7 @@ impl Swept {
         tables + &mark
     }
 
-    /// Returns the inputs, each with the rows of its table.
+    /// Returns the inputs of the sweep, each with the rows of its table.
     pub(crate) fn rows_by_input(&self) -> impl Iterator<Item = (String, Vec<Vec<String>>)> {
         let rows = |runs: &[RunRecord]| {
             let titles = std::iter::once("").chain(TITLES).map(str::to_owned).collect();
@@ -262,7 +263,7 @@ impl Swept {
         self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
     }
 
-    /// Returns a line for each different error: how many runs it ended, and the first of them.
+    /// Returns a line for each different error of the sweep's runs: how many runs it ended, and the first of them.
     pub fn failure_lines(&self) -> String {
         let mut errors: Vec<(&FailedRun, usize)> = Vec::new();
         for failed in &self.failures {
@@ -280,7 +281,7 @@ impl Swept {
         errors.into_iter().map(line).collect()
     }
 
-    /// Adds the outcome of a run to the results or to the failures.
+    /// Adds the outcome of a run to the results or to the failures of the sweep.
     pub fn push(&mut self, outcome: Result<RunRecord, FailedRun>) {
         match outcome {
             Ok(record) => self.comparison.runs.push(record),
@@ -371,7 +372,7 @@ low_blocks = 5
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn errors_in_a_sweep_file_name_the_line_or_key() {
         let error = |file: &str| Sweep::from_text("sweep.toml", file).unwrap_err().to_string();
         assert!(error("[gc]\npolicy = 'fifo'\n").contains("needs traces or workloads"));
         let workload = "[sweep]\nworkloads = ['uniform:pages=9']\n";

@@ -278,9 +278,10 @@ pub fn flash_bitmap_write_amplification(
 /// Steady state of a store that keeps each distinct content once, from [`zipf_content`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ZipfContent {
-    /// Probability that no live page has the content of a write, that is flash writes per host write.
+    /// Probability that no live page has the content of a write, that is flash writes per host write after
+    /// deduplication.
     pub miss: f64,
-    /// Distinct contents divided by live logical pages.
+    /// Number of distinct contents divided by the number of live logical pages.
     pub distinct: f64,
 }
 

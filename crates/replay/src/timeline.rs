@@ -22,47 +22,47 @@ use wearwell_config::TIMELINE_CELLS_MAX;
 
 use crate::record::SeriesPoint;
 
-/// Largest number of block maps in a timeline.
+/// Largest number of block maps (states of all blocks) in a timeline.
 pub const MOST_FRAMES: usize = 64;
-/// Largest number of windows (samples of the counters) in a timeline.
+/// Largest number of samples of the counters in a timeline.
 pub const MOST_WINDOWS: usize = 400;
-/// Largest number of bins in a histogram of wear.
+/// Largest number of bins in a histogram of the blocks' erase counts.
 const WEAR_BINS: u32 = 40;
 /// Number of steps in which a cell of the block map states shares of its pages.
 const SHARE_STEPS: u64 = 15;
-/// Code of a cell whose blocks are all retired.
+/// Code of a block map's cell whose blocks are all retired.
 const RETIRED_CODE: u64 = 15;
 /// Digits of the base64url alphabet; two of them encode a cell of the block map.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// A run or a life over time; recorded only if `replay.timeline_cells` is set.
+/// Timeline of a run or of a drive's life; recorded only if `replay.timeline_cells` is set.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Timeline {
     /// Samples of the run in order, at most 400: counters so far, and latencies since the previous sample.
     pub windows: Vec<TimelineWindow>,
     /// Number of blocks of the drive.
     pub blocks: u32,
-    /// Number of consecutive blocks that share a cell of the map; the last cell may have fewer.
+    /// Number of consecutive blocks that share a cell of the block map; the last cell may have fewer.
     pub blocks_per_cell: u32,
-    /// Maps of the blocks, at most 64. The first shows the drive before the first request, the last the drive after the
-    /// last request.
+    /// Block maps at moments of the run, at most 64. The first shows the drive before the first request, the last the
+    /// drive after the last request.
     pub frames: Vec<TimelineFrame>,
 }
 
 /// A sample of the counters of a run, and the latencies since the previous sample.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineWindow {
-    /// Requests so far.
+    /// Requests of the run up to this sample.
     pub requests: u64,
-    /// Host page writes so far.
+    /// Host page writes up to this sample.
     pub host_page_writes: u64,
-    /// Bytes of the host's write requests so far.
+    /// Bytes of the host's write requests up to this sample.
     pub host_bytes: u64,
-    /// Page programs so far by cause; causes without any are absent.
+    /// Page programs up to this sample by cause; causes without any are absent.
     pub programs_by_cause: BTreeMap<String, u64>,
-    /// Number of free blocks at this moment.
+    /// Number of free blocks at the moment of this sample.
     pub free_blocks: u32,
-    /// Device time of this moment, seconds; 0 without timing.
+    /// Device time of this sample, seconds; 0 without timing.
     pub device_s: f64,
     /// Latencies of host reads answered since the previous sample; absent if there were none.
     pub read_us: Option<WindowLatency>,
@@ -70,52 +70,52 @@ pub struct TimelineWindow {
     pub write_us: Option<WindowLatency>,
 }
 
-/// Latencies of the requests answered between two samples, microseconds. If two windows were joined to save memory,
-/// each percentile is the larger of the two.
+/// Latencies of the requests answered between two samples of a timeline, microseconds. If two windows were joined to
+/// save memory, each percentile is the larger of the two.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowLatency {
-    /// Number of requests.
+    /// Number of requests answered between the two samples.
     pub count: u64,
-    /// Median latency.
+    /// Median latency of the requests between two samples, microseconds.
     pub p50: f64,
-    /// 99th percentile of the latency.
+    /// 99th percentile of the latency between two samples, microseconds.
     pub p99: f64,
-    /// 99.9th percentile of the latency.
+    /// 99.9th percentile of the latency between two samples, microseconds.
     pub p999: f64,
-    /// Largest latency, within 0.1 %.
+    /// Largest latency between two samples, microseconds, within 0.1 %.
     pub max: f64,
 }
 
-/// A map of the blocks at one moment, and their wear.
+/// A map of a drive's blocks at one moment of a run, and their wear.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct TimelineFrame {
-    /// Requests so far.
+    /// Requests of the run up to the moment of this block map.
     pub requests: u64,
-    /// Bytes of the host's write requests so far.
+    /// Bytes of the host's write requests up to the moment of this block map.
     pub host_bytes: u64,
-    /// The cells of the map, two base64url digits each, that is a number of 12 bits. The high four bits are the valid
-    /// pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low four state what
-    /// most blocks in use hold: 0 nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4 chunks, 5 the remap
-    /// log, 6 page validity; 15 if all blocks are retired.
+    /// The cells of the block map, two base64url digits each, that is a number of 12 bits. The high four bits are the
+    /// valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low four state
+    /// what most blocks in use hold: 0 nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4 compressed
+    /// chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired.
     pub cells: String,
-    /// Histogram of the erase counts of the blocks.
+    /// Histogram of the erase counts of the drive's blocks.
     pub wear: WearHistogram,
 }
 
 /// Histogram of the erase counts of the blocks since the drive was new; retired blocks are left out.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WearHistogram {
-    /// Erases of the least worn block, at which the first bin begins.
+    /// Erases of the least worn block, at which the histogram's first bin begins.
     pub first_erases: u32,
-    /// Width of a bin, erases.
+    /// Width of a histogram bin, erases.
     pub erases_per_bin: u32,
-    /// Number of blocks in each bin; at most 40 bins.
+    /// Number of blocks in each bin of erase counts; at most 40 bins.
     pub blocks: Vec<u32>,
 }
 
 impl WearHistogram {
-    /// Computes the histogram of erase counts. Iterates over the counts three times, so that it stores nothing of the
-    /// size of the drive.
+    /// Computes the histogram of the blocks' erase counts. Iterates over the counts three times, so that it stores
+    /// nothing of the size of the drive.
     pub fn of(erases: impl Iterator<Item = u32> + Clone) -> Self {
         let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
             return Self::default();
@@ -155,7 +155,7 @@ impl WindowLatency {
 }
 
 impl TimelineWindow {
-    /// Merges the latencies of the previous window, which is dropped, into this window.
+    /// Merges the latencies of the previous window, which is dropped to save memory, into this window.
     fn join(&mut self, earlier: &Self) {
         self.read_us = WindowLatency::joined(earlier.read_us, self.read_us);
         self.write_us = WindowLatency::joined(earlier.write_us, self.write_us);
@@ -168,10 +168,10 @@ impl TimelineWindow {
 struct BoundedSamples<T> {
     kept: Vec<T>,
     most: usize,
-    /// One of this many offered samples is stored.
+    /// One of this many samples that could be taken is stored.
     every: u64,
     offered: u64,
-    /// Merges the contents of the dropped sample before it into a stored sample.
+    /// Function that merges the contents of a dropped sample into the stored sample after it.
     join: fn(&mut T, &T),
 }
 
@@ -180,7 +180,7 @@ impl<T> BoundedSamples<T> {
         Self { kept: Vec::new(), most, every: 1, offered: 0, join }
     }
 
-    /// Counts a sample, and calls `sample` to make it only if it is to be stored.
+    /// Counts a sample that could be taken, and calls `sample` to make it only if it is to be stored.
     fn offer(&mut self, sample: impl FnOnce() -> T) {
         let number = self.offered;
         self.offered += 1;
@@ -192,7 +192,7 @@ impl<T> BoundedSamples<T> {
         }
     }
 
-    /// Drops samples 1, 3, 5 and so on, and merges each into the sample after it.
+    /// Drops the stored samples 1, 3, 5 and so on, and merges each into the sample after it.
     fn thin(&mut self) {
         self.every *= 2;
         let mut dropped: Option<T> = None;
@@ -232,12 +232,12 @@ pub(crate) struct Recorder {
     blocks_per_cell: u32,
     windows: BoundedSamples<TimelineWindow>,
     frames: BoundedSamples<TimelineFrame>,
-    /// Latencies of reads and of writes up to the previous window.
+    /// Latencies of reads and of writes up to the previous sample of the timeline.
     before: [Option<Histogram<u64>>; 2],
 }
 
 impl Recorder {
-    /// Creates a recorder for a drive of `blocks` blocks, whose maps have at most `cells` cells.
+    /// Creates a timeline recorder for a drive of `blocks` blocks, whose block maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
             blocks_per_cell: blocks.div_ceil(cells.clamp(1, TIMELINE_CELLS_MAX)).max(1),
@@ -247,7 +247,7 @@ impl Recorder {
         }
     }
 
-    /// Samples the drive after the requests that `counters` counts.
+    /// Adds a sample of the drive's state to the timeline, after the requests that `counters` counts.
     pub(crate) fn sample(&mut self, counters: &SeriesPoint, ftl: &Ftl<SimNand>, timing: Option<&Timing>) {
         let before = &mut self.before;
         self.windows.offer(|| window(counters, ftl, timing, before));
@@ -291,7 +291,8 @@ fn window(
     }
 }
 
-/// Returns the latencies that are in `now` but not in `before`, and sets `before` to `now`.
+/// Returns the latencies that are in the histogram `now` but not in `before`, and sets `before` to `now`; `None` if
+/// there are none.
 fn since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
     let mut window = now.clone();
     if let Some(before) = before {
@@ -347,7 +348,7 @@ fn cell(store: &Store<SimNand>, blocks: Range<u32>) -> u64 {
     valid << 8 | (programmed - valid) << 4 | kind
 }
 
-/// Returns the code of the block map for what a block holds.
+/// Returns the code by which the block map states that blocks hold pages of this kind (data, deltas, ...).
 fn code(kind: PageKind) -> usize {
     match kind {
         PageKind::Data | PageKind::Head | PageKind::Tail => 1,

@@ -23,7 +23,7 @@ pub(crate) struct State {
 /// A database that is open in this process, shared by all connections to it.
 pub(crate) struct Database {
     name: String,
-    /// [`Options::identity`]: equal for connections that name the same device.
+    /// Identity of the database's device, [`Options::identity`]: equal for connections that name the same device.
     identity: String,
     state: Mutex<State>,
 }
@@ -42,7 +42,7 @@ fn find_in(open: &[Weak<Database>], name: &str) -> Option<Arc<Database>> {
 }
 
 impl Database {
-    /// Returns the open database with this name, if there is one.
+    /// Returns the database with this name that is open in this process, if there is one.
     pub(crate) fn find(name: &str) -> Option<Arc<Self>> {
         find_in(&lock_open_databases(), name)
     }
@@ -74,7 +74,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Drops one reference to a database. When the last open file drops its reference, the device is closed.
+    /// Drops one reference to an open database. When the last open file drops its reference, the device is closed.
     pub(crate) fn release(self: Arc<Self>) -> Result<(), Error> {
         let mut open = lock_open_databases();
         let closed = match Arc::into_inner(self) {
@@ -88,7 +88,7 @@ impl Database {
         closed
     }
 
-    /// Locks the state of the database and returns it.
+    /// Locks the state of the database (files and locks) against other threads and returns it.
     ///
     /// # Errors
     /// [`Error::Broken`] after a panic of the engine.

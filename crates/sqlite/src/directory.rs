@@ -19,15 +19,15 @@ use crate::error::Error;
 
 /// Most chunks (runs of pages assigned to one file) of a device, so that all chunk numbers fit into the directory page.
 pub(crate) const CHUNKS_MAX: u64 = 1024;
-/// Fewest pages of a chunk, so that a slot of the write-ahead log fits into one: the largest database page divided by
-/// the smallest device page.
+/// Fewest device pages of a chunk, so that the space of one database page in the write-ahead log fits into a chunk: the
+/// largest database page divided by the smallest device page.
 const CHUNK_PAGES_MIN: u64 = 16;
 const BLOCK_BYTES_MIN: u32 = 4096;
 const MAGIC: [u8; 8] = *b"WWSQLITE";
 const VERSION: u32 = 1;
 const CRC_BYTES: usize = 4;
 
-/// The files of an `SQLite` database that are stored on a device.
+/// The files of an `SQLite` database that are stored on a device: database, rollback journal, write-ahead log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileKind {
     Database,
@@ -48,16 +48,19 @@ impl FileKind {
     }
 }
 
-/// Directory entry of one file.
+/// Entry of one file in the directory of a device: whether it exists, its length, and its chunks (runs of device
+/// pages).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Entry {
     pub(crate) exists: bool,
-    /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames.
+    /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames (frames whose
+    /// headers share a page).
     pub(crate) len: u64,
     chunks: Vec<u16>,
 }
 
-/// The decoded directory page of a device: its geometry, its files and the chunks assigned to them.
+/// The decoded directory page of a device: its geometry, the database's files, and the chunks (runs of device pages)
+/// assigned to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Directory {
     block_bytes: u32,
@@ -69,7 +72,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Creates the directory of an empty device.
+    /// Creates the directory of a device that holds no files yet.
     pub(crate) fn new(capacity_bytes: u64, block_bytes: u32) -> Result<Self, Error> {
         let pages = capacity_bytes / u64::from(block_bytes);
         if block_bytes < BLOCK_BYTES_MIN || pages < 4 * CHUNK_PAGES_MIN {
@@ -98,7 +101,8 @@ impl Directory {
         u64::from(self.chunk_pages) * u64::from(self.block_bytes)
     }
 
-    /// Returns the device address of byte `at` of a file's stored pages; `None` if no chunk has been assigned there.
+    /// Returns the device address of byte `at` of a file's stored pages; `None` if no chunk (run of device pages) has
+    /// been assigned there.
     pub(crate) fn place(&self, kind: FileKind, at: u64) -> Option<u64> {
         let chunk = *self.entry(kind).chunks.get((at / self.chunk_bytes()) as usize)?;
         Some(self.start(chunk) + at % self.chunk_bytes())
@@ -108,19 +112,19 @@ impl Directory {
         u64::from(self.block_bytes) + u64::from(chunk) * self.chunk_bytes()
     }
 
-    /// Returns how many more chunks a file needs to store its first `bytes` bytes.
+    /// Returns how many more chunks (runs of device pages) a file needs to store its first `bytes` bytes.
     pub(crate) fn missing_chunks(&self, kind: FileKind, bytes: u64) -> usize {
         (bytes.div_ceil(self.chunk_bytes()) as usize).saturating_sub(self.entry(kind).chunks.len())
     }
 
-    /// Returns [`Error::Full`] unless at least `chunks` chunks are free.
+    /// Returns [`Error::Full`] unless at least `chunks` chunks (runs of device pages) are free.
     pub(crate) fn require_free(&self, chunks: usize) -> Result<(), Error> {
         let free = self.is_taken.iter().filter(|&&is_taken| !is_taken).count();
         if chunks > free { Err(Error::Full { chunks: self.is_taken.len() }) } else { Ok(()) }
     }
 
-    /// Assigns free chunks to a file until it can store its first `bytes` bytes. An error unless `kept` chunks would
-    /// remain free. Returns whether the directory changed.
+    /// Assigns free chunks (runs of device pages) to a file until it can store its first `bytes` bytes. An error unless
+    /// `kept` chunks would remain free. Returns whether the directory changed.
     pub(crate) fn make_room(&mut self, kind: FileKind, bytes: u64, kept: usize) -> Result<bool, Error> {
         let wanted = bytes.div_ceil(self.chunk_bytes()) as usize;
         let missing_chunks = self.missing_chunks(kind, bytes);
@@ -137,21 +141,21 @@ impl Directory {
         Ok(has_changed)
     }
 
-    /// Removes the chunks after a file's first `bytes` bytes from the file and returns them. They cannot be assigned
-    /// again before [`Directory::release`].
+    /// Removes the chunks (runs of device pages) after a file's first `bytes` bytes from the file and returns them.
+    /// They cannot be assigned again before [`Directory::release`].
     pub(crate) fn detach_chunks(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.chunk_bytes()) as usize;
         let chunks = &mut self.entry_mut(kind).chunks;
         chunks.split_off(kept.min(chunks.len()))
     }
 
-    /// Marks a chunk that was given up as free and returns its device address.
+    /// Marks a chunk (run of device pages) that a file gave up as free, and returns its device address.
     pub(crate) fn release(&mut self, chunk: u16) -> u64 {
         self.is_taken[usize::from(chunk)] = false;
         self.start(chunk)
     }
 
-    /// Encodes the directory as a page of the device.
+    /// Encodes the directory of the files as one page of the device.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         let head =
@@ -220,7 +224,7 @@ impl Directory {
     }
 }
 
-/// Reads little-endian integers one after the other; after the end of the bytes they are zero.
+/// Reader of little-endian integers, one after the other; after the end of the bytes they are zero.
 struct Numbers<'a>(&'a [u8]);
 
 impl Numbers<'_> {

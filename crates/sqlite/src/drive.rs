@@ -17,13 +17,13 @@ use crate::remote::Remote;
 /// Durability is that of [`BlockDevice`]: a write that returned before a flush is durable after the flush, and a page
 /// is never a mix of two writes.
 pub trait Drive: Send {
-    /// Returns the capacity, bytes.
+    /// Returns the capacity of the device, bytes.
     fn capacity_bytes(&self) -> u64;
 
     /// Returns the size of a device page, bytes.
     fn block_bytes(&self) -> u32;
 
-    /// Reads bytes; those that were never written are zero.
+    /// Reads bytes at address `offset`; bytes that were never written are zero.
     ///
     /// # Errors
     /// Those of [`BlockDevice`].
@@ -59,7 +59,7 @@ pub trait Drive: Send {
     /// [`Error::Server`], [`Error::Answer`].
     fn stats(&mut self) -> Result<Value, Error>;
 
-    /// Flushes and closes the device.
+    /// Flushes and closes the device of the database.
     ///
     /// # Errors
     /// Those of the last flush.
@@ -90,13 +90,14 @@ pub fn open(options: &Options) -> Result<Box<dyn Drive>, Error> {
     })
 }
 
-/// A device that runs in this process, and the function that closes it.
+/// A device that runs in this process, as the drive of a database, and the function that closes it.
 struct Local<N> {
     device: FlashDevice<N>,
     close: fn(Device<N>) -> Result<(), Error>,
 }
 
-/// Makes a drive of a device with simulated flash, for tests and measurements that construct the device themselves.
+/// Makes the drive of a database from a device with simulated flash, for tests and measurements that construct the
+/// device themselves.
 impl From<FlashDevice<SimNand>> for Box<dyn Drive> {
     fn from(device: FlashDevice<SimNand>) -> Self {
         Box::new(Local { device, close: |_| Ok(()) })

@@ -10,7 +10,7 @@ use wearwell_serve::image::ImageError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The URI has wrong or contradictory parameters.
+    /// The database's URI has wrong or contradictory parameters.
     #[error("{0}")]
     Parameter(String),
     /// The configuration of the device is invalid.
@@ -25,35 +25,35 @@ pub enum Error {
     /// The connection to a running server failed.
     #[error("{place}: {source}; is `wearwell serve` running there?")]
     Server {
-        /// Path of the socket.
+        /// Path of the server's socket.
         place: String,
-        /// Error of the operating system.
+        /// Error of the operating system on the connection to the server.
         source: io::Error,
     },
     /// A running server sent an answer that violates its protocol.
     #[error("{place}: the server sent {answer}; is it `wearwell serve`?")]
     Answer {
-        /// Path of the socket.
+        /// Path of the server's control socket.
         place: String,
-        /// Description of the answer.
+        /// Description of the server's answer.
         answer: String,
     },
     /// Another process has opened the server's device as a database.
     #[error("{place} is locked: another process has its database open; a device has one process at a time")]
     Locked {
-        /// Path of the lock file.
+        /// Path of the lock file that marks the device as used.
         place: String,
     },
     /// The device holds data that this VFS did not write.
     #[error("the device holds data that is no SQLite database of this VFS; give it an empty one")]
     Foreign,
-    /// The directory page of the device is damaged.
+    /// The directory page of the device, which lists the database's files, is damaged.
     #[error("the directory of the device is damaged: {0}; restore the image from a copy")]
     Damaged(&'static str),
-    /// All chunks of the device are in use by the database, its journal and its log.
+    /// All chunks (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error("the database, its journal and its write-ahead log fill all {chunks} chunks of the device")]
     Full {
-        /// Number of chunks that the device has for files.
+        /// Number of chunks (runs of device pages) that the device has for files.
         chunks: usize,
     },
     /// The device or its pages are too small for a database.
@@ -71,7 +71,7 @@ pub enum Error {
         "a database called {name} is already open on another device; databases of a process need different names"
     )]
     Name {
-        /// Name of the database.
+        /// Name of the database that is already open on another device.
         name: String,
     },
     /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.

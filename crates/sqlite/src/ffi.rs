@@ -65,7 +65,7 @@ pub struct Vfs {
     pub current_time_i64: Option<unsafe extern "C" fn(*mut Vfs, *mut i64) -> c_int>,
 }
 
-/// Indices of routines in `sqlite3_api_routines`, the table of pointers that `SQLite` passes to an extension.
+/// Indices of functions in `sqlite3_api_routines`, the table of pointers that `SQLite` passes to an extension.
 #[allow(missing_docs, reason = "names of sqlite3ext.h")]
 pub mod routine {
     pub const MPRINTF: usize = 69;
@@ -118,7 +118,7 @@ pub mod shm {
 
     pub const UNLOCK: c_int = 1;
     pub const SHARED: c_int = 4;
-    /// Number of locks of a wal-index.
+    /// Number of locks of a wal-index (shared memory of the write-ahead log).
     pub const LOCKS: usize = 8;
 }
 
@@ -127,7 +127,7 @@ pub const FCNTL_PRAGMA: c_int = 14;
 /// `SQLITE_IOCAP_POWERSAFE_OVERWRITE`: a write that power loss interrupts changes no byte outside its range.
 pub const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
 
-/// The table of `SQLite`'s routines that is passed to an extension.
+/// The table of `SQLite`'s functions that `SQLite` passes to an extension.
 #[derive(Clone, Copy, Debug)]
 pub struct Routines(*const *const c_void);
 
@@ -145,7 +145,7 @@ impl Routines {
         Self(table.cast())
     }
 
-    /// Returns the routine at an index as a function of type `F`.
+    /// Returns the function at an index of `SQLite`'s table as a function pointer of type `F`.
     ///
     /// # Safety
     /// `F` is the type of pointers to the function at that index.

@@ -20,22 +20,22 @@ pub(crate) mod level {
     pub(crate) const EXCLUSIVE: c_int = 4;
 }
 
-/// Another connection holds a lock that excludes the requested one.
+/// Refusal of a lock: another connection holds a lock that excludes the requested one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Busy;
 
 /// Lock on a database file: how many connections read, and the level of the one that writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Locks {
-    /// Number of connections whose level is [`level::SHARED`] or higher.
+    /// Number of connections whose lock level on the database file is [`level::SHARED`] or higher.
     readers: u32,
-    /// Level of the one connection whose level is higher than [`level::SHARED`]; [`level::NONE`] if there is none.
+    /// Lock level of the one connection whose level is higher than [`level::SHARED`]; [`level::NONE`] if there is none.
     writer: c_int,
 }
 
 impl Locks {
-    /// Raises a connection's lock level from `held` to `wanted`. While other connections read, an exclusive lock is
-    /// refused and the level becomes [`level::PENDING`], which excludes new readers.
+    /// Raises a connection's lock level on the database file from `held` to `wanted`. While other connections read, an
+    /// exclusive lock is refused and the level becomes [`level::PENDING`], which excludes new readers.
     pub(crate) fn raise(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), Busy> {
         if *held >= wanted {
             return Ok(());
@@ -57,7 +57,7 @@ impl Locks {
         Ok(())
     }
 
-    /// Lowers a connection's lock level to shared or none.
+    /// Lowers a connection's lock level on the database file to shared or none.
     pub(crate) fn lower(&mut self, held: &mut c_int, wanted: c_int) {
         if *held <= wanted {
             return;
@@ -77,14 +77,15 @@ impl Locks {
     }
 }
 
-/// Wal-index locks that one connection holds, as bit masks with a bit per lock.
+/// Locks of the wal-index (shared memory of the write-ahead log) that one connection holds, as bit masks with a bit per
+/// lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmHeld {
     shared: u8,
     exclusive: u8,
 }
 
-/// State of the wal-index locks over all connections.
+/// State of the eight wal-index locks (shared memory of the write-ahead log) over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmLocks {
     readers: [u32; shm::LOCKS],
@@ -92,8 +93,8 @@ pub(crate) struct ShmLocks {
 }
 
 impl ShmLocks {
-    /// Acquires or releases the `count` locks from `first` on, as specified for `xShmLock`: all of them or, with
-    /// `Busy`, none.
+    /// Acquires or releases `count` locks of the wal-index from number `first` on, as specified for `xShmLock`: all of
+    /// them or, with `Busy`, none.
     pub(crate) fn change(
         &mut self,
         held: &mut ShmHeld,

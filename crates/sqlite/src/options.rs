@@ -31,7 +31,7 @@ pub enum Backend {
     Memory(memory::Specification),
     /// A device in this process whose flash is stored in an image (a directory of files).
     Image {
-        /// Directory of the image.
+        /// Directory that holds the image of the device.
         directory: PathBuf,
         /// Specification of the image that is created if the directory does not exist; `None`: the image must exist.
         new: Option<image::Specification>,
@@ -48,7 +48,7 @@ pub enum Backend {
 /// Options of an open database, from the parameters of its URI.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the device is.
+    /// Where the device of the database is: in memory, in an image, or on a server.
     pub backend: Backend,
     /// Whether checkpoints remap the pages that they copy from the log to the database, instead of writing them.
     pub remap: bool,

@@ -25,10 +25,10 @@ use crate::error::Error;
 
 /// Longest payload of one NBD request, bytes; longer reads and writes are split.
 const PAYLOAD_MAX_BYTES: usize = 1 << 20;
-/// Longest time that a server may take to answer.
+/// Longest time that a server may take to answer a request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The two connections to a server, and the lock on its device.
+/// The device of a running server: the NBD connection and the control connection, and the lock on the device.
 #[derive(Debug)]
 pub(crate) struct Remote {
     nbd: Wire,
@@ -58,7 +58,7 @@ impl Remote {
         }
     }
 
-    /// Sends a command to the control socket and returns the answer; an error if the answer reports a failure.
+    /// Sends a command to the server's control socket and returns the answer; an error if the answer reports a failure.
     fn ask(&mut self, command: &Value) -> Result<Value, Error> {
         let mut line = String::new();
         let asked =
@@ -125,11 +125,12 @@ impl Drive for Remote {
     }
 }
 
-/// A lock file that stays locked as long as this value lives.
+/// A lock file of a server's device, which stays locked as long as this value lives.
 #[derive(Debug)]
 struct Lock(File);
 
-/// Unlocks the file explicitly: closing it would not unlock it while a process that was just forked also has it open.
+/// Unlocks the lock file explicitly: closing the file would not unlock it while a process that was just forked also has
+/// it open.
 impl Drop for Lock {
     fn drop(&mut self) {
         // If this fails, closing the file unlocks it.
@@ -137,7 +138,7 @@ impl Drop for Lock {
     }
 }
 
-/// Locks the file that marks the device of a socket as used by one process.
+/// Locks the file next to the server's NBD socket that marks the device as used by one process.
 fn lock_device_of(socket: &Path) -> Result<Lock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
@@ -208,8 +209,8 @@ impl Wire {
         self.take_option_replies()
     }
 
-    /// Skips information that the client did not request, up to the acknowledgement; the control socket reports the
-    /// same facts.
+    /// Skips NBD information replies that the client did not request, up to the acknowledgement; the control socket
+    /// reports the same facts.
     fn take_option_replies(&mut self) -> Result<(), Error> {
         loop {
             self.take::<12>()?;

@@ -7,10 +7,10 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// Alignment of a region, bytes; `SQLite` stores 64-bit words in it.
+/// Alignment of a region of the wal-index's memory, bytes; `SQLite` stores 64-bit words in it.
 const ALIGNMENT: usize = 16;
 
-/// One region of shared memory, initially all zeroes.
+/// One region of the wal-index (shared memory of the write-ahead log), initially all zeroes.
 #[derive(Debug)]
 pub(crate) struct Region {
     start: NonNull<u8>,
@@ -21,7 +21,7 @@ pub(crate) struct Region {
 unsafe impl Send for Region {}
 
 impl Region {
-    /// Allocates a region of `bytes` bytes; `None` if there is no memory or `bytes` is 0.
+    /// Allocates a region of `bytes` bytes for the wal-index; `None` if there is no memory or `bytes` is 0.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok().filter(|layout| layout.size() > 0)?;
         // SAFETY: the size of the layout is not zero.
@@ -29,7 +29,7 @@ impl Region {
         Some(Self { start, layout })
     }
 
-    /// Returns the address of the region.
+    /// Returns the address of the region's memory.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }

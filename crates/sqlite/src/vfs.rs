@@ -170,7 +170,7 @@ fn report(error: &Error, operation: c_int) -> c_int {
     code
 }
 
-/// Runs the body of a VFS function and converts errors and panics into a result code.
+/// Runs the body of a VFS function and converts errors and panics into a result code of `SQLite`.
 fn guarded(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
@@ -191,7 +191,7 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
-/// Returns the handle of an open file.
+/// Returns the handle (database, kind of file, locks) of an open file.
 ///
 /// # Safety
 /// `file` was opened by [`open`] for a file on a device, is not closed, and is used by this thread alone.
@@ -255,7 +255,7 @@ unsafe fn parameter(name: *const c_char, key: &str) -> Option<String> {
     (!value.is_null()).then(|| unsafe { text(value) }.to_owned())
 }
 
-/// Opens a file of a database; `None` if it does not exist and is not to be created.
+/// Opens a file of a database; `None` if the file does not exist and is not to be created.
 fn open_kind(
     kind: FileKind,
     path: &str,
@@ -453,7 +453,8 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::File, _deletes: c_int) -> c_int {
     code::OK
 }
 
-/// Unmaps the wal-index and releases its locks; when its last user unmaps it, its memory is freed.
+/// Unmaps the wal-index (shared memory of the write-ahead log) and releases the connection's locks on it; when its last
+/// user unmaps it, its memory is freed.
 fn unmap(handle: &mut Handle) {
     let Ok(mut state) = handle.database.state() else { return };
     let _ = state.shm_locks.change(&mut handle.shm, 0, ffi::shm::LOCKS, ffi::shm::UNLOCK);

@@ -32,29 +32,30 @@ use crate::wal::{FRAME_HEADER_BYTES, Piece, WAL_HEADER_BYTES, WalLayout};
 /// Most partially written pages kept in memory; when it is reached, all are written and dropped.
 const PARTIAL_PAGES_MAX: usize = 64;
 
-/// Counters of what the volume wrote, since it was opened.
+/// Counters of the writes, remaps and syncs of a database's files, since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Writes of frame payloads (database pages) to the write-ahead log.
+    /// Writes of frame payloads (database pages) to `SQLite`'s write-ahead log.
     pub wal_frame_writes: u64,
     /// Writes to the database, including those that became remaps.
     pub database_writes: u64,
-    /// Writes to the database that were recognised as copies of pages in the log, as a checkpoint makes them.
+    /// Writes to the database that were recognised as copies of pages in the write-ahead log, as a checkpoint makes
+    /// them.
     pub checkpoint_copies: u64,
-    /// Recognised copies that were remapped instead of written.
+    /// Copies from the write-ahead log to the database that were remapped instead of written.
     pub remaps: u64,
-    /// Device pages written that hold headers of the log or parts of the rollback journal.
+    /// Device pages written that hold headers of the write-ahead log or parts of the rollback journal.
     pub partial_page_writes: u64,
-    /// Writes of the directory page of the device.
+    /// Writes of the device's directory page, which lists the database's files.
     pub directory_writes: u64,
-    /// Syncs of files; each flushes the device.
+    /// Syncs of the database's files; each flushes the device.
     pub syncs: u64,
 }
 
-/// The payload that was read last from the log, as a possible source of a remap.
+/// The frame payload (database page) that was read last from the write-ahead log, as a possible source of a remap.
 #[derive(Debug)]
 struct WalRead {
-    /// Device address of the payload.
+    /// Device address of the frame payload (database page).
     at: u64,
     bytes: Vec<u8>,
 }
@@ -65,12 +66,12 @@ struct PartialPage {
     is_dirty: bool,
 }
 
-/// The files of one database on a device.
+/// The files of one `SQLite` database on a device.
 pub struct Volume {
     drive: Box<dyn Drive>,
     directory: Directory,
     is_directory_dirty: bool,
-    /// Partially written pages, by their device address.
+    /// Device pages that are partially written and still in memory, by their device address.
     partial: BTreeMap<u64, PartialPage>,
     wal_len: u64,
     /// Length that the database will have after a checkpoint of the whole log, bytes.
@@ -104,12 +105,12 @@ impl Volume {
         })
     }
 
-    /// Returns the counters since the volume was opened.
+    /// Returns the counters of the volume's writes since it was opened.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Returns the counters of the files and of the device, as JSON.
+    /// Returns the counters of the database's files and of the device, as JSON.
     ///
     /// # Errors
     /// Those of [`Drive::stats`].
@@ -160,7 +161,8 @@ impl Volume {
         }
     }
 
-    /// Reads bytes of a file; bytes after its end are zero. Returns whether all bytes are inside the file.
+    /// Reads bytes of a database's file; bytes after the end of the file are zero. Returns whether all bytes are inside
+    /// the file.
     pub(crate) fn read(&mut self, kind: FileKind, offset: u64, into: &mut [u8]) -> Result<bool, Error> {
         let inside = self.len(kind).saturating_sub(offset).min(into.len() as u64) as usize;
         let (body, behind) = into.split_at_mut(inside);
@@ -190,7 +192,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Copies the bytes of partial pages over the bytes read from the device, because they are newer.
+    /// Copies the bytes of partially written pages in memory over the bytes read from the device at address `at`,
+    /// because they are newer.
     fn overlay_partial(&self, at: u64, into: &mut [u8]) {
         let block_bytes = u64::from(self.block_bytes());
         let end = at + into.len() as u64;
@@ -210,8 +213,8 @@ impl Volume {
         (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.block_bytes()))
     }
 
-    /// Returns the contiguous piece of a file's stored pages that begins at byte `offset` of the file; `None` if the
-    /// page size of the log is not known because it has no header yet.
+    /// Returns the range of a file's bytes that begins at byte `offset` and is also contiguous in the stored pages;
+    /// `None` if the page size of the log is not known because it has no header yet.
     fn piece(&self, kind: FileKind, offset: u64) -> Option<Piece> {
         let chunk_bytes = self.directory.chunk_bytes();
         match kind {
@@ -224,7 +227,7 @@ impl Volume {
         }
     }
 
-    /// Writes bytes of a file, which is created if it does not exist.
+    /// Writes bytes of a database's file, which is created if it does not exist.
     pub(crate) fn write(&mut self, kind: FileKind, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.create(kind);
         if kind == FileKind::Wal {
@@ -241,8 +244,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Evaluates headers that are written to the log: the header of the log states the page size, the header of a frame
-    /// states which database page the frame holds.
+    /// Evaluates headers that are written to the write-ahead log: the header of the log states the page size, the
+    /// header of a frame states which database page the frame holds.
     fn evaluate_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
@@ -308,7 +311,8 @@ impl Volume {
         self.drive.remap(at, source, bytes.len() as u64)
     }
 
-    /// Copies bytes into partial pages, which are written to the device at the next sync.
+    /// Copies bytes for device address `at` into partially written pages in memory, which are written to the device at
+    /// the next sync.
     fn write_partial(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         let block_bytes = u64::from(self.block_bytes());
         let mut done = 0;
@@ -338,8 +342,8 @@ impl Volume {
         Ok(self.partial.get_mut(&page_at).expect("it is there or was put there"))
     }
 
-    /// Writes all changed partial pages to the device. They stay in memory, because the next headers belong into the
-    /// same pages.
+    /// Writes all changed pages that are partially written to the device. They stay in memory, because the next headers
+    /// belong into the same pages.
     fn write_partial_pages(&mut self) -> Result<(), Error> {
         for (&at, page) in self.partial.iter_mut().filter(|(_, page)| page.is_dirty) {
             self.drive.write(at, &page.bytes)?;
@@ -367,7 +371,8 @@ impl Volume {
         entry.len = recorded;
     }
 
-    /// Sets the length of a file; if it becomes shorter, chunks of device pages that it no longer needs are freed.
+    /// Sets the length of a database's file; if it becomes shorter, chunks (runs of device pages) that the file no
+    /// longer needs are freed.
     pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
         self.set_len(kind, len);
         let stored = match self.wal_layout().filter(|_| kind == FileKind::Wal) {
@@ -377,7 +382,7 @@ impl Volume {
         self.detach_chunks(kind, stored)
     }
 
-    /// Deletes a file; returns whether it existed.
+    /// Deletes a file of the database; returns whether it existed.
     pub(crate) fn delete(&mut self, kind: FileKind) -> Result<bool, Error> {
         if !self.exists(kind) {
             return Ok(false);
@@ -397,7 +402,8 @@ impl Volume {
         if given_up.is_empty() { Ok(()) } else { self.free(given_up) }
     }
 
-    /// Makes a directory without these chunks durable, then frees the chunks and trims their contents.
+    /// Makes a directory without these chunks (runs of device pages) durable, then frees the chunks and trims their
+    /// contents.
     fn free(&mut self, chunks: Vec<u16>) -> Result<(), Error> {
         self.write_directory()?;
         self.drive.flush()?;
@@ -418,7 +424,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes everything written to all files durable.
+    /// Makes everything that was written to the database's files durable.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.counters.syncs += 1;
         self.write_partial_pages()?;
@@ -428,7 +434,7 @@ impl Volume {
         self.drive.flush()
     }
 
-    /// Syncs all files and closes the device.
+    /// Syncs all files of the database and closes the device.
     pub(crate) fn close(mut self) -> Result<(), Error> {
         let synced = self.sync();
         self.drive.close().and(synced)

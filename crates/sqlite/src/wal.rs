@@ -19,19 +19,20 @@
 pub(crate) const WAL_HEADER_BYTES: u64 = 32;
 /// Size of a frame's header in `SQLite`'s write-ahead log, bytes.
 pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
-/// Frames of a group. Their headers and the header of the log fill a page of 4 KiB except for 8 bytes.
+/// Frames of the write-ahead log whose headers are stored in one slot (a group). Their headers and the header of the
+/// log fill a page of 4 KiB except for 8 bytes.
 pub(crate) const FRAMES: u64 = 169;
 
-/// A range of a file's bytes that is also contiguous as stored. In a write-ahead log, frame headers and pages are
-/// separate pieces, because they are stored apart.
+/// A range of a file's bytes that is also contiguous as stored on the device. In a write-ahead log, frame headers and
+/// database pages are separate ranges, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
-    /// Offset of the piece in the stored pages of the file, bytes.
+    /// Offset of the contiguous range in the stored pages of the file, bytes.
     pub(crate) at: u64,
-    /// Length of the piece, bytes; at least one.
+    /// Length of the contiguous range, bytes; at least one.
     pub(crate) len: u64,
-    /// Whether the piece is smaller than device pages, so that it is collected in memory before it is written to the
-    /// device.
+    /// Whether the contiguous range is smaller than device pages, so that it is collected in memory before it is
+    /// written to the device.
     pub(crate) is_partial: bool,
 }
 
@@ -40,7 +41,8 @@ pub(crate) struct Piece {
 pub(crate) struct WalLayout {
     /// Size of a database page, bytes.
     pub(crate) page_bytes: u64,
-    /// Size of a slot: the database page rounded up to whole device pages, bytes.
+    /// Size of a slot (the space of one database page in the stored log): the database page rounded up to whole device
+    /// pages, bytes.
     pub(crate) slot_bytes: u64,
 }
 
@@ -58,8 +60,8 @@ impl WalLayout {
         (1 + FRAMES) * self.slot_bytes
     }
 
-    /// Returns the piece that begins at byte `offset` of the log and ends with the header or database page in which it
-    /// begins.
+    /// Returns the contiguous range that begins at byte `offset` of the log and ends with the header or database page
+    /// in which it begins.
     pub(crate) fn piece(self, offset: u64) -> Piece {
         let Some(behind) = offset.checked_sub(WAL_HEADER_BYTES) else {
             return Piece { at: offset, len: WAL_HEADER_BYTES - offset, is_partial: true };
@@ -80,17 +82,18 @@ impl WalLayout {
         }
     }
 
-    /// Returns how many groups of frames a log of `len` bytes occupies, at least in part.
+    /// Returns how many groups of frames (frames whose headers share a slot) a log of `len` bytes occupies, at least in
+    /// part.
     pub(crate) fn groups(self, len: u64) -> u64 {
         len.saturating_sub(WAL_HEADER_BYTES).div_ceil(self.frame_bytes() * FRAMES).max(u64::from(len > 0))
     }
 
-    /// Returns the length of a log whose `groups` groups of frames are full, bytes.
+    /// Returns the length of a log whose `groups` groups of frames (frames whose headers share a slot) are full, bytes.
     pub(crate) fn len(self, groups: u64) -> u64 {
         if groups == 0 { 0 } else { WAL_HEADER_BYTES + groups * FRAMES * self.frame_bytes() }
     }
 
-    /// Returns how many bytes of the file's stored pages a log of `len` bytes may use.
+    /// Returns how many bytes of device pages a log of `len` bytes may use.
     pub(crate) fn stored_bytes(self, len: u64) -> u64 {
         self.groups(len) * self.group_bytes()
     }

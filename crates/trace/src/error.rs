@@ -12,7 +12,7 @@ use crate::Format;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// The file cannot be opened or its first bytes cannot be read.
+    /// The trace file cannot be opened, or its first bytes cannot be read.
     #[error("{file}: {source}")]
     Open {
         /// Name of the trace file.
@@ -20,30 +20,30 @@ pub enum TraceError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// A line of a text format does not parse.
+    /// A line of a trace in a text format cannot be parsed.
     #[error("{file}: line {line}, column {column}: expected {expected}, found `{found}`")]
     Line {
         /// Name of the trace file.
         file: String,
         /// Number of the line with the error, from 1.
         line: u64,
-        /// Position of the error in the line, in characters, from 1.
+        /// Position of the error in its line, in characters, from 1.
         column: usize,
         /// Description of what the format expects at this position.
         expected: &'static str,
-        /// Start of the text that was found at this position.
+        /// Start of the text that was found at the position of the error.
         found: String,
     },
-    /// A record of a binary format does not parse.
+    /// A record of a trace in a binary format cannot be parsed.
     #[error("{file}: record {record} at byte {offset}: expected {expected}")]
     Record {
         /// Name of the trace file.
         file: String,
         /// Number of the record with the error, from 1.
         record: u64,
-        /// Offset of the record in the decompressed file.
+        /// Offset of the refused record in the decompressed file.
         offset: u64,
-        /// Description of what the format expects in this record.
+        /// Description of what the format expects in the refused record.
         expected: &'static str,
     },
     /// The trace file ends too early, or its compressed form is damaged.
@@ -62,15 +62,15 @@ pub enum TraceError {
         /// Name of the trace file.
         file: String,
     },
-    /// No known format fits the first lines or bytes of the file.
+    /// No known trace format fits the first lines or bytes of the file.
     #[error("{file}: not a trace in a known format (first bytes `{start}`); name one of {}", Format::names())]
     Unknown {
         /// Name of the trace file.
         file: String,
-        /// First bytes of the file, with escapes for what is not printable.
+        /// First bytes of the file, with escapes for non-printable bytes.
         start: String,
     },
-    /// Several formats fit the first lines of the file.
+    /// Several trace formats fit the first lines of the file.
     #[error(
         "{file}: may be {}; the columns do not tell, so name the format (and time unit)",
         Format::list(candidates)
@@ -78,38 +78,38 @@ pub enum TraceError {
     Ambiguous {
         /// Name of the trace file.
         file: String,
-        /// Formats that fit the first lines.
+        /// Trace formats that fit the first lines of the file.
         candidates: Vec<Format>,
     },
-    /// The format needs an option that is not set, because the file lacks a fact that only the user knows.
+    /// The trace format needs an option that is not set, because the file lacks a fact that only the user knows.
     #[error("{file}: {format} {reason}")]
     NeedsOption {
         /// Name of the trace file.
         file: String,
-        /// Format of the file.
+        /// Format of the trace file.
         format: Format,
-        /// What the user has to state.
+        /// What fact the user has to state.
         reason: &'static str,
     },
-    /// An option is set that has no meaning for this format.
+    /// An option is set that has no meaning for the format of the trace.
     #[error("{file}: {option} has no effect on a {format} trace: leave it out")]
     UnusedOption {
         /// Name of the trace file.
         file: String,
-        /// Format of the file.
+        /// Format of the trace file.
         format: Format,
-        /// Description of the option, with its name on the command line.
+        /// Description of the unused option, with its name on the command line.
         option: &'static str,
     },
-    /// Writing a trace to the output failed.
+    /// The operating system failed to write a trace to the output.
     #[error("cannot write the trace: {0}")]
     Write(#[from] io::Error),
-    /// A request has a property that the output format cannot hold.
+    /// A request has a property that the output trace format cannot hold.
     #[error("request {request} cannot be written: {reason}")]
     Unwritable {
-        /// Number of the request, from 1.
+        /// Number of the request that cannot be written, from 1.
         request: u64,
-        /// Which property of the request the format cannot hold.
+        /// Property of the request that the output format cannot hold.
         reason: &'static str,
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
@@ -128,13 +128,14 @@ impl TraceError {
     }
 }
 
-/// Reason why a parser refused one line or record. The reader adds the file name and the position in the file.
+/// Reason why the parser of a trace format refused one line or record. The reader adds the file name and the position
+/// in the file.
 #[cfg(feature = "readers")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bad {
-    /// Byte offset of the wrong text inside the line.
+    /// Byte offset of the wrong text in its line.
     pub at: usize,
-    /// Description of what the format expects there.
+    /// Description of what the format expects at this position.
     pub expected: &'static str,
 }
 
@@ -149,14 +150,14 @@ impl Bad {
 /// Lines or records of a trace that were refused and skipped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rejected {
-    /// Number of refused lines or records.
+    /// Number of refused lines or records of the trace.
     pub count: u64,
     /// Error messages of the first refused lines or records, at most [`Self::KEPT`].
     pub first: Vec<String>,
 }
 
 impl Rejected {
-    /// Most error messages that are kept; further refused lines are only counted.
+    /// Maximum number of error messages of refused lines that are kept; further refused lines are only counted.
     pub const KEPT: usize = 5;
 
     #[cfg(feature = "readers")]

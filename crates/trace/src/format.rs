@@ -10,19 +10,19 @@ pub enum Format {
     Native,
     /// Wearwell's CSV, described in `docs/TRACE-FORMAT.md`.
     Csv,
-    /// Any CSV, of which the user states which column holds what.
+    /// Any CSV file; the user states which column holds which field (type `Columns`).
     Columns,
-    /// Wearwell's block captures (`NAME.ops`), with the contents of pages.
+    /// Wearwell's block captures (`NAME.ops`), with the contents of the written pages.
     Capture,
     /// FIU (I/O Deduplication) traces, with digests of the page contents.
     Fiu,
-    /// Text output of blkparse.
+    /// Text output of the tool blkparse (Linux block layer events).
     Blkparse,
-    /// Binary output of blktrace.
+    /// Binary output of the tool blktrace (Linux block layer events).
     Blktrace,
     /// CSV of the MSR Cambridge traces.
     Msr,
-    /// SPC traces, as published by `UMass`.
+    /// ASCII traces of the Storage Performance Council (SPC), as published by `UMass`.
     Spc,
     /// ASCII traces of the simulator `DiskSim`.
     #[serde(rename = "disksim")]
@@ -30,7 +30,7 @@ pub enum Format {
     /// ASCII traces of the simulators `MQSim` and `SSDsim`.
     #[serde(rename = "mqsim")]
     MqSim,
-    /// I/O logs of fio, version 2 or 3.
+    /// I/O logs of the load generator fio, version 2 or 3.
     Fio,
     /// `CloudPhysics` vSCSI traces, as `libCacheSim` stores them.
     Vscsi,
@@ -40,7 +40,7 @@ pub enum Format {
     Alibaba,
     /// CSV of the Tencent cloud block storage (CBS) traces.
     Tencent,
-    /// Block events that the tool `WiscSee` extracts from blkparse output.
+    /// Block layer events that the tool `WiscSee` extracts from blkparse output.
     Wiscsee,
     /// Transaction logs of the network block device protocol (NBD).
     Nbd,
@@ -77,7 +77,7 @@ impl Format {
         self.texts().0
     }
 
-    /// Returns a description of one line, for the list of formats on the command line.
+    /// Returns a description of the trace format in one line, for the list of formats on the command line.
     pub fn description(self) -> &'static str {
         self.texts().1
     }

@@ -42,6 +42,6 @@ pub use request::{ADDRESS_MAX_BYTES, Op, REQUEST_MAX_BYTES, Request, SECTOR_BYTE
 pub use wearwell::data::PAGE_BYTES;
 pub use write::TraceWriter;
 
-/// Digest of this crate's code without comments and layout. It belongs to the record of a result, because the readers
-/// determine the requests of a run.
+/// Digest of this crate's code without comments and layout. It is stored with each result of a run, because the trace
+/// readers determine the requests of the run.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");

@@ -8,15 +8,15 @@ use wearwell::data::{Descriptor, PAGE_BYTES};
 /// Bytes of a sector, the unit of addresses in most trace formats.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Longest read, write or remap that is accepted, bytes. Real ones are a thousand times shorter; the limit prevents
-/// that a wrong length makes a consumer allocate without bound.
+/// Longest read, write or remap request that is accepted, bytes. Real ones are a thousand times shorter; the limit
+/// prevents a wrong length from making a consumer allocate without bound.
 pub const REQUEST_MAX_BYTES: u64 = 1 << 30;
-/// Longest trim or zeroing that is accepted, bytes (16 TiB). One such request may span a whole drive.
+/// Longest trim or zeroing request that is accepted, bytes (16 TiB). One such request may span a whole drive.
 pub const SPAN_MAX_BYTES: u64 = 1 << 44;
-/// Highest byte address that is accepted. The sum of offset and length then never overflows.
+/// Highest byte address of a request that is accepted. The sum of offset and length then never overflows.
 pub const ADDRESS_MAX_BYTES: u64 = 1 << 62;
 
-/// Operation of a trace request.
+/// Operation of a trace request on the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Op {
     /// Reads bytes.
@@ -43,15 +43,16 @@ pub struct Request {
     pub time_ns: u64,
     /// Operation that the request performs.
     pub op: Op,
-    /// Device or volume number; 0 if the trace has only one.
+    /// Device or volume number of the request; 0 if the trace has only one device.
     pub device: u32,
-    /// Address of the first byte.
+    /// Address of the first byte that the request touches.
     pub offset_bytes: u64,
-    /// Length in bytes; 0 for a flush and for a phase.
+    /// Length of the request in bytes; 0 for a flush and for a phase.
     pub len_bytes: u64,
-    /// Address of the first source byte of a remap, on the same device; 0 for other operations.
+    /// Address of the first source byte of a remap request, on the same device; 0 for other operations.
     pub source_bytes: u64,
-    /// One content descriptor per 4-KiB page that the request touches; empty if the trace does not record contents.
+    /// One content descriptor (fingerprint and sizes) per 4-KiB page that the request touches; empty if the trace does
+    /// not record contents.
     pub content: Vec<Descriptor>,
     /// Payload of a write (`len_bytes` long), for captures that contain it; otherwise empty.
     pub bytes: Vec<u8>,
@@ -68,7 +69,7 @@ impl Request {
         first..self.end_bytes().div_ceil(PAGE_BYTES)
     }
 
-    /// Returns the 4-KiB pages that are the source of a remap; none for other requests.
+    /// Returns the 4-KiB pages that are the source of a remap request; none for other requests.
     pub fn source_pages(&self) -> Range<u64> {
         let first = self.source_bytes / PAGE_BYTES;
         if !matches!(self.op, Op::Remap(_)) {
@@ -77,19 +78,20 @@ impl Request {
         first..first + self.len_bytes / PAGE_BYTES
     }
 
-    /// Returns the 4-KiB pages that the request covers entirely.
+    /// Returns the 4-KiB pages that the request covers from the first to the last byte.
     pub fn whole_pages(&self) -> Range<u64> {
         let first = self.offset_bytes.div_ceil(PAGE_BYTES);
         first..(self.end_bytes() / PAGE_BYTES).max(first)
     }
 
-    /// Returns the address after the last byte (offset plus length). Readers have checked that it does not overflow.
+    /// Returns the address after the request's last byte (offset plus length). Readers have checked that it does not
+    /// overflow.
     #[inline]
     pub fn end_bytes(&self) -> u64 {
         self.offset_bytes.saturating_add(self.len_bytes)
     }
 
-    /// Sets the fields that every trace format records.
+    /// Sets the fields of the request that every trace format records.
     #[inline]
     pub fn set(&mut self, time_ns: u64, op: Op, offset_bytes: u64, len_bytes: u64) {
         self.time_ns = time_ns;
@@ -98,7 +100,7 @@ impl Request {
         self.len_bytes = len_bytes;
     }
 
-    /// Resets the fields that only some formats fill and keeps their memory.
+    /// Resets the fields of the request that only some trace formats fill, and keeps their memory.
     #[inline]
     pub fn clear(&mut self) {
         self.device = 0;
@@ -108,7 +110,7 @@ impl Request {
     }
 }
 
-/// Checks the limits that hold for requests of every format.
+/// Checks a request against the limits of length and address that hold for every trace format.
 #[inline]
 pub(crate) fn check_limits(request: &Request) -> Result<(), &'static str> {
     let (max, message) = match request.op {

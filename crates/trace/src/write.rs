@@ -4,7 +4,7 @@ use crate::native::PAGES_MAX;
 use crate::request::check_limits;
 use crate::{Request, TraceError};
 
-/// A writer of trace requests.
+/// A writer of trace requests in some trace format.
 pub trait TraceWriter {
     /// Appends one request to the trace.
     ///
@@ -20,7 +20,7 @@ pub trait TraceWriter {
     fn finish(&mut self) -> Result<u64, TraceError>;
 }
 
-/// Refuses requests that a reader would refuse, so that every written trace can be read again.
+/// Returns an error for a request that a trace reader would refuse, so that every written trace can be read again.
 pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
     let refuse = |reason| Err(TraceError::Unwritable { request: number, reason });
     let pages = request.pages();

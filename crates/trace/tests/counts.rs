@@ -61,7 +61,7 @@ fn content_is_forgotten_when_trimmed_or_overwritten_blindly() {
 }
 
 #[test]
-fn damage_is_noted_with_the_counts_before_it() {
+fn a_damaged_trace_reports_the_counts_before_the_damage() {
     let row = |i: u64| format!("{i},W,{},4096,0,{:x}\n", i * 7919 % 65_536 * 4096, i * i);
     let text = (0..40_000).map(row).fold(HEADER.to_owned(), |text, row| text + &row);
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();

@@ -144,7 +144,7 @@ fn an_option_that_says_nothing_about_a_format_is_refused() {
 }
 
 #[test]
-fn nothing_known_is_said_so() {
+fn an_empty_or_unknown_file_is_an_error() {
     let empty = read_all(b"", &OpenOptions::default()).1.unwrap_err();
     assert!(matches!(empty, TraceError::Empty { .. }), "{empty}");
     for bytes in [&b"\n\n"[..], b"hello world\n", b"a,b,c\n1,2,3\n", b"\x01\x02\x03\x04"] {

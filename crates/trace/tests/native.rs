@@ -163,7 +163,7 @@ fn every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn bytes_behind_the_end_are_noticed() {
+fn bytes_after_the_end_record_are_an_error() {
     let mut file = native(&long_trace()[..3]);
     file.push(0);
     let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();

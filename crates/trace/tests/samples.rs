@@ -355,7 +355,7 @@ fn capture_sizes_match_the_published_means() {
 /// The bytes of a capture: requests have them exactly if all their contents are kept, equal ids have equal bytes, and
 /// the first content that is not kept comes after as many page writes as published.
 #[test]
-fn capture_bytes_follow_the_ids() {
+fn equal_content_ids_have_equal_bytes_in_a_capture() {
     const KEPT: u64 = 20_000;
     const WRITES_BEFORE_THE_FIRST_GAP: usize = 25_568;
     let Some(path) = sample("captures/w5-cbuild-ext4/w5-cbuild-ext4.ops.zst") else { return };

@@ -13,7 +13,8 @@ pub struct Lpn(pub u32);
 pub struct Ppn(pub u32);
 
 /// Number of a piece of stored content to which the L2P table can map a logical page: a flash page (`Unit(ppn)`), or a
-/// member of a compressed chunk, whose number is greater than that of the last flash page.
+/// member of a compressed chunk (one of several logical pages compressed together), whose number is greater than that
+/// of the last flash page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Unit(pub u32);
 
@@ -37,7 +38,7 @@ pub struct PlaneId(pub u32);
 pub enum RemapMode {
     /// The source pages stay mapped: source and target share their content (remap flag 0).
     Copy,
-    /// The source pages are deallocated: their content moves to the target (remap flag 1).
+    /// The source pages are deallocated: their content is then mapped by the target pages only (remap flag 1).
     Relocate,
 }
 
@@ -73,7 +74,8 @@ macro_rules! address {
 }
 address!(Lpn, Ppn, Unit, BlockId, PlaneId);
 
-/// Whether `unit` is a flash page of a device with `pages` pages; members of compressed chunks have greater numbers.
+/// Whether `unit` is a flash page of a device with `pages` pages; members of compressed chunks (pages compressed
+/// together) have greater numbers.
 pub(crate) fn is_page(unit: Unit, pages: u64) -> bool {
     (unit.0 as u64) < pages && unit.some().is_some()
 }

@@ -15,14 +15,14 @@ use crate::store::{BlockState, Stream};
 /// Result of one step of a scrub, which reads pages to find uncorrectable ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scrubbed {
-    /// First page of the next step; `None` after the last page of the device.
+    /// First flash page of the next step of the scrub; `None` after the last page of the device.
     pub next: Option<Ppn>,
     /// Pages read in this step of the scrub.
     pub read_pages: u32,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Reads pages in use from `first` on, at most `most_pages`. Uncorrectable pages are counted in
+    /// Scrubs one step: reads pages in use from `first` on, at most `most_pages`. Uncorrectable pages are counted in
     /// [`Stats::media_errors`](crate::stats::Stats) and listed by
     /// [`Store::unreadable_pages`](crate::store::Store::unreadable_pages). If page validity is on flash, dead data
     /// pages in open and closed blocks are read as well.
@@ -46,8 +46,8 @@ impl<N: Nand> Ftl<N> {
         Ok(Scrubbed { next: (next < end).then_some(Ppn(next)), read_pages })
     }
 
-    /// Whether page `ppn` may hold data or metadata that is still needed. If page validity is on flash, dead data pages
-    /// count as needed.
+    /// Whether flash page `ppn` may hold data or metadata that is still needed. If page validity is on flash, dead data
+    /// pages count as needed.
     ///
     /// # Errors
     /// Power loss.

@@ -20,8 +20,8 @@ impl Fingerprint {
     /// Fingerprint of the page whose bytes are all zero.
     pub const ZERO_PAGE: Self = Self(0);
 
-    /// Returns a fingerprint that depends on `parts` and on their order; for pages that are assembled from sector
-    /// digests or partial writes. Never [`Self::ZERO_PAGE`].
+    /// Returns a fingerprint computed from `parts` in their order, for pages that are assembled from sector digests or
+    /// partial writes. Never [`Self::ZERO_PAGE`].
     pub fn combine(parts: impl IntoIterator<Item = u64>) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for part in parts {
@@ -39,33 +39,34 @@ pub fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Content of a page as a trace describes it. Sizes are in bytes, for a page of the trace's own page size.
+/// Content of a page as a trace describes it: fingerprint, compressed size, delta size. Sizes are in bytes, for a page
+/// of the trace's own page size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor {
     /// Fingerprint of the page's content.
     pub fingerprint: Fingerprint,
-    /// Size in bytes after compression with an LZ-class compressor, at most the page size; `Descriptor::UNKNOWN` if not
-    /// known.
+    /// Compressed size of the page with an LZ-class compressor, bytes, at most the page size; `Descriptor::UNKNOWN` if
+    /// not known.
     pub compressed_bytes: u16,
-    /// Size in bytes of the compressed XOR with the earlier content of the same address; `Descriptor::UNKNOWN` if not
-    /// known, or if there is no earlier content.
+    /// Size in bytes of the delta (compressed XOR) to the earlier content of the same address; `Descriptor::UNKNOWN` if
+    /// not known, or if there is no earlier content.
     pub delta_bytes: u16,
 }
 
 impl Descriptor {
-    /// Value of a size in a descriptor that the trace does not contain.
+    /// Value of a size in a descriptor if the trace does not record the size.
     pub const UNKNOWN: u16 = u16::MAX;
 
-    /// Returns a descriptor with this fingerprint and unknown sizes.
+    /// Returns a content descriptor with this fingerprint and unknown compressed and delta sizes.
     pub fn of(fingerprint: Fingerprint) -> Self {
         Self { fingerprint, compressed_bytes: Self::UNKNOWN, delta_bytes: Self::UNKNOWN }
     }
 }
 
-/// Content of one page write.
+/// Content of one page that the host writes, as bytes or as a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// A descriptor (fingerprint and sizes) instead of the bytes.
+    /// A content descriptor (fingerprint and sizes) instead of the bytes.
     Descriptor(Descriptor),
     /// The bytes of the page, exactly one page long.
     Bytes(&'a [u8]),
@@ -82,7 +83,8 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Returns the fingerprint of the content. For bytes this computes one BLAKE3 digest; a descriptor contains it.
+    /// Returns the fingerprint of the page content. For bytes this computes one BLAKE3 digest; a descriptor contains
+    /// it.
     #[inline]
     pub fn fingerprint(&self) -> Fingerprint {
         match self {
@@ -91,7 +93,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Returns the size in bytes after compression with an LZ4-class compressor, if known. For bytes this compresses
+    /// Returns the compressed size of the page with an LZ4-class compressor, bytes, if known. For bytes this compresses
     /// the page.
     pub fn compressed_bytes(&self) -> Option<usize> {
         match self {
@@ -114,7 +116,7 @@ pub fn fingerprint_of(bytes: &[u8]) -> Fingerprint {
     Fingerprint(word.max(1))
 }
 
-/// Returns the size of `bytes` as an LZ4 block, at most their length (an incompressible page is stored raw).
+/// Returns the compressed size of `bytes` as an LZ4 block, at most their length (an incompressible page is stored raw).
 pub fn compressed_len(bytes: &[u8]) -> usize {
     lz4_flex::block::compress(bytes).len().min(bytes.len())
 }

@@ -20,34 +20,34 @@ use crate::write_buffer::{BufferOptions, Buffered, PageData, SectorMask, WriteBu
 /// Bytes per sector, the unit of host addresses.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Options of a device that do not concern its FTL.
+/// Options of a drive other than those of its FTL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeviceOptions {
-    /// Size and policy of the write buffer.
+    /// Size and eviction policy of the drive's write buffer.
     pub buffer: BufferOptions,
 }
 
-/// Data of a write request.
+/// Data of a host write request, as bytes or as content descriptors.
 #[derive(Clone, Copy, Debug)]
 pub enum HostData<'a> {
     /// The bytes to be written, as many as the request is long.
     Bytes(&'a [u8]),
-    /// One descriptor of content per logical page that the request touches.
+    /// One content descriptor (fingerprint and sizes) per logical page that the request touches.
     Descriptors(&'a [Descriptor]),
 }
 
-/// The part of a request that falls into one logical page.
+/// The part of a host request that falls into one logical page.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     lpn: Lpn,
     mask: SectorMask,
-    /// First byte and end of the part within the page, and its first byte within the request.
+    /// First byte of the part within its logical page, end of the part there, and its first byte within the request.
     from: usize,
     to: usize,
     at: usize,
 }
 
-/// A drive: write buffer and FTL on a medium.
+/// A drive: a write buffer and an FTL on a flash medium.
 #[derive(Clone, Debug)]
 pub struct Device<N> {
     ftl: Ftl<N>,
@@ -61,14 +61,14 @@ pub struct Device<N> {
 /// page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PartialWrites {
-    /// Page writes that covered only a part of their page.
+    /// Number of page writes that covered only some sectors of their page.
     pub pages: u64,
-    /// Partial page writes whose page held data, which was read first (read-modify-write).
+    /// Number of partial page writes whose page held data, which was read first (read-modify-write).
     pub completed: u64,
 }
 
 impl PartialWrites {
-    /// Returns the partial page writes since the earlier reading `earlier` of the same counters.
+    /// Returns the counts of partial page writes since `earlier`, an earlier reading of the same counters.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { pages: self.pages - earlier.pages, completed: self.completed - earlier.completed }
@@ -91,32 +91,32 @@ impl<N: Nand> Device<N> {
         })
     }
 
-    /// Returns the FTL, for reading counters and audits.
+    /// Returns the FTL of the drive, for reading counters and audits.
     pub fn ftl(&self) -> &Ftl<N> {
         &self.ftl
     }
 
-    /// Returns the FTL for changes of options at run time.
+    /// Returns the FTL of the drive, for changes of its options at run time.
     pub fn ftl_mut(&mut self) -> &mut Ftl<N> {
         &mut self.ftl
     }
 
-    /// Consumes the device and returns its medium; all state in RAM is dropped.
+    /// Consumes the drive and returns its flash medium; all state in RAM is dropped.
     pub fn into_nand(self) -> N {
         self.ftl.into_store().into_nand()
     }
 
-    /// Returns the exported capacity in bytes.
+    /// Returns the capacity that the drive exports to the host, bytes.
     pub fn bytes(&self) -> u64 {
         self.ftl.logical_pages() as u64 * self.page_bytes
     }
 
-    /// Returns the number of page writes that the write buffer absorbed.
+    /// Returns the number of page writes that the write buffer absorbed: their page was already in the buffer.
     pub fn absorbed_writes(&self) -> u64 {
         self.buffer.absorbed()
     }
 
-    /// Returns the counts of partial page writes since the device was built.
+    /// Returns the counts of page writes that covered only some sectors of their page, since the drive was built.
     pub fn partial_writes(&self) -> PartialWrites {
         self.partial
     }
@@ -131,14 +131,14 @@ impl<N: Nand> Device<N> {
         self.buffer.get(lpn).is_some()
     }
 
-    /// Returns the flash operations of the last request; empty unless [`OpList::listen`](crate::stats::OpList::listen)
-    /// is on.
+    /// Returns the flash operations of the last host request; empty unless
+    /// [`OpList::listen`](crate::stats::OpList::listen) is on.
     pub fn ops(&self) -> &[FlashOp] {
         self.ftl.store().ops.as_slice()
     }
 
-    /// Returns the deferred flash operations of the last request: the FTL started them and no request waits for them;
-    /// see [`OpList`](crate::stats::OpList).
+    /// Returns the deferred flash operations of the last host request, which the FTL started on its own and for which
+    /// no request waits; see [`OpList`](crate::stats::OpList).
     pub fn deferred_ops(&self) -> &[FlashOp] {
         self.ftl.store().ops.deferred()
     }
@@ -194,7 +194,7 @@ impl<N: Nand> Device<N> {
         self.write_piece(lpn, PageData::of(content), SectorMask::range(0, self.page_sectors()))
     }
 
-    /// Whether [`Device::write_pages`] is faster than repeated [`Device::write_page`].
+    /// Whether [`Device::write_pages`] is faster than repeated [`Device::write_page`] for the design of this drive.
     #[inline]
     pub fn writes_in_runs(&self) -> bool {
         self.buffer.is_off() && self.ftl.writes_in_runs()
@@ -227,16 +227,16 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Writes the page to the FTL that the buffer evicts next.
+    /// Writes the page that the write buffer evicts next to the FTL.
     fn evict(&mut self) -> Result<()> {
         let page = self.buffer.take_oldest();
         self.write_partial_pages(page)
     }
 
-    /// Writes a page of the buffer to the FTL. If that fails, the page returns to the buffer, because its write was
-    /// acknowledged. Exception: if only a part of the page was written and its other sectors are uncorrectable on
-    /// flash, the part is dropped, so that it does not block all later evictions. The logical page then reads as lost
-    /// until it is overwritten as a whole.
+    /// Writes a page evicted from the write buffer to the FTL. If that fails, the page returns to the buffer, because
+    /// its write was acknowledged. Exception: if only a part of the page was written and its other sectors are
+    /// uncorrectable on flash, the part is dropped, so that it does not block all later evictions. The logical page
+    /// then reads as lost until it is overwritten as a whole.
     fn write_partial_pages(&mut self, page: Option<Buffered>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
         match self.store_page(page.lpn, &page.data, page.mask) {
@@ -250,7 +250,7 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// Writes a page to the FTL, after completing it with stored sectors if only a part of it was written.
+    /// Writes a page to the FTL. If only a part of the page was written, the other sectors are read from flash first.
     fn store_page(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<()> {
         if mask.is_full(self.page_sectors()) {
             return self.ftl.write(lpn, data.content());
@@ -260,7 +260,7 @@ impl<N: Nand> Device<N> {
         self.ftl.write(lpn, whole.content())
     }
 
-    /// Returns the page as the FTL holds it, with the sectors in `mask` overwritten by `data`.
+    /// Returns the content of `lpn` that the FTL stores, with the sectors in `mask` overwritten by `data`.
     fn complete(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
         let Self { ftl, page, partial, .. } = self;
         partial.completed += u64::from(ftl.read_for_modify(lpn, page)?);
@@ -313,7 +313,7 @@ impl<N: Nand> Device<N> {
         read.map(|_| ())
     }
 
-    /// Copies the sectors of `lpn` that are in the write buffer over `page`, which was read from flash.
+    /// Overwrites, in `page` as read from flash, the sectors of `lpn` that are in the write buffer.
     fn overlay_buffered(&self, lpn: Lpn, page: &mut Box<[u8]>) {
         let Some(buffered) = self.buffer.get(lpn) else { return };
         let mut merged = PageData::Bytes(std::mem::take(page));
@@ -362,7 +362,7 @@ impl<N: Nand> Device<N> {
         self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)
     }
 
-    /// Writes the buffered pages among the `pages` pages from `first` on to the FTL.
+    /// Writes to the FTL those of the `pages` logical pages from `first` on that are in the write buffer.
     fn write_out_range(&mut self, first: u32, pages: u32) -> Result<()> {
         if self.buffer.len() == 0 {
             return Ok(());
@@ -423,7 +423,7 @@ impl<N: Nand> Device<N> {
         }
     }
 
-    /// Returns the parts of a valid request, one per logical page, in order.
+    /// Splits a valid request into its parts, one per logical page, in order.
     fn pieces(&self, offset: u64, len: u64) -> impl Iterator<Item = Piece> + use<N> {
         let page_bytes = self.page_bytes;
         let end = offset + len;

@@ -7,22 +7,22 @@ use crate::nand::{GeometryError, NandError};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The geometry of the flash is impossible.
+    /// The geometry of the flash (channels, dies, planes, blocks, pages) is impossible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// The logical pages do not fit: physical pages minus the reserve for GC and open blocks are fewer.
+    /// The logical pages do not fit: the physical pages minus the reserve for GC and open blocks are fewer.
     #[error(
         "{logical} logical pages do not fit: {physical} physical pages less {reserve} kept for garbage collection \
          and open blocks leave {usable}; lower the logical size or add blocks"
     )]
     NoSpareSpace {
-        /// Logical pages requested for the device.
+        /// Number of logical pages requested for the device.
         logical: u64,
-        /// Physical pages in good blocks.
+        /// Number of physical pages in good blocks of the device.
         physical: u64,
-        /// Physical pages kept for GC and open blocks, which cannot hold host data.
+        /// Physical pages kept in reserve for GC and open blocks, which cannot hold host data.
         reserve: u64,
-        /// Physical pages that can hold host data.
+        /// Number of physical pages that can hold host data.
         usable: u64,
     },
     /// A request contains a logical page beyond the exported capacity.
@@ -30,9 +30,9 @@ pub enum Error {
         "logical page {lpn} is beyond the device's {pages} pages; check the trace's address range or compact it"
     )]
     OutOfRange {
-        /// Logical page that was refused.
+        /// Logical page whose access was refused.
         lpn: u64,
-        /// Logical pages that the device exports.
+        /// Number of logical pages that the device exports.
         pages: u32,
     },
     /// A remap request is not aligned to whole pages. Only whole pages have map entries.
@@ -40,22 +40,22 @@ pub enum Error {
         "remap of {len} bytes from byte {source_offset} to byte {target_offset}: remaps are whole pages of {page_bytes} bytes"
     )]
     NotWholePages {
-        /// First byte of the target, which receives the contents.
+        /// First byte of the target range, which receives the contents of the source range.
         target_offset: u64,
-        /// First byte of the source, whose contents are mapped.
+        /// First byte of the source range, whose contents the target range receives.
         source_offset: u64,
-        /// Length of the request, bytes.
+        /// Length of the remap request, bytes.
         len: u64,
         /// Page size of the device, bytes.
         page_bytes: u64,
     },
-    /// An atomic remap command cannot be recorded as a whole. Nothing was changed.
+    /// An atomic remap command cannot be recorded as a whole in the reverse map. Nothing was changed.
     #[error(
         "remap of {pages} pages: there is no room for its entries at once, so it would not be atomic; nothing was changed, remap \
          fewer pages or write them"
     )]
     NotAtomic {
-        /// Logical pages in the atomic remap command.
+        /// Number of logical pages in the atomic remap command.
         pages: u32,
     },
     /// Garbage collection cannot free a block: every page of every victim is valid, because retired blocks or metadata
@@ -64,10 +64,10 @@ pub enum Error {
         "the device is full: no block has an invalid page left and {free_blocks} blocks are free; it is read-only now"
     )]
     Full {
-        /// Blocks of the device that are free.
+        /// Number of blocks of the device that are free.
         free_blocks: u32,
     },
-    /// The medium failed in a way that the engine cannot handle; the source is the medium's own error.
+    /// The flash medium failed in a way that the engine cannot handle; the source is the medium's own error.
     #[error("flash: {0}")]
     Nand(NandError),
     /// Data read from the device is not what was written there.
@@ -81,15 +81,15 @@ pub enum Error {
         /// Flash page that is uncorrectable.
         ppn: Ppn,
     },
-    /// A user-supplied victim policy failed to choose a victim, or chose a block that cannot be one.
+    /// A user-supplied GC victim policy failed to choose a victim, or chose a block that cannot be a victim.
     #[error("victim policy {name} failed: {why}")]
     Policy {
         /// Name of the victim policy.
         name: String,
-        /// Error of the policy itself, or what is wrong with its choice.
+        /// Error message of the policy itself, or what is wrong with its choice.
         why: String,
     },
-    /// Options contradict each other or the geometry.
+    /// Options of the device contradict each other or the flash geometry.
     #[error("{0}")]
     Options(String),
 }
@@ -101,7 +101,8 @@ impl From<NandError> for Error {
 }
 
 impl Error {
-    /// Whether a flash page was uncorrectable. An overwrite of the logical page clears such an error.
+    /// Whether the cause of the error is an uncorrectable flash page. An overwrite of the logical page clears such an
+    /// error.
     pub fn is_media_error(&self) -> bool {
         matches!(self, Error::Nand(NandError::Uncorrectable(_)) | Error::Lost { .. })
     }
@@ -116,11 +117,11 @@ impl Error {
         }
     }
 
-    /// Whether power was lost during the operation. The caller then has to recover the device.
+    /// Whether power was lost during the operation that failed. The caller then has to recover the device.
     pub fn is_power_loss(&self) -> bool {
         matches!(self, Error::Nand(NandError::PowerLost))
     }
 }
 
-/// Result type of the engine.
+/// Result of operations of the engine, whose error is [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

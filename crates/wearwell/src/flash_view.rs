@@ -17,16 +17,17 @@ use crate::store::{BlockState, Stream};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[repr(u8)]
 pub enum FlashPageState {
-    /// The page was not programmed since the last erase.
+    /// The flash page was not programmed since the last erase of its block.
     #[default]
     Free,
-    /// The page holds current data or metadata.
+    /// The flash page holds current data or metadata.
     Valid,
-    /// The page holds no current data or metadata.
+    /// The flash page holds no current data or metadata.
     Invalid,
-    /// Invalid, but its fingerprint is remembered: a write of equal content can make it valid again (Recyclable SSD).
+    /// The flash page is invalid, but its fingerprint is remembered: a write of equal content can make it valid again
+    /// (Recyclable SSD).
     Recyclable,
-    /// Its program was interrupted: even the spare area is unreadable.
+    /// The program of the page was interrupted: even its spare area is unreadable.
     Torn,
 }
 
@@ -34,7 +35,7 @@ impl FlashPageState {
     /// All states of a flash page, in the order of their numbers.
     pub const ALL: [Self; 5] = [Self::Free, Self::Valid, Self::Invalid, Self::Recyclable, Self::Torn];
 
-    /// Returns the name of the state in lower case, one word.
+    /// Returns the name of the flash page's state in lower case, one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Free => "free",
@@ -46,51 +47,55 @@ impl FlashPageState {
     }
 }
 
-/// Contents of a flash page in a snapshot: state, kind of data, owner.
+/// State of a flash page in a snapshot of the drive: state, kind of data, owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlashPage {
-    /// State of the page.
+    /// State of the flash page: free, valid, invalid, recyclable or torn.
     pub state: FlashPageState,
-    /// Kind of data that the page holds; `None` if it is free or torn.
+    /// Kind of data that the flash page holds; `None` if it is free or torn.
     pub kind: Option<PageKind>,
-    /// Owner in the page's spare area, whose meaning depends on the [`PageKind`]; `None` if the page is free or torn.
+    /// Owner in the flash page's spare area, e.g. the LPN; its meaning depends on the [`PageKind`]. `None` if the page
+    /// is free or torn.
     pub owner: Option<u32>,
-    /// Number of logical pages mapped to this page: more than one if it is shared or part of a compressed chunk.
+    /// Number of logical pages mapped to this flash page: more than one if the page is shared or part of a compressed
+    /// chunk.
     pub logical_pages: u32,
 }
 
-/// Contents of a block in a snapshot: state, kind of data, valid pages, erases.
+/// State of a block in a snapshot of the drive: state, kind of data, valid pages, erases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlashBlock {
     /// State of the block: free, open, closed, erasing or retired.
     pub state: BlockState,
     /// Kind of data that the block's pages hold; `None` if the block is free.
     pub kind: Option<PageKind>,
-    /// Stream of writes that fills the block; `None` if the block is not open.
+    /// Stream of writes (host, GC, ...) that fills the block; `None` if the block is not open.
     pub stream: Option<Stream>,
     /// Valid pages in the block, head and tail pages (which describe the block) excluded.
     pub valid_pages: u32,
-    /// Programmed pages in the block.
+    /// Number of programmed pages in the block.
     pub programmed_pages: u32,
     /// Erase count of the block.
     pub erases: u32,
 }
 
-/// Snapshot of a drive: all flash pages, blocks and logical pages.
+/// Snapshot of a drive: the states of all flash pages and blocks, and the location of each logical page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FlashView {
     /// All flash pages of the drive, by PPN.
     pub pages: Vec<FlashPage>,
     /// All blocks of the drive, by block number.
     pub blocks: Vec<FlashBlock>,
-    /// For each logical page the first flash page that holds its content (for a delta: its base), if there is one.
+    /// For each logical page the first flash page that holds its content (if stored as a delta: its base page); `None`
+    /// if nothing is stored.
     pub places: Vec<Option<Ppn>>,
-    /// For each logical page the form in which it is stored.
+    /// For each logical page the form in which it is stored: whole, shared, delta, compressed, or buffered.
     pub forms: Vec<PageState>,
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Returns a snapshot of all flash pages, blocks and logical pages. O(pages); costs no counted operation.
+    /// Returns a snapshot of the states of all flash pages, blocks and logical pages. O(pages); costs no counted
+    /// operation.
     ///
     /// # Errors
     /// Power loss, or a translation page that cannot be read.
@@ -110,8 +115,8 @@ impl<N: Nand> Ftl<N> {
         Ok(FlashView { pages, blocks, places, forms })
     }
 
-    /// Returns all flash pages as their spare areas describe them: free, torn, or (until the map shows otherwise)
-    /// invalid.
+    /// Returns the states of all flash pages as their spare areas describe them: free, torn, or (until the L2P table
+    /// shows otherwise) invalid.
     fn pages_by_spare_areas(&mut self) -> Result<Vec<FlashPage>> {
         let geometry = self.store.geometry().clone();
         let mut pages = vec![FlashPage::default(); geometry.pages() as usize];
@@ -151,7 +156,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the state of a programmed page, except for pages of deltas and chunks: valid, recyclable or invalid.
+    /// Returns the state of a programmed flash page: valid, recyclable or invalid. Not for pages of deltas and
+    /// compressed chunks, see [`Self::find_packed_pages`].
     fn state_of_programmed_page(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
         let owns = |stream| page.owner.is_some_and(|owner| self.owns_metadata(stream, owner, ppn));
         let is_valid = match page.kind {
@@ -170,7 +176,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Marks the pages of deltas and chunks as valid that the delta table and the chunk directory still use.
+    /// Marks flash pages of deltas and compressed chunks as valid if the delta table or the chunk directory still uses
+    /// them.
     fn find_packed_pages(&self, pages: &mut [FlashPage]) {
         let blocks = self.store.blocks();
         let is_packed = |&block: &BlockId| {

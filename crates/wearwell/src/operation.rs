@@ -3,7 +3,7 @@
 
 use crate::address::{Address as _, PlaneId};
 
-/// Kind of a flash operation.
+/// Kind of a flash operation: read, program, erase, copies, or scan of NVRAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum OpKind {
@@ -17,7 +17,8 @@ pub enum OpKind {
     /// program after its read.
     Copies,
     /// A sequential scan of NVRAM, of [`FlashOp::count`] lines of [`NVRAM_LINE_BYTES`]. No plane executes it.
-    /// [`FlashOp::plane`] is the first plane of the victim whose referrers are searched for, or `NONE`.
+    /// [`FlashOp::plane`] is the first plane of the GC victim whose referrers (logical pages mapped to it) are searched
+    /// for, or `NONE`.
     Scan,
 }
 
@@ -36,24 +37,26 @@ pub enum Cause {
     Wear,
     /// Reads and writes of translation pages of a demand-paged mapping.
     Translation,
-    /// Reads and writes of page validity that is stored on flash.
+    /// Reads and writes of page validity (which flash pages are valid) that is stored on flash.
     Validity,
-    /// Reads and writes of the log of mappings made without a program (remaps, deduplication).
+    /// Reads and writes of the reverse map's log on flash, which records mappings made without a program (remaps,
+    /// deduplication).
     RemapLog,
-    /// Content mechanisms: verification reads, fingerprint loads, delta and chunk pages.
+    /// Content mechanisms: reads to verify equal content, reads of fingerprints, programs of delta and compressed
+    /// pages.
     Content,
     /// Checkpoints, which write state in RAM to flash.
     Checkpoint,
-    /// Head and tail pages, which describe the block that they are in.
+    /// Reads and writes of head and tail pages, which describe the block that they are in.
     BlockMetadata,
-    /// Rebuilding of state in RAM after power loss.
+    /// Rebuilding the state in RAM after a power loss.
     Recovery,
     /// Scrubbing: reads of pages to find uncorrectable ones.
     Scrub,
 }
 
 impl Cause {
-    /// Number of causes: the length of a table indexed by cause.
+    /// Number of causes of flash operations: the length of a table indexed by cause.
     pub const COUNT: usize = 11;
     /// All causes of flash operations, in the order of their numbers.
     pub const ALL: [Cause; Cause::COUNT] = [
@@ -87,7 +90,8 @@ impl Cause {
         }
     }
 
-    /// Whether no host request waits for operations of this cause; they only compete for the flash.
+    /// Whether no host request waits for operations of this cause: they are background work and only compete for the
+    /// flash.
     #[inline]
     pub fn is_background(self) -> bool {
         matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::BlockMetadata | Cause::Scrub)
@@ -99,28 +103,28 @@ impl Cause {
 pub struct FlashOp {
     /// Plane that executes the operation.
     pub plane: PlaneId,
-    /// Kind: read, program, erase, a batch of copies, or a scan of NVRAM.
+    /// Kind of the flash operation: read, program, erase, a batch of copies, or a scan of NVRAM.
     pub kind: OpKind,
-    /// Reason for the operation.
+    /// Reason for the flash operation.
     pub cause: Cause,
-    /// Distance back in the same list to the operation whose result this operation needs, as a GC program needs its
-    /// read: 1 is the operation just before. 0 if it can start when the request arrives. Never refers to a batch of
-    /// copies or a scan.
+    /// Distance back, in the request's list of operations, to the operation whose result this operation needs, as a GC
+    /// program needs its read: 1 is the operation just before. 0 if the operation can start when the request arrives.
+    /// Never refers to a batch of copies or a scan.
     pub after: u16,
     /// Bytes transferred over the channel: 0 for an erase, only the spare bytes for a read of a spare area.
     pub bytes: u32,
-    /// Number of copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds.
+    /// Number of page copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds of operations.
     pub count: u32,
 }
 
 impl FlashOp {
-    /// Whether no host request waits for this operation, judged by its cause.
+    /// Whether no host request waits for this flash operation, judged by its cause.
     #[inline]
     pub fn is_background(&self) -> bool {
         self.cause.is_background()
     }
 
-    /// Returns the number of reads, programs and erases in this record: 2 per copy, 0 for a scan.
+    /// Returns the number of flash reads, programs and erases in this record: 2 per copy, 0 for a scan of NVRAM.
     #[inline]
     pub fn operations(&self) -> u64 {
         match self.kind {
@@ -130,8 +134,8 @@ impl FlashOp {
         }
     }
 
-    /// Returns the record of a scan of `bytes` bytes of NVRAM. `plane` is the first plane of the victim for which GC
-    /// scans, if there is a victim.
+    /// Returns the record of a scan of `bytes` bytes of NVRAM. `plane` is the first plane of the GC victim whose
+    /// referrers are searched for, if there is a victim.
     pub fn scan(plane: Option<PlaneId>, bytes: u64) -> FlashOp {
         let lines = bytes.div_ceil(u64::from(NVRAM_LINE_BYTES));
         FlashOp {
@@ -144,13 +148,14 @@ impl FlashOp {
         }
     }
 
-    /// Whether the operation reads the log of mappings on flash. The next NVRAM scan in the list waits for such a read.
+    /// Whether the operation reads the reverse map's log on flash. The next NVRAM scan in the request's list waits for
+    /// such a read.
     #[inline]
     pub(crate) fn reads_log(&self) -> bool {
         (self.kind, self.cause) == (OpKind::Read, Cause::RemapLog)
     }
 
-    /// Returns the read and the program that each copy of this batch consists of.
+    /// Returns the read and the program of which each page copy of this batch consists.
     pub fn copy(&self) -> [FlashOp; 2] {
         let read = FlashOp { kind: OpKind::Read, after: 0, count: 1, ..*self };
         [read, FlashOp { kind: OpKind::Program, after: 1, ..read }]

@@ -18,22 +18,23 @@ pub enum PageState {
     Hole,
     /// Stored in a flash page of its own, uncompressed and unshared.
     Stored,
-    /// Stored in a flash page, or in a member of a compressed chunk, to which other logical pages are mapped as well.
+    /// Stored in a flash page, or in a member of a compressed chunk (pages compressed together), to which other logical
+    /// pages are mapped as well.
     Shared,
     /// Stored as a flash page (the base) and a delta (compressed difference) to that page.
     Delta,
-    /// Stored in a compressed chunk, together with other logical pages.
+    /// Compressed together with other logical pages, in a compressed chunk.
     Packed,
-    /// Buffered in RAM only: in the write buffer, or until its compressed chunk is full.
+    /// Buffered in RAM only: in the write buffer, or until enough pages are there to be compressed together.
     Waiting,
 }
 
 impl PageState {
-    /// All forms in which a logical page is stored, in the order of their numbers.
+    /// All forms in which a logical page may be stored, in the order of their numbers.
     pub const ALL: [Self; 6] =
         [Self::Hole, Self::Stored, Self::Shared, Self::Delta, Self::Packed, Self::Waiting];
 
-    /// Returns the name of the state in lower case, one word.
+    /// Returns the name of the form of storage in lower case, one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hole => "hole",
@@ -59,8 +60,8 @@ impl<N: Nand> Ftl<N> {
         self.form_at(lpn, place)
     }
 
-    /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place`; ignores buffers in
-    /// RAM.
+    /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place` (a flash page or a
+    /// member of a compressed chunk); ignores buffers in RAM.
     pub(crate) fn form_at(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
         let Some(unit) = place else { return PageState::Hole };
         if self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(unit) > 0) {

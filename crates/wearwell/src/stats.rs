@@ -8,7 +8,7 @@ use crate::operation::{Cause, FlashOp, OpKind};
 /// Counts of flash operations per [`Cause`], indexed by `Cause as usize`.
 pub type ByCause = [u64; Cause::COUNT];
 
-/// Returns the counts that are not zero, keyed by the name of their cause.
+/// Returns the counts of flash operations that are not zero, keyed by the name of their cause.
 pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
     Cause::ALL
         .iter()
@@ -17,16 +17,16 @@ pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Counters of a device since it was built, or since its counters were last cleared.
+/// Counters of a drive's operations since it was built, or since its counters were last cleared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Host page writes that reached the FTL, after the write buffer: the denominator of write amplification.
     pub host_page_writes: u64,
-    /// Pages that host reads requested from the FTL.
+    /// Number of pages that host reads requested from the FTL.
     pub host_page_reads: u64,
     /// Pages that host reads requested and that were never written, or trimmed since: no flash page was read for them.
     pub unwritten_page_reads: u64,
-    /// Pages that the host trimmed.
+    /// Number of pages that the host trimmed.
     pub host_page_trims: u64,
     /// Host page writes that were served by making a dead page of equal content valid again, without a program.
     pub recycled_writes: u64,
@@ -34,20 +34,21 @@ pub struct Stats {
     pub deduplicated_writes: u64,
     /// Host page writes that were stored as deltas, that is as compressed differences to an earlier version.
     pub delta_writes: u64,
-    /// Host page writes that were stored in compressed chunks, or were overwritten while buffered for a chunk.
+    /// Host page writes that were compressed together with other pages, or were overwritten while they were buffered
+    /// for that.
     pub packed_writes: u64,
     /// Pages that a remap command of the host mapped to a stored page, without a program.
     pub remapped_pages: u64,
-    /// Binds (mappings without a program) that became writes because the page already had the maximum number of
-    /// referrers.
+    /// Writes without a program (a further logical page mapped to a stored page) that became programs, because the
+    /// stored page already had the maximum number of referrers.
     pub demoted_saturated: u64,
-    /// Binds (mappings without a program) that became writes, and trims that became writes of zeros, because the
-    /// reverse map had no room for their entry.
+    /// Writes without a program (a further logical page mapped to a stored page) that became programs, and trims that
+    /// became writes of zeros, because the reverse map had no room for their entry.
     pub demoted_full: u64,
-    /// Trimmed pages that were overwritten with zeros because the trim could not be recorded. They count as host
-    /// programs, but not as host page writes.
+    /// Trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They count as
+    /// host programs, but not as host page writes.
     pub zeroed_trims: u64,
-    /// Atomic remap commands that were refused because the reverse map had no room for all their entries at once.
+    /// Atomic remap commands that were refused because the reverse map had no room for all their entries.
     pub refused_commands: u64,
     /// Page programs, by cause.
     pub programs: ByCause,
@@ -64,16 +65,15 @@ pub struct Stats {
     pub retired_blocks: u64,
     /// Flash pages found uncorrectable, each counted once.
     pub media_errors: u64,
-    /// Pages programmed as lost: copies that GC makes of uncorrectable pages, with an OOB record but without readable
-    /// data.
+    /// Pages that GC programmed as lost: copies of uncorrectable pages, with an OOB record but without readable data.
     pub lost_pages: u64,
-    /// Work of the controller other than flash operations.
+    /// Work of the controller other than flash operations: hashing, delta encoding, compression, NVRAM.
     pub work: Work,
     /// Victim blocks that GC collected.
     pub gc_victims: u64,
-    /// Victim blocks that held deltas.
+    /// Victim blocks collected by GC that held deltas.
     pub gc_delta_victims: u64,
-    /// Victim blocks that held metadata.
+    /// Victim blocks collected by GC that held metadata.
     pub gc_metadata_victims: u64,
     /// Translation pages (and nodes of the translation tree) that GC copied. Their programs and reads are also counted
     /// under the cause of the collection.
@@ -81,10 +81,10 @@ pub struct Stats {
     /// Pages of flash-resident page validity that GC copied. Their programs and reads are also counted under the cause
     /// of the collection.
     pub gc_validity_copies: u64,
-    /// Bytes of NVRAM scanned to find the logical pages that refer to pages of victims; also counted in
-    /// [`Work::nvram_read_bytes`].
+    /// Bytes of NVRAM scanned to find the referrers of GC victims (the logical pages mapped to their pages); also
+    /// counted in [`Work::nvram_read_bytes`].
     pub referrer_scan_bytes: u64,
-    /// Maximum number of bytes of NVRAM scanned for one victim.
+    /// Maximum number of bytes of NVRAM scanned for the referrers of one GC victim.
     pub largest_referrer_scan_bytes: u64,
 }
 
@@ -92,27 +92,27 @@ pub struct Stats {
 /// models assign the costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Work {
-    /// Pages whose content was hashed.
+    /// Pages whose content was hashed to a fingerprint.
     pub hashed_pages: u64,
     /// Deltas (compressed differences between two versions of a page) encoded.
     pub encoded_deltas: u64,
     /// Deltas decoded and applied for a host request.
     pub decoded_deltas: u64,
-    /// Deltas decoded and applied by merges, in which a delta and its base become a plain page; no host request waits
-    /// for them.
+    /// Deltas decoded and applied by merges, in which a delta and its base page become a plain page; no host request
+    /// waits for them.
     pub merged_deltas: u64,
-    /// Pages compressed.
+    /// Pages that the controller compressed.
     pub compressed_pages: u64,
-    /// Pages decompressed.
+    /// Pages that the controller decompressed.
     pub decompressed_pages: u64,
-    /// Bytes of NVRAM written.
+    /// Bytes that the controller wrote to NVRAM.
     pub nvram_written_bytes: u64,
-    /// Bytes of NVRAM read by scans.
+    /// Bytes of NVRAM read by scans for referrers of GC victims.
     pub nvram_read_bytes: u64,
 }
 
 impl Work {
-    /// Returns the work done since the earlier reading `earlier` of the same counters.
+    /// Returns the controller's work since `earlier`, an earlier reading of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Stats {
         self.erases.iter().sum()
     }
 
-    /// Returns the programs per host page write; 0 before the first write.
+    /// Returns the write amplification: programs of all causes per host page write; 0 before the first write.
     pub fn write_amplification(&self) -> f64 {
         if self.host_page_writes == 0 {
             return 0.0;
@@ -173,13 +173,14 @@ pub struct OpList {
 }
 
 impl OpList {
-    /// Switches the collection of operations on or off, and empties the lists.
+    /// Switches the collection of flash operations for a timing engine on or off, and empties both lists.
     pub fn listen(&mut self, listening: bool) {
         self.listening = listening;
         self.clear();
     }
 
-    /// Sets whether the following operations are deferred (no request waits for them); returns the setting before.
+    /// Sets whether the flash operations collected from now on are deferred (no request waits for them); returns the
+    /// setting before.
     pub(crate) fn defer(&mut self, defers: bool) -> bool {
         std::mem::replace(&mut self.defers, defers)
     }
@@ -190,31 +191,32 @@ impl OpList {
         self.listening
     }
 
-    /// Appends an operation to the list of the request, or to the deferred list if [`Self::defer`] has chosen that one.
+    /// Appends a flash operation to the list of the request, or to the list of deferred operations if [`Self::defer`]
+    /// is set.
     #[inline]
     pub(crate) fn push(&mut self, op: FlashOp) {
         if self.defers { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
-    /// Returns the operations of the request since the last [`OpList::clear`], in the order of issue.
+    /// Returns the flash operations of the request since the last [`OpList::clear`], in the order of issue.
     pub fn as_slice(&self) -> &[FlashOp] {
         &self.ops
     }
 
-    /// Returns the deferred operations, for which no request waits, since the last [`OpList::clear`], in the order of
-    /// issue. Input of [`Timing::submit_background`](crate::timing::Timing::submit_background).
+    /// Returns the deferred flash operations, for which no request waits, since the last [`OpList::clear`], in the
+    /// order of issue. Input of [`Timing::submit_background`](crate::timing::Timing::submit_background).
     pub fn deferred(&self) -> &[FlashOp] {
         &self.deferred
     }
 
-    /// Empties both lists of operations, that of the request and that of deferred ones.
+    /// Empties both lists of collected flash operations, that of the request and that of deferred operations.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.deferred.clear();
     }
 
     /// Returns the value of [`FlashOp::after`] for an operation that needs the result of a read just before it: 1 if
-    /// the last operation of the list is a read, otherwise 0.
+    /// the last flash operation of the list is a read, otherwise 0.
     #[inline]
     pub(crate) fn since_last_read(&self) -> u16 {
         let list = if self.defers { &self.deferred } else { &self.ops };

@@ -11,7 +11,7 @@ use crate::address::Lpn;
 use crate::data::{Content, Descriptor, Fingerprint};
 use crate::tables::Recency;
 
-/// Order in which the write buffer evicts pages.
+/// Order in which the write buffer evicts pages: FIFO or segmented LRU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BufferPolicy {
     /// First in, first out: an overwrite does not change the position of a page.
@@ -24,9 +24,9 @@ pub enum BufferPolicy {
 /// Size and policy of the write buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BufferOptions {
-    /// Capacity in pages. 0 means no buffer: every write is passed to the FTL at once.
+    /// Capacity of the write buffer in pages. 0 means no buffer: every write is passed to the FTL at once.
     pub pages: u32,
-    /// Order in which pages are evicted from the write buffer.
+    /// Order in which the write buffer evicts pages.
     pub policy: BufferPolicy,
 }
 
@@ -51,11 +51,11 @@ impl SectorMask {
     }
 }
 
-/// Content of a page write: a descriptor, or bytes of which perhaps only some sectors were written.
+/// Content of a page in the write buffer: a descriptor, or bytes of which perhaps only some sectors were written.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PageData {
     Descriptor(Descriptor),
-    /// One whole page of bytes, of which only the sectors in the accompanying [`SectorMask`] are defined.
+    /// Bytes of one whole page, of which only the sectors in the accompanying [`SectorMask`] are defined.
     Bytes(Box<[u8]>),
 }
 
@@ -74,8 +74,8 @@ impl PageData {
         }
     }
 
-    /// Overwrites the sectors in `mask` with those of `over`. For descriptors the result is a new fingerprint, mixed
-    /// from both fingerprints and the mask, with unknown sizes.
+    /// Overwrites the sectors in `mask` of this page with those of `over`. For descriptors the result is a new
+    /// fingerprint, mixed from both fingerprints and the mask, with unknown sizes.
     pub(crate) fn overlay(&mut self, over: &PageData, mask: SectorMask) {
         match (self, over) {
             (Self::Bytes(page), Self::Bytes(over)) => copy_sectors(page, over, mask),
@@ -139,7 +139,7 @@ impl WriteBuffer {
         self.options.pages == 0
     }
 
-    /// Returns the number of page writes absorbed: their page was already in the buffer.
+    /// Returns the number of page writes that the write buffer absorbed: their page was already in it.
     pub(crate) fn absorbed(&self) -> u64 {
         self.absorbed
     }
@@ -153,13 +153,13 @@ impl WriteBuffer {
         self.slots[slot as usize].as_ref()
     }
 
-    /// Whether a page has to be evicted before logical page `lpn` can be inserted.
+    /// Whether the write buffer has to evict a page before logical page `lpn` can be inserted.
     pub(crate) fn is_full_for(&self, lpn: Lpn) -> bool {
         self.index.len() >= self.options.pages as usize && !self.index.contains_key(&lpn)
     }
 
-    /// Inserts a page, or merges it with the buffered sectors of the same page. The caller has made room:
-    /// [`WriteBuffer::is_full_for`] is false.
+    /// Inserts a page into the write buffer, or merges it with the buffered sectors of the same page. The caller has
+    /// made room: [`WriteBuffer::is_full_for`] is false.
     pub(crate) fn put(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
         if let Some(&slot) = self.index.get(&lpn) {
             self.absorbed += 1;
@@ -171,7 +171,8 @@ impl WriteBuffer {
         self.probation.push(slot);
     }
 
-    /// Inserts a page again that was evicted but could not be written to the FTL. It will be evicted first.
+    /// Inserts a page into the write buffer again that was evicted but could not be written to the FTL. The buffer will
+    /// evict it first.
     pub(crate) fn put_back(&mut self, page: Buffered) {
         let slot = self.insert(Buffered { protected: false, ..page });
         self.probation.push_oldest(slot);
@@ -225,7 +226,7 @@ impl WriteBuffer {
         Some(self.take(slot))
     }
 
-    /// Removes and returns logical page `lpn`, if it is buffered.
+    /// Removes logical page `lpn` from the write buffer and returns it, if it is buffered.
     pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<Buffered> {
         let slot = *self.index.get(&lpn)?;
         Some(self.take(slot))

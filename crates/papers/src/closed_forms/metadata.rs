@@ -14,16 +14,17 @@ use super::rows::{holds, named, one};
 use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, percent};
 use crate::verdict::Value;
 
-/// Size of a physical page address and of a key of Logarithmic Gecko, bytes.
+/// Size of a PPN and of a key (block, or part of a block) of Logarithmic Gecko (page validity on flash), bytes.
 const ADDRESS_BYTES: f64 = 4.0;
 /// Size of an entry of the cached mapping table, bytes.
 const ENTRY_BYTES: f64 = 8.0;
-/// Size of an entry of IB-FTL's log, bytes: a page address, a timestamp, a pointer to the preceding entry.
+/// Size of an entry of IB-FTL's log of invalid pages, bytes: a page address, a timestamp, a pointer to the preceding
+/// entry.
 const LOG_ENTRY_BYTES: f64 = 12.0;
 /// Share of the cached mapping entries that may be dirty in LazyFTL and IB-FTL.
 const DIRTY_SHARE: f64 = 0.1;
 
-/// Durations of flash operations, seconds (GK, section 5).
+/// Duration of a page read, seconds (GK, section 5).
 const PAGE_READ_S: f64 = 100e-6;
 const SPARE_READ_S: f64 = 3e-6;
 const PROGRAM_S: f64 = 1e-3;
@@ -33,56 +34,56 @@ pub const DELTA: f64 = PROGRAM_S / PAGE_READ_S;
 /// Size of a device and of its cached mapping table: the parameters of the formulas for RAM and recovery time.
 #[derive(Clone, Copy, Debug)]
 pub struct MetadataScale {
-    /// K: number of blocks.
+    /// K: number of blocks of the device.
     pub blocks: f64,
-    /// B: pages per block.
+    /// B: number of pages per block.
     pub block_pages: f64,
-    /// R: logical pages divided by physical pages.
+    /// R: number of logical pages divided by number of physical pages.
     pub utilisation: f64,
-    /// C: entries of the cached mapping table.
+    /// C: number of entries of the cached mapping table.
     pub cache_entries: f64,
 }
 
 impl MetadataScale {
-    /// Returns the paper's device scaled to a capacity, with the cache of 4 MiB.
+    /// Returns the GeckoFTL paper's device scaled to a capacity of `bytes`, with the paper's cache of 4 MiB.
     pub fn of_capacity(bytes: f64) -> Self {
         let block_pages = 128.0;
         let blocks = bytes / (block_pages * PAGE_BYTES);
         Self { blocks, block_pages, utilisation: 0.7, cache_entries: 4.0 * MIB / ENTRY_BYTES }
     }
 
-    /// Returns the number of physical pages.
+    /// Returns the number of physical pages of the device.
     pub fn pages(self) -> f64 {
         self.blocks * self.block_pages
     }
 
-    /// Returns TT, the size of the translation table, bytes.
+    /// Returns TT, the size of the translation table (L2P table), bytes.
     pub fn table_bytes(self) -> f64 {
         self.pages() * self.utilisation * ADDRESS_BYTES
     }
 
-    /// Returns TPT, the number of translation pages.
+    /// Returns TPT, the number of translation pages (pages of the L2P table on flash).
     pub fn translation_pages(self) -> f64 {
         (self.table_bytes() / PAGE_BYTES).ceil()
     }
 
-    /// Returns the host writes between two GC victims, `B (1 - u)`. This is the number of pages that a victim frees, as
-    /// `1 / (1 - u)` is the write amplification of large blocks.
+    /// Returns the number of host writes between two GC victims. This is the number of pages that a victim frees: B
+    /// (pages per block) divided by the write amplification of large blocks.
     pub fn updates_per_query(self) -> f64 {
         self.block_pages / theory::large_block_write_amplification(self.utilisation)
     }
 
-    /// Returns the size of the directory of translation pages, bytes.
+    /// Returns the size of the RAM directory of translation pages, bytes.
     pub fn directory_bytes(self) -> f64 {
         self.translation_pages() * ADDRESS_BYTES
     }
 
-    /// Returns the size of a bitmap with one bit per physical page, bytes.
+    /// Returns the size of a validity bitmap with one bit per physical page, bytes.
     pub fn bitmap_bytes(self) -> f64 {
         self.pages() / 8.0
     }
 
-    /// Returns the size of the counters of valid pages per block, bytes.
+    /// Returns the size of the counters of valid pages, one per block, bytes.
     pub fn counter_bytes(self) -> f64 {
         2.0 * self.blocks
     }
@@ -92,41 +93,44 @@ impl MetadataScale {
         self.cache_entries * ENTRY_BYTES
     }
 
-    /// Returns V, the entries in the buffer of Logarithmic Gecko (page validity on flash), if a block's bitmap is
-    /// divided into `parts` parts.
+    /// Returns V, the number of entries in the RAM buffer of Logarithmic Gecko (page validity on flash), if a block's
+    /// bitmap is divided into `parts` parts.
     pub fn buffer_entries(self, parts: f64) -> f64 {
         8.0 * PAGE_BYTES / (8.0 * ADDRESS_BYTES + self.block_pages / parts)
     }
 
-    /// Returns L, the number of levels of Logarithmic Gecko (page validity on flash), for bitmaps that are not divided.
+    /// Returns L, the number of levels of Logarithmic Gecko (page validity on flash), for validity bitmaps of whole
+    /// blocks.
     pub fn gecko_levels(self) -> f64 {
         (self.blocks / self.buffer_entries(1.0)).log2().ceil()
     }
 
-    /// Returns the number of flash pages in all runs of Logarithmic Gecko (page validity on flash): twice the pages of
-    /// the largest run.
+    /// Returns the number of flash pages in all runs (sorted levels) of Logarithmic Gecko (page validity on flash):
+    /// twice the pages of the largest run.
     pub fn gecko_pages(self) -> f64 {
         2.0 * self.blocks / self.buffer_entries(1.0)
     }
 
-    /// Returns the size of the RAM directories of Logarithmic Gecko's runs (page validity on flash), bytes.
+    /// Returns the size of the RAM directories of the runs (sorted levels) of Logarithmic Gecko (page validity on
+    /// flash), bytes.
     pub fn gecko_directory_bytes(self) -> f64 {
         2.0 * ADDRESS_BYTES * self.gecko_pages()
     }
 
-    /// Returns the RAM of Logarithmic Gecko (page validity on flash) for its buffer and for the pages of a multi-way
-    /// merge, bytes.
+    /// Returns the RAM of Logarithmic Gecko (page validity on flash) for its buffer of reports and for the pages of a
+    /// multi-way merge, bytes.
     pub fn gecko_buffer_bytes(self) -> f64 {
         PAGE_BYTES * (2.0 + self.gecko_levels())
     }
 
-    /// Returns the number of pages of IB-FTL's log, which has twice as many entries as there can be invalid pages.
+    /// Returns the number of pages of IB-FTL's log of invalid pages, which has twice as many entries as there can be
+    /// invalid pages.
     pub fn log_pages(self) -> f64 {
         let invalid = self.pages() * (1.0 - self.utilisation);
         (2.0 * invalid / (PAGE_BYTES / LOG_ENTRY_BYTES).floor()).ceil()
     }
 
-    /// Returns the RAM that a design needs in addition to the cached mapping table, bytes.
+    /// Returns the RAM that an FTL design needs in addition to the cached mapping table, bytes.
     pub fn ram_bytes(self, design: Metadata) -> f64 {
         match design {
             Metadata::Dftl | Metadata::LazyFtl => self.bitmap_bytes() + self.directory_bytes(),
@@ -145,8 +149,8 @@ impl MetadataScale {
         self.directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
     }
 
-    /// Returns the steps of a design's recovery and their durations, seconds; flash operations are executed one after
-    /// the other.
+    /// Returns the steps of an FTL design's recovery and their durations, seconds; flash operations are executed one
+    /// after the other.
     pub fn recovery(self, design: Metadata) -> Vec<(&'static str, f64)> {
         let dirty = DIRTY_SHARE * self.cache_entries;
         let blocks = ("blocks", self.blocks * SPARE_READ_S);
@@ -190,18 +194,18 @@ impl MetadataScale {
         }
     }
 
-    /// Returns the duration of all steps of a recovery, seconds.
+    /// Returns the duration of all steps of a design's recovery, seconds.
     pub fn recovery_s(self, design: Metadata) -> f64 {
         self.recovery(design).iter().map(|(_, time_s)| time_s).sum()
     }
 }
 
-/// The designs that the paper compares.
+/// The FTL designs that the GeckoFTL paper compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metadata {
-    /// DFTL, with a battery that saves dirty entries at power loss.
+    /// DFTL, with a battery that saves dirty map entries at power loss.
     Dftl,
-    /// LazyFTL.
+    /// LazyFTL, without a battery, with page validity in RAM.
     LazyFtl,
     /// u-FTL, which keeps page validity in a bitmap on flash.
     UFtl,
@@ -212,10 +216,10 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    /// All designs; LazyFTL is first, because the others are compared with it.
+    /// All FTL designs that the GeckoFTL paper compares; LazyFTL is first, because the others are compared with it.
     pub const ALL: [Self; 5] = [Self::LazyFtl, Self::Dftl, Self::UFtl, Self::IbFtl, Self::GeckoFtl];
 
-    /// Returns the name of the design in the paper.
+    /// Returns the name of the FTL design in the GeckoFTL paper.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dftl => "DFTL",
@@ -233,9 +237,9 @@ pub fn read_slowdown(read_amplification: f64, reads_per_write: f64, write_amplif
     1.0 / (read_amplification * reads_per_write + write_amplification * DELTA)
 }
 
-/// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until an update of Logarithmic Gecko
-/// costs as much as one of the validity bitmap on flash. With `cost` writes per entry and level this is the case when
-/// `cost L / V = 1`.
+/// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
+/// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With `cost` writes per entry and level this is
+/// the case when `cost L / V = 1`.
 pub fn crossing_exponent(scale: MetadataScale, parts: f64, cost: f64) -> f64 {
     let entries = scale.buffer_entries(parts);
     let levels = entries / cost;
@@ -246,7 +250,7 @@ fn paper() -> MetadataScale {
     MetadataScale::of_capacity(2.0 * TIB)
 }
 
-/// Capacities of Figure 1, with their names.
+/// Device capacities of the GeckoFTL paper's Figure 1, with their names.
 const CAPACITIES: [(&str, f64); 8] = [
     ("64 GiB", 64.0 * GIB),
     ("128 GiB", 128.0 * GIB),
@@ -258,7 +262,7 @@ const CAPACITIES: [(&str, f64); 8] = [
     ("8 TiB", 8.0 * TIB),
 ];
 
-/// Returns RAM (bytes) and recovery time (seconds) of a design at each capacity of the paper's Figure 1.
+/// Returns RAM (bytes) and recovery time (seconds) of an FTL design at each capacity of the GeckoFTL paper's Figure 1.
 fn by_capacity(design: Metadata) -> impl Iterator<Item = (f64, f64)> {
     CAPACITIES.into_iter().map(move |(_, bytes)| {
         let scale = MetadataScale::of_capacity(bytes);
@@ -274,8 +278,8 @@ fn curves(design: Metadata) -> Vec<Value> {
     ram.chain(recovery).collect()
 }
 
-/// Returns whether both claims of Figure 1 hold (RAM grows linearly with capacity, recovery time grows), and the values
-/// of its curves.
+/// Returns whether both claims of the GeckoFTL paper's Figure 1 hold (RAM grows linearly with capacity, recovery time
+/// grows), and the values of its curves.
 fn growth() -> Vec<Value> {
     let steps: Vec<(f64, f64)> = by_capacity(Metadata::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
@@ -286,7 +290,7 @@ fn growth() -> Vec<Value> {
     [claims, curves(Metadata::LazyFtl)].concat()
 }
 
-/// Returns the RAM of a design including the cache of 4 MiB, MiB.
+/// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
 fn ram_mib(design: Metadata) -> f64 {
     (paper().ram_bytes(design) + paper().cache_bytes()) / MIB
 }
@@ -300,15 +304,15 @@ fn ram_of_all() -> Vec<Value> {
     ])
 }
 
-/// Returns the RAM of our `GeckoFTL`, MiB: with run directories for the largest possible number of pages, and three
-/// bytes per block in the block table.
+/// Returns the RAM of `GeckoFTL` as Wearwell builds it, MiB: with directories of the validity runs on flash for the
+/// largest possible number of pages, and three bytes per block in the block table.
 fn gecko_as_built_mib() -> f64 {
     let device = preset::by_name("gk-2t").expect("the paper's device is a preset");
     let of_part = gecko_part_bytes(&device.geometry);
     (of_part + paper().directory_bytes() + 1.5 * paper().counter_bytes() + paper().cache_bytes()) / MIB
 }
 
-/// Returns the RAM that our Logarithmic Gecko (page validity on flash) reports, bytes.
+/// Returns the RAM that Wearwell's Logarithmic Gecko (page validity on flash) reports for itself, bytes.
 fn gecko_part_bytes(geometry: &Geometry) -> f64 {
     let gecko =
         Gecko::new(geometry, GeckoOptions::balanced(geometry)).expect("the default fits the geometry");
@@ -335,7 +339,7 @@ fn with(mut values: Vec<Value>, more: Vec<Value>) -> Vec<Value> {
 }
 
 /// Returns the recovery time that `GeckoFTL` saves compared with `LazyFTL`, percent. The second value leaves out
-/// `LazyFTL`'s steps `synchronisation` and `changed entries`.
+/// `LazyFTL`'s recovery steps `synchronisation` and `changed entries`.
 fn recovery_saved() -> Vec<Value> {
     let lazy = paper().recovery(Metadata::LazyFtl);
     let all = paper().recovery_s(Metadata::LazyFtl);
@@ -365,14 +369,14 @@ fn scan_dominates() -> Vec<Value> {
     named([("it dominates", holds(largest(&steps) == "blocks")), ("share, %", percent(share))])
 }
 
-/// Returns, for two designs, whether the counters of valid pages take more than half of the RAM that is not the cached
-/// mapping table.
+/// Returns, for GeckoFTL and u-FTL, whether the counters of valid pages take more than half of the RAM that is not the
+/// cached mapping table.
 fn counters_dominate() -> Vec<Value> {
     let of = |design: Metadata| holds(paper().counter_bytes() > 0.5 * paper().ram_bytes(design));
     named([("GeckoFTL", of(Metadata::GeckoFtl)), ("u-FTL", of(Metadata::UFtl))])
 }
 
-/// Returns the RAM of the designs in the paper's Figure 14, MiB; the figure omits the counters of valid pages.
+/// Returns the RAM of the designs in the GeckoFTL paper's Figure 14, MiB; the figure omits the counters of valid pages.
 fn split() -> Vec<Value> {
     let of = |design: Metadata, cache_mib: f64, counters: f64| {
         (paper().ram_bytes(design) - counters) / MIB + cache_mib
@@ -395,8 +399,8 @@ fn slowdowns() -> Vec<Value> {
     named([("validity in RAM", slowdown(0.0)), ("bitmap on flash", slowdown(1.0 + 1.0 / DELTA))])
 }
 
-/// Returns the formula values of those rows (reported results) about recovery at 2 TiB that also have values of
-/// executed recoveries.
+/// Returns the values that the formulas give for those rows (reported results) about recovery at 2 TiB for which
+/// recoveries are also executed.
 pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
     Some(match id {
         "GK-35" => by_step(Metadata::GeckoFtl),
@@ -408,7 +412,8 @@ pub fn recovery_row(id: &str) -> Option<Vec<Value>> {
     })
 }
 
-/// Returns our values of a reported result of GK that follows from a formula; `None` for other results.
+/// Returns Wearwell's values of a reported result of the GeckoFTL paper that follows from a formula; `None` for other
+/// results.
 pub(super) fn row(id: &str) -> Option<Vec<Value>> {
     let scale = paper();
     let recovery = |design: Metadata| scale.recovery_s(design);

@@ -25,98 +25,102 @@ pub fn percent(share: f64) -> f64 {
     100.0 * share
 }
 
-/// A row of LX's Table I: how much a trace writes, and to how many addresses.
+/// A row of Table I in the Recyclable SSD paper (LX): how much a trace writes, and to how many addresses.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceTable {
-    /// Number of requests.
+    /// Number of requests of the trace.
     pub requests: f64,
-    /// Share of the requests that are writes.
+    /// Share of the trace's requests that are writes.
     pub write_share: f64,
-    /// Number of distinct addresses.
+    /// Number of distinct page addresses in the trace.
     pub addresses: f64,
 }
 
 impl TraceTable {
-    /// Returns the number of writes, each of one page.
+    /// Returns the number of writes in the trace, each of one page.
     pub fn writes(self) -> f64 {
         self.requests * self.write_share
     }
 
-    /// Returns the number of writes that invalidate an older version: all except the first to each address.
+    /// Returns the number of writes in the trace that invalidate an older version: all except the first to each
+    /// address.
     pub fn overwrites(self) -> f64 {
         self.writes() - self.addresses
     }
 
-    /// Returns the share of the writes that are overwrites (LX, III-B).
+    /// Returns the share of the trace's writes that are overwrites (LX, III-B).
     pub fn overwrite_share(self) -> f64 {
         self.overwrites() / self.writes()
     }
 
-    /// Returns the amount of invalidated pages, GiB (LX, III-B).
+    /// Returns the amount of data that the trace's overwrites invalidate, GiB (LX, III-B).
     pub fn invalid_gib(self) -> f64 {
         self.overwrites() * PAGE_BYTES / GIB
     }
 }
 
-/// Returns the RAM of a fingerprint store with this many entries, bytes: per entry a hash of 16 bytes, a page address
+/// Returns the RAM of a fingerprint store with `entries` entries, bytes: per entry a hash of 16 bytes, a page address
 /// and a probability of 4 bytes each (LX, IV-C).
 pub fn fingerprint_store_bytes(entries: f64) -> f64 {
     entries * (16.0 + 4.0 + 4.0)
 }
 
-/// Returns the duration of a computation of `cycles` at a clock of `mhz`, microseconds (DF, Table 1).
+/// Returns the duration of a computation of `cycles` clock cycles at `mhz` MHz, microseconds (DF, Table 1).
 pub fn cycles_us(cycles: f64, mhz: f64) -> f64 {
     cycles / mhz
 }
 
-/// Durations of the pipeline stages of a delta write, microseconds (DF, section 3.3). Pages pass them one after the
-/// other.
+/// Durations of the stages that a delta write (an overwrite stored as a difference) passes, microseconds (DF, section
+/// 3.3): array read, transfer, encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaPipeline {
-    /// Array read of the old version, microseconds.
+    /// Array read of the old page version, microseconds.
     pub read_us: f64,
-    /// Transfer of the old version over the bus, microseconds.
+    /// Transfer of the old page version over the bus, microseconds.
     pub bus_us: f64,
-    /// Computing and compressing the difference, microseconds.
+    /// Computing and compressing the difference to the old version, microseconds.
     pub encode_us: f64,
 }
 
 impl DeltaPipeline {
-    /// Returns the duration of the slowest stage, which limits the rate, microseconds.
+    /// Returns the duration of the slowest stage of a delta write, which limits the rate, microseconds.
     pub fn slowest_us(self) -> f64 {
         self.read_us.max(self.bus_us).max(self.encode_us)
     }
 
-    /// Returns the right-hand side of DF's expression 2: time of a delta write in addition to programs, in units of the
-    /// program time.
+    /// Returns the right-hand side of expression 2 of the Delta-FTL paper (DF): time of a delta write in addition to
+    /// programs, in units of the program time.
     pub fn overhead(self, program_us: f64) -> f64 {
         self.slowest_us() / program_us
     }
 
-    /// Returns the compression ratio below which deltas cost no additional time: `1 - Rc > overhead`.
+    /// Returns the compression ratio Rc (delta size divided by page size) below which deltas cost no additional time:
+    /// `1 - Rc > overhead`.
     pub fn viable_ratio(self, program_us: f64) -> f64 {
         1.0 - self.overhead(program_us)
     }
 
-    /// Returns whether the encoder is the slowest stage.
+    /// Returns whether the encoder is the slowest stage of a delta write.
     pub fn is_bound_by_encoder(self) -> bool {
         self.encode_us > self.read_us.max(self.bus_us)
     }
 }
 
-/// Returns the page writes saved if overwrites of a page are stored as deltas with this mean ratio (DF, section 3.2).
+/// Returns the number of page writes saved if overwrites of a page are stored as deltas with this mean compression
+/// ratio (DF, section 3.2).
 pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
     overwrites * (1.0 - ratio)
 }
 
-/// Returns the GC frequency with delta encoding relative to that without, if only blocks with invalid pages are counted
-/// and the page mapping area dominates: consumption `1 - Pc + Pc Rc` over gain `1 - Pc` (DF, expression 7).
+/// Returns the GC frequency with delta encoding relative to that without: consumption `1 - Pc + Pc Rc` over gain `1 -
+/// Pc`, with the share Pc of delta writes and the compression ratio Rc (DF, expression 7). Only blocks with invalid
+/// pages are counted, and the area of whole pages must dominate that of deltas.
 pub fn collection_frequency(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_foreground_writes(delta_share, ratio) / (1.0 - delta_share)
 }
 
-/// Returns the mean read latency if a share of the reads takes two flash reads, relative to that with one flash read
-/// each (DF, footnote 2).
+/// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), relative to that
+/// with one flash read each (DF, footnote 2).
 pub fn read_latency_factor(double_share: f64) -> f64 {
     (1.0 - double_share) + 2.0 * double_share
 }
@@ -124,8 +128,8 @@ pub fn read_latency_factor(double_share: f64) -> f64 {
 /// Returns the pages used per delta if deltas fill one page after the other and a delta that does not fit closes the
 /// page.
 ///
-/// Sizes are Gaussian with mean `ratio` and a quarter of it as standard deviation; each delta has a header of 6 bytes
-/// and each page one of 2. Simulated with a fixed seed; the standard error is less than 0.002.
+/// Sizes of deltas are Gaussian with mean `ratio` and a quarter of it as standard deviation; each delta has a header of
+/// 6 bytes and each page one of 2. Simulated with a fixed seed; the standard error is less than 0.002.
 pub fn packed_pages_per_delta(ratio: f64) -> f64 {
     const DELTAS: u32 = 200_000;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -148,65 +152,65 @@ fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
     radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
 }
 
-/// Returns the size of a table with `bits` bits per page of the capacity, bytes.
+/// Returns the size of a table with `bits` bits per 4-KiB page of the capacity, bytes.
 pub fn table_bytes(capacity_bytes: f64, bits: f64) -> f64 {
     capacity_bytes / PAGE_BYTES * bits / 8.0
 }
 
 /// Returns the share of an NVRAM segment that its metadata takes: one entry of 16 bytes (RM, section 4.6).
-pub fn segment_overhead(segment_bytes: f64) -> f64 {
+pub fn segment_header_share(segment_bytes: f64) -> f64 {
     REMAP_ENTRY_BYTES / segment_bytes
 }
 
-/// Returns the size of the remapping entries for an amount of duplicate data, bytes (RM, section 4.6).
+/// Returns the size of the NVRAM entries that map an amount of duplicate data, bytes (RM, section 4.6).
 pub fn entries_for_duplicates(duplicate_bytes: f64) -> f64 {
     duplicate_bytes / PAGE_BYTES * REMAP_ENTRY_BYTES
 }
 
-/// Size of one remapping entry, bytes (RM, Table 2).
+/// Size of one NVRAM entry for a remapped page, bytes (RM, Table 2).
 const REMAP_ENTRY_BYTES: f64 = 16.0;
 
-/// Returns the time to read NVRAM of this size, ms, at `ns` nanoseconds per 64 bytes.
+/// Returns the time to read `bytes` of NVRAM, ms, at `ns` nanoseconds per 64 bytes.
 pub fn nvram_scan_ms(bytes: f64, ns: f64) -> f64 {
     bytes / 64.0 * ns / 1e6
 }
 
-/// Returns the time to read a log on flash, ms. The log is spread over `dies` dies, each of which reads a page in
-/// `read_us` microseconds.
+/// Returns the time to read a mapping log of `bytes` on flash, ms. The log is spread over `dies` dies, each of which
+/// reads a page in `read_us` microseconds.
 pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
     bytes / PAGE_BYTES / dies * read_us / 1e3
 }
 
-/// Returns the share of the page writes that remain when a chunk of four pages is compressed: whole pages for `1 -
-/// ratio` of the bytes (IL, III-A).
+/// Returns the share of the page writes that remain when four pages are compressed together and `ratio` of their bytes
+/// are saved: the rest is rounded up to whole pages (IL, III-A).
 pub fn chunk_share(ratio: f64) -> f64 {
     (4.0 * (1.0 - ratio)).ceil() / 4.0
 }
 
-/// Returns the energy of an operation that takes `us` microseconds at `mw` milliwatts, microjoules.
+/// Returns the energy of an operation that takes `us` microseconds at a power of `mw` milliwatts, microjoules.
 pub fn energy_uj(us: f64, mw: f64) -> f64 {
     us * mw / 1e3
 }
 
-/// Returns the smallest compression ratio, in steps of 0.001, at which writing a compressed chunk takes less energy
-/// than writing it raw; `None` if there is none. `cost` is the energy of compressing a page divided by that of
-/// programming it.
+/// Returns the smallest compression ratio (share of the bytes saved), in steps of 0.001, at which writing four pages
+/// compressed together takes less energy than writing them raw; `None` if there is none. `cost` is the energy of
+/// compressing a page divided by that of programming it.
 pub fn energy_break_even(cost: f64) -> Option<f64> {
     (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| chunk_share(ratio) + cost < 1.0)
 }
 
-/// Returns the bytes that a drive can program until its rated cycles are used.
+/// Returns the number of bytes that a drive can program until its rated program/erase cycles are used.
 pub fn budget_bytes(capacity_bytes: f64, cycles: f64) -> f64 {
     capacity_bytes * cycles
 }
 
-/// Returns the write rate that uses up a budget in this many years of 365 days, bytes per second.
+/// Returns the write rate that uses up a budget of bytes in this many years of 365 days, bytes per second.
 pub fn rate_of_lifetime(budget_bytes: f64, years: f64) -> f64 {
     budget_bytes / (years * theory::DAYS_PER_YEAR * 86_400.0)
 }
 
-/// Computes IL's Algorithm 1 as printed, with the write ratio D and energy ratio E of deduplication and of compression.
-/// Returns whether deduplication, compression and throttling are enabled.
+/// Computes Algorithm 1 of the integrated lifetime management paper (IL) as printed, with the write ratio D and energy
+/// ratio E of deduplication and of compression. Returns whether deduplication, compression and throttling are enabled.
 pub fn algorithm_1(dedup: (f64, f64), compression: (f64, f64), demand: f64, capacity: f64) -> [bool; 3] {
     let (mut dedup_on, mut compression_on, mut left) = (false, false, demand);
     if dedup.0 < 1.0 && dedup.1 < 1.0 {
@@ -231,8 +235,8 @@ pub fn algorithm_1(dedup: (f64, f64), compression: (f64, f64), demand: f64, capa
     [dedup_on, compression_on, left > capacity]
 }
 
-/// Returns how often our lifetime management decides as the printed algorithm does, over a grid of ratios, energies and
-/// demands, percent.
+/// Returns how often Wearwell's lifetime management decides as Algorithm 1 of the paper (IL) does, over a grid of
+/// ratios, energies and demands, percent.
 pub fn decisions_that_agree() -> f64 {
     const RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
     const OVERHEADS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
@@ -257,8 +261,8 @@ pub fn decisions_that_agree() -> f64 {
     percent(agree / all)
 }
 
-/// Returns our values of a reported result that follows from the paper's parameters by a formula; `None` for other
-/// results.
+/// Returns Wearwell's values of a reported result that follows from the paper's parameters by a formula; `None` for
+/// other results.
 pub fn row(id: &str) -> Option<Vec<Value>> {
     rows::lx(id)
         .or_else(|| rows::df(id))
@@ -272,7 +276,7 @@ mod rows {
     #[allow(clippy::wildcard_imports, reason = "every formula of the module is used here")]
     use super::*;
 
-    /// LX, Table I: traces, with the recyclable GB of section III-B.
+    /// Table I of the Recyclable SSD paper (LX): traces, with the recyclable GB of section III-B.
     const FIU: [(&str, TraceTable, f64); 3] = [
         ("homes", TraceTable { requests: 9.3e6, write_share: 0.938, addresses: 2.4e6 }, 2.8),
         ("mail", TraceTable { requests: 16.3e6, write_share: 0.753, addresses: 1.2e6 }, 7.4),
@@ -291,7 +295,7 @@ mod rows {
         values.map(|(name, value)| Value::new(name, value)).into()
     }
 
-    /// Returns 1 for a statement that holds, otherwise 0.
+    /// Returns 1 if the statement holds, otherwise 0.
     pub(super) fn holds(statement: bool) -> f64 {
         f64::from(u8::from(statement))
     }
@@ -310,7 +314,7 @@ mod rows {
         })
     }
 
-    /// DF, Table 1 and Table 3: clocks of the encoder, cycles, program time, ratios.
+    /// Clocks of the delta encoder, from Tables 1 and 3 of the Delta-FTL paper (DF): name and MHz.
     const CLOCKS: [(&str, f64); 3] = [("304 MHz", 304.0), ("619 MHz", 619.0), ("934 MHz", 934.0)];
     const COMPRESS_CYCLES: f64 = 27_212.0;
     const DECOMPRESS_CYCLES: f64 = 6_737.0;
@@ -326,7 +330,7 @@ mod rows {
         named(CLOCKS.map(|(name, mhz)| (name, value(mhz))))
     }
 
-    /// Returns a value for every combination of delta share (Pc) and compression ratio (Rc).
+    /// Returns a value for every combination of the share of delta writes (Pc) and the compression ratio (Rc).
     fn of_shares(value: impl Fn(f64, f64) -> f64) -> Vec<Value> {
         let cell = |(name, ratio): (&str, f64), share: f64| {
             Value::new(format!("Rc {name} Pc {share}"), value(share, ratio))
@@ -359,8 +363,8 @@ mod rows {
         })
     }
 
-    /// Returns, for each tested ratio, whether deltas cost no additional time even at the slowest clock, and the pages
-    /// used per delta when deltas are packed.
+    /// Returns, for each compression ratio tested in the Delta-FTL paper, whether deltas cost no additional time even
+    /// at the slowest clock, and the pages used per delta when deltas are packed.
     fn overhead_at_tested_ratios() -> Vec<Value> {
         let slowest = pipeline(CLOCKS[0].1).viable_ratio(PROGRAM_US);
         let ideal = RATIOS.map(|(name, ratio)| Value::new(name, holds(ratio < slowest)));
@@ -369,14 +373,14 @@ mod rows {
         [ideal, packed].concat()
     }
 
-    /// RM: capacities of section 4.6, flash and NVRAM of section 5.1.
+    /// Logical capacity of the drive in section 4.6 of the Remap-SSD paper (RM), bytes.
     const LOGICAL: f64 = 4.0 * TIB;
     const BIT_COST: f64 = 5.0;
     const SEGMENT_BYTES: f64 = 1024.0;
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
 
     fn with_heads(bytes: f64) -> f64 {
-        bytes / (1.0 - segment_overhead(SEGMENT_BYTES))
+        bytes / (1.0 - segment_header_share(SEGMENT_BYTES))
     }
 
     fn log_bytes(remapped_share: f64) -> f64 {
@@ -408,12 +412,12 @@ mod rows {
             }
             "RM-06" => named([
                 ("entries", duplicates_of(GIB) / GIB),
-                ("with heads", duplicates_of(GIB * (1.0 - segment_overhead(SEGMENT_BYTES))) / GIB),
+                ("with heads", duplicates_of(GIB * (1.0 - segment_header_share(SEGMENT_BYTES))) / GIB),
             ]),
             "RM-07" => named([
-                ("1 KiB", percent(segment_overhead(SEGMENT_BYTES))),
-                ("256 B", percent(segment_overhead(256.0))),
-                ("8 KiB", percent(segment_overhead(8.0 * KIB))),
+                ("1 KiB", percent(segment_header_share(SEGMENT_BYTES))),
+                ("256 B", percent(segment_header_share(256.0))),
+                ("8 KiB", percent(segment_header_share(8.0 * KIB))),
             ]),
             "RM-08" => one(percent(BIT_COST * entries_for_duplicates(1.0))),
             "RM-09" => one(BIT_COST),
@@ -436,7 +440,7 @@ mod rows {
         })
     }
 
-    /// IL, section IV: energy of compressing a page, microjoules.
+    /// Returns the energy of compressing a page, microjoules (IL, section IV).
     fn compress_uj() -> f64 {
         energy_uj(64.0, 60.0)
     }

@@ -9,18 +9,19 @@
 use super::{Experiment, LARGE_SIZES, LOADS, SCHEMES, SIZES, SQLITE, Setting, Size, Source, load};
 use crate::experiment::Work;
 
-/// Erase time for the scaled-down device: superblocks have a sixteenth of the pages, so an erase takes a sixteenth of 5
-/// ms.
+/// Setting of the erase time for the scaled-down device: superblocks have a sixteenth of the pages, so an erase takes a
+/// sixteenth of 5 ms.
 const ERASE_TO_SCALE: &str = "device.erase_us=312.5";
-/// Erase time for the scaled-down drive of Figure 6, whose superblocks have a 32nd of the pages: a 32nd of 5 ms.
+/// Setting of the erase time for the scaled-down drive of the Remap-SSD paper's Figure 6, whose superblocks have a 32nd
+/// of the pages: a 32nd of 5 ms.
 const LARGE_ERASE_TO_SCALE: &str = "device.erase_us=156.25";
-/// Default program time of the emulator FEMU; the paper states 500 us.
+/// Setting of the default program time of the SSD emulator FEMU; the Remap-SSD paper states 500 us.
 const FAST_PROGRAM: &str = "device.program_us=200";
-/// Factor on the NVRAM size after which the scaled-down device's segments leave as much to entries as the paper's: they
-/// waste 9 % instead of 2.3 %.
+/// Factor on the NVRAM size with which the scaled-down device's NVRAM segments leave as much space for entries as those
+/// of the Remap-SSD paper: they waste 9 % instead of 2.3 %.
 const USABLE: f64 = 0.977 / 0.91;
 
-/// Returns experiments of the catalogue with one change each.
+/// Returns experiments that each repeat one of `catalogue` with a suspected cause of differences changed.
 pub fn experiments(setting: &Setting, catalogue: &[Experiment]) -> Vec<Experiment> {
     let causes = Causes { setting, catalogue };
     let both_sizes = [causes.fewer_duplicates(), causes.room_of_full_size()].concat();
@@ -45,8 +46,8 @@ struct Causes<'a> {
 }
 
 impl Causes<'_> {
-    /// Returns a copy of the catalogue's experiment `name`, renamed to `as_name`, with additional settings that
-    /// override its own.
+    /// Returns a copy of the experiment `name` of the catalogue, renamed to `as_name`, with additional settings that
+    /// override those of the original.
     fn changed(&self, name: &str, as_name: &str, settings: &[&str]) -> Experiment {
         let base = self.catalogue.iter().find(|base| base.name == name);
         let mut changed = base.expect("a cause is taken away from an experiment of the catalogue").clone();
@@ -57,15 +58,16 @@ impl Causes<'_> {
         changed
     }
 
-    /// As [`Self::changed`], with a load of section 5.2 in which the number of distinct contents is `contents` times
-    /// the logical pages.
+    /// Returns a changed experiment as [`Self::changed`] does, with a load of the Remap-SSD paper's section 5.2 in
+    /// which the number of distinct contents is `contents` times the logical pages.
     fn with_contents(&self, name: &str, as_name: &str, contents: f64, settings: &[&str]) -> Experiment {
         let of = name.split('/').next().expect("an experiment of a load");
         let source = load(of, super::device(self.setting).logical, contents, self.setting.seed);
         Experiment { source, ..self.changed(name, as_name, settings) }
     }
 
-    /// As [`Self::changed`], with additional keys for the host model that generates the requests.
+    /// Returns a changed experiment as [`Self::changed`] does, with additional keys for the host model (file system or
+    /// database) that generates the requests.
     fn with_keys(&self, name: &str, as_name: &str, keys: &str, settings: &[&str]) -> Experiment {
         let mut changed = self.changed(name, as_name, settings);
         if let Source::Substitute(spec) = &mut changed.source {
@@ -74,14 +76,15 @@ impl Causes<'_> {
         changed
     }
 
-    /// The loads with 10 % duplicates as in the paper: as many distinct contents as 0.9 of the logical pages.
+    /// Returns experiments with the loads of section 5.2 with 10 % duplicates as in the Remap-SSD paper: as many
+    /// distinct contents as 0.9 of the logical pages.
     fn fewer_duplicates(&self) -> Vec<Experiment> {
         LOADS.map(|of| self.with_contents(&format!("{of}/opt"), &format!("{of}/opt-10"), 0.9, &[])).into()
     }
 
-    /// For RM-29: NVRAM with enough space for every bind (mapping of a further LPN to a stored page), so that segments
-    /// of two sizes differ only in size. For RM-33 and RM-37: half of the NVRAM, with which remaps save fewer programs
-    /// once its collection begins, and enough NVRAM for every remap.
+    /// Returns experiments for RM-29: NVRAM with enough space for every bind (mapping of a further LPN to a stored
+    /// page), so that segments of two sizes differ only in size. For RM-33 and RM-37: half of the NVRAM, with which
+    /// remaps save fewer programs once garbage collection of the NVRAM begins, and enough NVRAM for every remap.
     fn room_of_full_size(&self) -> Vec<Experiment> {
         let share = |full: f64, quick: f64| if self.setting.size == Size::Full { full } else { quick };
         let roomy = format!("remap.size_mib={}", share(160.0, 20.0));
@@ -95,8 +98,9 @@ impl Causes<'_> {
         ]
     }
 
-    /// For RM-15 and RM-16: a drive that is not filled before, which has a tenth more spare space; and file-server
-    /// contents that belong to the server's own files, which hold a quarter of the pages of their slots.
+    /// Returns experiments for RM-15 and RM-16: a drive that is not filled before, which has a tenth more spare space;
+    /// and file-server contents that belong to the server's own files, which hold a quarter of the pages of their
+    /// slots.
     fn collection(&self) -> Vec<Experiment> {
         let unfilled = |of: &str, scheme: &str| {
             let as_name = format!("{of}/unfilled-{scheme}");
@@ -111,8 +115,8 @@ impl Causes<'_> {
         all
     }
 
-    /// For RM-17, 18, 20 and 21: NVRAM that holds as many entries as the paper's, and a smaller NVRAM for loads that
-    /// bind few pages.
+    /// Returns experiments for RM-17, 18, 20 and 21: NVRAM that holds as many reverse-map entries as the paper's, and a
+    /// smaller NVRAM for loads that map few further LPNs to stored pages.
     fn room_for_entries(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in ["oltp", "random writes"] {
@@ -133,7 +137,8 @@ impl Causes<'_> {
         all
     }
 
-    /// For RM-20 to RM-22: changes to what makes the scan of a log expensive relative to the programs of a GC victim.
+    /// Returns experiments for RM-20 to RM-22 that change what makes the scan of the mapping log expensive relative to
+    /// the programs of a GC victim.
     fn time_of_a_scan(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for of in LOADS {
@@ -163,9 +168,9 @@ impl Causes<'_> {
         all
     }
 
-    /// For RM-24 to RM-27, on the drive of Figure 6: scaled erase times, no NVRAM entries at first, an ideal reverse
-    /// map with as many bound pages as the segments have, NVRAM stores that take no time, and other shares of
-    /// duplicates.
+    /// Returns experiments for RM-24 to RM-27, on the drive of Figure 6: scaled erase times, no NVRAM entries at first,
+    /// an ideal reverse map with as many shared pages as the segments have, NVRAM stores that take no time, and other
+    /// shares of duplicates.
     fn large_drive(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for trace in ["homes", "mail"] {
@@ -198,8 +203,8 @@ impl Causes<'_> {
         all
     }
 
-    /// For RM-34 and RM-36: NVRAM with space for every remap, a host with one request in flight (a single thread), and
-    /// superblocks of the paper's size with transactions of one value and of sixteen.
+    /// Returns experiments for RM-34 and RM-36: NVRAM with space for every remap, a host with one request in flight (a
+    /// single thread), and superblocks of the paper's size with transactions of one value and of sixteen.
     fn sqlite(&self) -> Vec<Experiment> {
         let (room, single) = ("remap.size_mib=10", "replay.queue_depth=1");
         let mut all = Vec::new();
@@ -219,8 +224,8 @@ impl Causes<'_> {
         all
     }
 
-    /// For RM-39 to RM-42: a host with one request in flight, the same host with 5 ms of its own per request, NVRAM
-    /// with space for every remap, and the paper's second load.
+    /// Returns experiments for RM-39 to RM-42: a host with one request in flight, the same host with 5 ms of its own
+    /// per request, NVRAM with space for every remap, and the paper's second load.
     fn f2fs(&self) -> Vec<Experiment> {
         let mut all = Vec::new();
         for scheme in ["noremap", "segments", "nlog", "flog"] {
@@ -244,8 +249,8 @@ impl Causes<'_> {
     }
 }
 
-/// Returns the setting for an NVRAM of the scaled-down device that holds as many entries, in proportion, as `mb` MB in
-/// the paper.
+/// Returns the setting for an NVRAM of the scaled-down device that has space for as many reverse-map entries, in
+/// proportion, as `mb` MB in the Remap-SSD paper.
 fn usable(mb: u32) -> String {
     let share = if mb < SIZES[2] { USABLE } else { 1.0 };
     format!("remap.size_mib={}", (f64::from(mb) / 16.0 * share * 1000.0).round() / 1000.0)

@@ -15,26 +15,27 @@ mod causes;
 use super::experiment::{CURVE_POINTS, Experiment, Run, Runs, Setting, Size, Source};
 use super::verdict::Value;
 
-/// Sizes of the log or NVRAM for the drive of 36 GiB, MB, as in the paper.
+/// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 36 GiB, MB, as in the Remap-SSD paper.
 const SIZES: [u32; 3] = [40, 80, 120];
-/// Sizes of the log or NVRAM, MB, with which no scheme has to write duplicates for lack of entries, so that schemes
-/// differ only in the cost of scans.
+/// Sizes of the reverse map (log on flash, or NVRAM), MB, with which no write of duplicate content has to be programmed
+/// for lack of entries, so that kinds of reverse map differ only in the cost of scans.
 const AMPLE_SIZES: [u32; 3] = [120, 240, 480];
-/// Sizes of the log or NVRAM for the drive of 288 GiB, MB.
+/// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 288 GiB, MB.
 const LARGE_SIZES: [u32; 3] = [160, 320, 640];
-/// Schemes: name in our experiments, and name of the reverse map in the configuration.
+/// Kinds of reverse map (referrers of shared pages) that are compared: name in our experiments, and name in the
+/// configuration.
 const SCHEMES: [(&str, &str); 3] = [("segments", "segments"), ("nlog", "nvram-log"), ("flog", "flash-log")];
-/// Names of the loads of section 5.2.
+/// Names of the generated loads of section 5.2 of the Remap-SSD paper.
 const LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
 
 struct Scaled {
     scale: f64,
-    /// Number of exported pages.
+    /// Number of pages that the drive exports.
     logical: f64,
     settings: Vec<String>,
 }
 
-/// Returns the paper's device at the requested size.
+/// Returns settings, scale and logical pages of the Remap-SSD paper's device at the requested size.
 fn device(setting: &Setting) -> Scaled {
     let (scale, blocks, pages) = match setting.size {
         Size::Quick => (1.0 / 16.0, 576, 64),
@@ -51,13 +52,13 @@ fn device(setting: &Setting) -> Scaled {
     Scaled { scale, logical: f64::from(blocks * pages * 16) / 1.125, settings }
 }
 
-/// Returns the settings for a reverse map with NVRAM or a log of `mb` MB.
+/// Returns the settings for a reverse map of kind `map` with `mb` MB of NVRAM or log.
 fn sized(map: &str, mb: f64) -> Vec<String> {
     vec![format!("remap.reverse_map={map}"), format!("remap.size_mib={mb}")]
 }
 
-/// Returns a load of section 5.2 that writes a few times the exported capacity. The number of distinct contents is
-/// `share` times the logical pages.
+/// Returns the generated load `name` of the Remap-SSD paper's section 5.2, which writes a few times the exported
+/// capacity. The number of distinct contents is `share` times the logical pages.
 fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
     let pages = 0.9 * logical;
     let contents = format!("seed={seed}+zipf:a=0.2,contents={}", (share * logical).round());
@@ -88,7 +89,7 @@ fn load(name: &str, logical: f64, share: f64, seed: u64) -> Source {
     }
 }
 
-/// Returns all experiments of this paper.
+/// Returns all experiments for the Remap-SSD paper (RM).
 pub fn experiments(setting: &Setting) -> Vec<Experiment> {
     let catalogue = [deduplication(setting), traces(setting), sqlite(setting), f2fs(setting)].concat();
     let causes = causes::experiments(setting, &catalogue);
@@ -132,7 +133,8 @@ fn deduplication(setting: &Setting) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns the setting of the segment size: the paper's 1 KiB, or less if superblocks are scaled down.
+/// Returns the setting for the size of NVRAM segments: the Remap-SSD paper's 1 KiB, or less if superblocks are scaled
+/// down.
 fn segment_setting(size: Size) -> Vec<String> {
     match size {
         Size::Quick => vec!["remap.segment_bytes=256".to_owned()],
@@ -140,9 +142,9 @@ fn segment_setting(size: Size) -> Vec<String> {
     }
 }
 
-/// Returns experiments with segments of two sizes. Half a segment is wasted per superblock, and a header of fixed size
-/// per segment. So the wasted share of the NVRAM is that of the paper only if superblocks and segments keep their
-/// sizes; the scaled-down device has fewer superblocks instead.
+/// Returns experiments with NVRAM segments of two sizes. Half a segment is wasted per superblock, and a header of fixed
+/// size per segment. So the wasted share of the NVRAM is that of the Remap-SSD paper only if superblocks and segments
+/// keep their sizes; the scaled-down device has fewer superblocks instead.
 fn segments(setting: &Setting) -> Vec<Experiment> {
     let blocks = match setting.size {
         Size::Quick => 72,
@@ -167,11 +169,11 @@ fn segments(setting: &Setting) -> Vec<Experiment> {
         .into()
 }
 
-/// Returns experiments with real contents on the paper's 288 GiB drive with 2,304 superblocks over 32 dies. Scaled
-/// down, superblocks, trace and log all shrink by 32. The drive is in the state of Figure 6: random writes until the
-/// first GC, and 70 % of the NVRAM filled with valid entries of random pages. Duplicates are 33 to 92 % of the writes
-/// in the three FIU systems (section 3.1); the substitutes have the least share for homes and the greatest for mail. At
-/// full size a drive takes 2.5 GB of memory.
+/// Returns experiments with real contents on the Remap-SSD paper's 288 GiB drive with 2,304 superblocks over 32 dies.
+/// Scaled down, superblocks, trace and reverse map all shrink by 32. The drive is in the state of Figure 6: random
+/// writes until the first GC, and 70 % of the NVRAM filled with valid entries of random pages. Duplicates are 33 to 92
+/// % of the writes in the three FIU systems (section 3.1); the substitutes have the least share for homes and the
+/// greatest for mail. At full size a drive takes 2.5 GB of memory.
 fn traces(setting: &Setting) -> Vec<Experiment> {
     let size = match setting.size {
         Size::Quick => 1.0 / 32.0,
@@ -207,8 +209,8 @@ fn traces(setting: &Setting) -> Vec<Experiment> {
     experiments
 }
 
-/// Returns experiments with all schemes for a case study with host remaps, on a new device with a log of 80 MB. `spec`
-/// is the host model without its key `remap`.
+/// Returns experiments with all kinds of reverse map for a case study in which the host issues remaps, on a new device
+/// with a reverse map of 80 MB. `spec` is the model of the host (file system or database) without its key `remap`.
 fn case_study(setting: &Setting, name: &str, spec: &str) -> Vec<Experiment> {
     let Scaled { scale, settings, .. } = device(setting);
     let one = |variant: &str, design, remap: &str, extra: Vec<String>| {
@@ -237,7 +239,7 @@ fn sqlite(setting: &Setting) -> Vec<Experiment> {
     .concat()
 }
 
-/// Returns the experiments with F2FS on 0.9 of the device; its files take 0.7 of that.
+/// Returns the experiments with the file system F2FS, which fills 0.9 of the device and whose files take 0.7 of that.
 fn f2fs(setting: &Setting) -> Vec<Experiment> {
     let pages = 0.9 * device(setting).logical;
     let segments = (pages / 512.0).floor();
@@ -247,15 +249,16 @@ fn f2fs(setting: &Setting) -> Vec<Experiment> {
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Computes our values for a row (reported result) from the finished experiments; `None` if no experiment is about the
-/// row.
+/// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
+/// experiment is about the row.
 pub fn measure(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
     let row = measured(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces { row.and_then(|values| require_duplicates(runs).map(|()| values)) } else { row })
 }
 
-/// Returns an error if the traces have hardly any duplicates. Rows about deduplicated traces mean nothing then.
+/// Returns an error if the traces have hardly any duplicates. Rows (reported results) about deduplicated traces mean
+/// nothing then.
 fn require_duplicates(runs: &Runs) -> Result<()> {
     for trace in ["homes", "mail"] {
         let opt = runs.get(&format!("{trace}/opt"))?;
@@ -342,12 +345,12 @@ fn measured(id: &str, runs: &Runs) -> Option<Result<Vec<Value>>> {
 
 const SQLITE: [&str; 2] = ["fillrandom", "fillseq"];
 
-/// Returns the requests per second of device time.
+/// Returns the requests that a run completes per second of simulated time.
 fn rate(run: Run<'_>) -> f64 {
     run.figure("trace.requests") / run.figure("timing.device_s")
 }
 
-/// Returns the requests per second of device time from the first erase on.
+/// Returns the requests per second of simulated time from the first erase on.
 fn rate_after_first_erase(run: Run<'_>) -> f64 {
     run.figure("after_first_erase.requests_per_s")
 }
@@ -377,8 +380,8 @@ fn mean_ratio(
     Ok(ratios?.iter().sum::<f64>() / of.len() as f64)
 }
 
-/// Returns a value per load and share of duplicates, from the runs of Opt with that share (percent, name of the run).
-/// `NoRemap` does not deduplicate, so its run is the same for all shares.
+/// Returns a value per load and share of duplicates, from the runs of `Opt` (ideal reverse map) with that share
+/// (percent, name of the run). `NoRemap` does not deduplicate, so its run is the same for all shares.
 fn of_loads(
     runs: &Runs,
     shares: &[(&str, &str)],
@@ -391,8 +394,8 @@ fn of_loads(
     shares.iter().flat_map(|&share| LOADS.map(|load| of(share, load))).collect()
 }
 
-/// Returns the share of wanted binds (mappings of an LPN to a page that is already stored) that were executed as writes
-/// because no NVRAM entry was free, percent.
+/// Returns the share of wanted mappings of a further LPN to a stored page that became programs because no NVRAM entry
+/// was free, percent.
 fn demoted(runs: &Runs, mb: u32) -> Result<Vec<Value>> {
     let of = |load: &&str| {
         let run = runs.get(&format!("{load}/segments-{mb}"))?;
@@ -403,7 +406,8 @@ fn demoted(runs: &Runs, mb: u32) -> Result<Vec<Value>> {
     LOADS.iter().map(of).collect()
 }
 
-/// Returns the gain over each of the two logs, percent, with the names that the rows use.
+/// Returns the gain of Remap-SSD over the two reverse maps in a log (on flash and in NVRAM), percent, with the names
+/// that the rows use.
 fn logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Value>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()
@@ -458,8 +462,8 @@ fn largest_group(runs: &Runs) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", sizes?.into_iter().fold(0.0, f64::max) / 1000.0)])
 }
 
-/// Returns the host pages written or remapped per second after Remap-SSD's first erase, for both schemes, and which is
-/// faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
+/// Returns the host pages written or remapped per second after Remap-SSD's first erase, with Remap-SSD and without
+/// remaps, and which is faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
 fn rates_after_first_erase(runs: &Runs) -> Result<Vec<Value>> {
     let (remap, none) = (runs.get("fillseq/segments")?, runs.get("fillseq/noremap")?);
     let from = remap.required("first_erase.device_s")?;
@@ -476,7 +480,8 @@ fn rates_after_first_erase(runs: &Runs) -> Result<Vec<Value>> {
     ])
 }
 
-/// Returns the host pages until a moment, interpolated linearly between the points of the recorded curve.
+/// Returns the number of host pages written until `device_s` seconds of simulated time, interpolated linearly between
+/// the points of the recorded curve.
 fn pages_by(run: Run<'_>, device_s: f64) -> f64 {
     let point =
         |k: usize| (run.figure(&format!("curve.{k}.device_s")), run.figure(&format!("curve.{k}.host_pages")));
@@ -490,7 +495,7 @@ fn pages_by(run: Run<'_>, device_s: f64) -> f64 {
     last.1
 }
 
-/// Returns the device time of a phase, seconds.
+/// Returns the simulated time that a phase of the trace takes, seconds.
 fn phase_s(run: Run<'_>, phase: usize) -> f64 {
     let end = |phase: usize| run.figure(&format!("phases.{phase}.device_s"));
     if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
@@ -500,13 +505,13 @@ fn phase_ratio(runs: &Runs, reference: &str, phase: usize) -> Result<f64> {
     ratio(runs, "f2fs", reference, "segments", |run| phase_s(run, phase))
 }
 
-/// Returns how much faster a phase is with Remap-SSD, percent.
+/// Returns how much faster a phase of the F2FS load is with Remap-SSD than with the reference, percent.
 fn phase_gain(runs: &Runs, reference: &str, phase: usize) -> Result<Vec<Value>> {
     Ok(vec![Value::new("", 100.0 * (phase_ratio(runs, reference, phase)? - 1.0))])
 }
 
-/// Returns the performance lost relative to Opt, percent, for log sizes with which no bind is executed as a write. What
-/// remains is the cost of scans.
+/// Returns the performance lost relative to `Opt` (ideal reverse map), percent, for reverse maps so large that hardly
+/// any remap is executed as a write. What remains is the cost of scans.
 fn losses_grow(runs: &Runs) -> Result<Vec<Value>> {
     let opt = rate(runs.get("random writes/opt")?);
     let lost = |scheme: &str| -> Result<Vec<f64>> {

@@ -4,7 +4,7 @@
 use super::{Ablation, SubsetRun};
 use crate::report::{csv_fields, csv_titles, quoted};
 
-/// Returns the CSV lines with a head. The columns are always the same, so that files can be joined.
+/// Returns ablations as CSV lines with a head. The columns are always the same, so that files can be joined.
 pub fn csv(ablations: &[Ablation]) -> String {
     let mut text = ["subset", "refused"].into_iter().chain(csv_titles()).collect::<Vec<_>>().join(",") + "\n";
     for ablation in ablations {
@@ -15,7 +15,7 @@ pub fn csv(ablations: &[Ablation]) -> String {
     text
 }
 
-/// Returns the fields of a subset; `None` if it was neither run nor refused.
+/// Returns the CSV fields of a subset of the mechanisms; `None` if the subset was neither run nor refused.
 fn fields(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<String>> {
     let refused = subset.refused.as_deref().unwrap_or_default();
     let of_run = match &subset.run {
@@ -26,7 +26,7 @@ fn fields(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<String>> {
     Some([vec![subset.name(), quoted(refused)], of_run].concat())
 }
 
-/// Returns the field of a refused subset in the column `title`; empty for figures.
+/// Returns the CSV field in the column `title` of a subset that the engine refused; empty for figures.
 fn known_of_refused(ablation: &Ablation, title: &str) -> String {
     match title {
         "trace" => quoted(&ablation.input),

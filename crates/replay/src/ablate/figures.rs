@@ -1,4 +1,4 @@
-//! The figures of a run that an ablation examines, and how much each mechanism changes them.
+//! The figures (results) of a run that an ablation examines, and how much each content mechanism changes them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,11 @@ use super::{Game, SubsetRun};
 use crate::record::RunRecord;
 use crate::report::{self, Column};
 
-/// A figure that an ablation examines; the report computes it from a run record.
+/// A figure (result, such as page programs) that an ablation examines; the report computes it from a run record.
 pub(super) struct Figure {
-    /// Key of the figure in CSV.
+    /// Key of the figure, which is its column in CSV.
     pub(super) key: &'static str,
-    /// Short title for the head of a narrow column; a line above the table explains it.
+    /// Short title of the figure for the head of a narrow column; a line above the table explains it.
     pub(super) short: &'static str,
     more_is_better: bool,
 }
@@ -21,7 +21,7 @@ const fn cost(key: &'static str, short: &'static str) -> Figure {
     Figure { key, short, more_is_better: false }
 }
 
-/// All examined figures, page programs first.
+/// All figures (results of a run) that an ablation examines, page programs first.
 pub(super) const FIGURES: [Figure; 6] = [
     cost("programs", "programs"),
     cost("erases", "erases"),
@@ -37,20 +37,21 @@ impl Figure {
     }
 }
 
-/// A figure of a run, and how much each mechanism changes it.
+/// A figure (result, such as page programs) of a run, and how much each content mechanism changes it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct FigureGains {
     /// Key of the figure, as in the CSV of runs.
     pub figure: String,
     /// Title of the figure for people, with its unit.
     pub title: String,
-    /// Whether a greater value is better; if not, a smaller value is.
+    /// Whether a greater value of the figure is better; if not, a smaller value is.
     pub more_is_better: bool,
-    /// Value without any mechanism; absent if that run is missing or does not have the figure.
+    /// Value of the figure without any mechanism; absent if that run is missing or does not have the figure.
     pub baseline: Option<f64>,
-    /// Change from the baseline to all mechanisms together; the Shapley values add up to it.
+    /// Change of the figure from the baseline (no mechanism) to all mechanisms together; the Shapley values add up to
+    /// it.
     pub whole: Option<Change>,
-    /// Changes by each mechanism, one entry per mechanism.
+    /// Changes of the figure by each mechanism, one entry per mechanism.
     pub mechanisms: Vec<Gain>,
     /// Overlaps of the gains of two mechanisms, one entry per pair.
     pub overlaps: Vec<Overlap>,
@@ -58,12 +59,12 @@ pub struct FigureGains {
     pub why_no_shapley: Option<String>,
 }
 
-/// A change of a figure; negative if the figure decreases.
+/// A change of a figure (result of a run); negative if the figure decreases.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// The change in the figure's unit.
     pub absolute: f64,
-    /// The change divided by the baseline's figure; absent if that is zero or unknown.
+    /// The change divided by the figure of the baseline (no mechanism); absent if that is zero or unknown.
     pub relative: Option<f64>,
     /// Whether the figure is extrapolated and one of the runs involved was not steady; a longer run then gives another
     /// change.
@@ -73,29 +74,31 @@ pub struct Change {
 /// How much one mechanism changes a figure, measured in three ways. A change that needs a missing run is absent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// The mechanism that makes these changes.
+    /// The content mechanism that makes these changes of the figure.
     pub mechanism: ContentName,
-    /// Change by adding the mechanism alone to the baseline.
+    /// Change of the figure by adding the mechanism alone to the baseline (no mechanism).
     pub alone: Option<Change>,
-    /// Change by adding the mechanism last, to all the others: the negative of the change by removing it from the
-    /// whole.
+    /// Change of the figure by adding the mechanism last, to all the others: the negative of the change by removing it
+    /// from the whole.
     pub last: Option<Change>,
-    /// Shapley value: mean change by adding the mechanism, over all orders in which the mechanisms can be added.
+    /// Shapley value: mean change of the figure by adding the mechanism, over all orders in which the mechanisms can be
+    /// added.
     pub shapley: Option<Change>,
 }
 
 /// Overlap of two mechanisms: the sum of what each gains alone on the baseline, less what they gain together.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Overlap {
-    /// The first mechanism of the pair.
+    /// The first of the two mechanisms whose gains overlap.
     pub first: ContentName,
-    /// The second mechanism of the pair.
+    /// The second of the two mechanisms whose gains overlap.
     pub second: ContentName,
-    /// Positive if both mechanisms gain the same thing, negative if they help each other; absent if a run is missing.
+    /// Overlap of the two mechanisms: positive if both gain the same thing, negative if they help each other; absent if
+    /// a run is missing.
     pub overlap: Option<Change>,
 }
 
-/// The values of a figure for all subsets of the mechanisms.
+/// The values of a figure for all subsets of the content mechanisms.
 pub(super) struct Values<'a> {
     figure: &'a Figure,
     game: Game,
@@ -103,8 +106,8 @@ pub(super) struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// Collects the values of a figure. A run that ended early counts as missing, because it describes only a part of
-    /// the input.
+    /// Collects the values of a figure from the runs of all subsets of the mechanisms. A run that ended early counts as
+    /// missing, because it describes only a part of the input.
     pub(super) fn of(figure: &'a Figure, subsets: &[SubsetRun]) -> Self {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
@@ -137,8 +140,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Returns the overlap of two mechanisms. If a smaller figure is better, a positive interaction means that the
-    /// figure decreases by less when both are added together, so the savings overlap.
+    /// Returns the overlap of two mechanisms' gains. If a smaller figure is better, a positive interaction means that
+    /// the figure decreases by less when both are added together, so the savings overlap.
     fn overlap(&self, one: (usize, ContentName), other: (usize, ContentName)) -> Overlap {
         let sign = if self.figure.more_is_better { -1.0 } else { 1.0 };
         let ((first_player, first), (second_player, second)) = (one, other);
@@ -167,8 +170,8 @@ impl<'a> Values<'a> {
         self.change(absolute, &all)
     }
 
-    /// Returns why Shapley values are missing: the first subset without the figure. `None` if no subset lacks it, or if
-    /// all do.
+    /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if
+    /// no subset lacks it, or if all do.
     fn missing(&self, subsets: &[SubsetRun]) -> Option<String> {
         let values = self.game.values();
         let lacking = values.iter().position(Option::is_none)?;

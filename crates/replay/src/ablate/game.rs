@@ -33,27 +33,27 @@ impl Game {
         self.values[subset]
     }
 
-    /// Returns the value without any player.
+    /// Returns the game's value for the empty subset of players.
     pub fn baseline(&self) -> Option<f64> {
         self.value(0)
     }
 
-    /// Returns the value with all players.
+    /// Returns the game's value for all players together.
     pub fn whole(&self) -> Option<f64> {
         self.value(self.values.len() - 1)
     }
 
-    /// Returns how much a player adds to the value of a subset that does not contain this player.
+    /// Returns how much a player adds to the value of a subset of the other players.
     fn added(&self, player: usize, subset: usize) -> Option<f64> {
         Some(self.value(subset | 1 << player)? - self.value(subset)?)
     }
 
-    /// Returns how much a player adds to the empty subset.
+    /// Returns how much a player adds to the value of the empty subset.
     pub fn alone(&self, player: usize) -> Option<f64> {
         self.added(player, 0)
     }
 
-    /// Returns how much a player adds to all the others, which is what the whole loses without it.
+    /// Returns how much a player adds to the value of all other players, which is what the whole loses without it.
     pub fn last(&self, player: usize) -> Option<f64> {
         self.added(player, (self.values.len() - 1) & !(1 << player))
     }

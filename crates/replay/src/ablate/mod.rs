@@ -36,57 +36,57 @@ use crate::report::SCHEMA_VERSION;
 /// The JSON document that `wearwell ablate --json` writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ablations {
-    /// Version of the layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
     /// Ablations, one for each input and for each point of a sweep.
     pub ablations: Vec<Ablation>,
 }
 
 impl Ablations {
-    /// Creates the document for ablations in the order of their tables.
+    /// Creates the JSON document for ablations in the order of their tables.
     pub fn of(ablations: Vec<Ablation>) -> Self {
         Self { schema_version: SCHEMA_VERSION, ablations }
     }
 }
 
-/// Results of every subset of some mechanisms, on one design and input.
+/// Results of every subset of some content mechanisms, on one design and input.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Ablation {
-    /// Name of the input.
+    /// Name of the ablation's input.
     pub input: String,
     /// Name of the design whose content mechanisms are varied.
     pub design: String,
     /// Settings that distinguish this ablation from others of a sweep; empty without a sweep.
     pub settings: String,
-    /// The mechanisms whose subsets were run.
+    /// The content mechanisms whose subsets were run.
     pub mechanisms: Vec<ContentName>,
-    /// Whether some subset that the engine accepts was not run to the end of the input.
+    /// Whether some subset of the mechanisms that the engine accepts was not run to the end of the input.
     pub partial: bool,
-    /// Results of all subsets, from the empty one to that of all mechanisms.
+    /// Results of all subsets of the mechanisms, from the empty one to that of all mechanisms.
     pub subsets: Vec<SubsetRun>,
     /// How much each mechanism changes each figure.
     pub figures: Vec<FigureGains>,
 }
 
-/// A subset of the mechanisms, with its run or the reason why there is none.
+/// A subset of the content mechanisms of an ablation, with its run or the reason why there is none.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetRun {
-    /// Members of the subset; empty for the baseline.
+    /// Mechanisms in the subset; empty for the baseline.
     pub mechanisms: Vec<ContentName>,
-    /// Record of the subset's run; absent if the subset was refused or not begun.
+    /// Record of the run with this subset of the mechanisms; absent if the subset was refused or not begun.
     pub run: Option<RunRecord>,
-    /// Why the engine refuses this subset on this design; absent if it does not.
+    /// Why the engine refuses this subset of the mechanisms on this design; absent if the engine accepts it.
     pub refused: Option<String>,
 }
 
-/// How the run of a subset ended.
+/// How the run of a design with one subset of the content mechanisms ended (in an ablation).
 #[derive(Clone, PartialEq, Debug)]
 pub enum SubsetOutcome {
-    /// The subset was run; the record may be partial.
+    /// The subset of the mechanisms was run; the record may be partial.
     Ran(Box<RunRecord>),
-    /// The engine refused the subset, with this message.
+    /// The engine refused the subset of the mechanisms, with this message.
     Refused(String),
-    /// The subset was not run, because the user had ended the ablation before.
+    /// The subset of the mechanisms was not run, because the user had ended the ablation before.
     NotRun,
 }
 
@@ -100,17 +100,17 @@ impl SubsetRun {
         Self { mechanisms, run, refused }
     }
 
-    /// Returns the subset's name: its members with plus signs between them, or `none`.
+    /// Returns the name of the subset: its mechanisms with plus signs between them, or `none`.
     pub fn name(&self) -> String {
         subset::joined(&self.mechanisms)
     }
 
-    /// Whether the subset was refused, or run to the end of the input.
+    /// Whether this subset of the mechanisms was refused, or run to the end of the input.
     fn is_answered(&self) -> bool {
         self.refused.is_some() || self.run.as_ref().is_some_and(|run| !run.partial)
     }
 
-    /// Returns why a figure of the subset is missing.
+    /// Returns why a figure of this subset of the mechanisms is missing.
     fn why_missing(&self) -> String {
         let name = self.name();
         match (&self.run, &self.refused) {
@@ -123,8 +123,8 @@ impl SubsetRun {
 }
 
 impl Ablation {
-    /// Creates an ablation from the outcome of each subset, in the order of [`Mechanisms::subsets`], and computes the
-    /// gains.
+    /// Creates an ablation from the outcome of each subset of the mechanisms, in the order of [`Mechanisms::subsets`],
+    /// and computes the gains.
     ///
     /// # Panics
     /// Panics if the number of outcomes is not that of the subsets.
@@ -153,7 +153,7 @@ impl Ablation {
         }
     }
 
-    /// Returns the existing runs, each with the name of its subset.
+    /// Returns the runs that exist, each with the name of its subset of the mechanisms.
     fn runs(&self) -> Vec<(String, &RunRecord)> {
         self.subsets.iter().filter_map(|subset| Some((subset.name(), subset.run.as_ref()?))).collect()
     }

@@ -8,7 +8,7 @@ use wearwell_config::{ConfigError, ContentName};
 pub struct Mechanisms(Vec<ContentName>);
 
 impl Mechanisms {
-    /// Parses names of mechanisms; each text is one name, or several with plus signs between them.
+    /// Parses names of content mechanisms; each text is one name, or several with plus signs between them.
     ///
     /// # Errors
     /// An unknown name, no name at all, a name that occurs twice, or more names than there are mechanisms.
@@ -37,12 +37,13 @@ impl Mechanisms {
         Ok(Self(found))
     }
 
-    /// Returns the mechanisms, in order.
+    /// Returns the mechanisms of an ablation, in the order of [`ContentName::ALL`].
     pub fn names(&self) -> &[ContentName] {
         &self.0
     }
 
-    /// Returns all subsets, from the empty one to the whole; each subset follows those that it contains.
+    /// Returns all subsets of the mechanisms, from the empty one to the whole; each subset comes after those that it
+    /// contains.
     pub fn subsets(&self) -> impl Iterator<Item = Subset> + use<> {
         (0..1 << self.0.len()).map(Subset)
     }
@@ -52,19 +53,19 @@ impl Mechanisms {
         Subset((1 << self.0.len()) - 1)
     }
 
-    /// Returns the members of a subset.
+    /// Returns the mechanisms that a subset contains.
     pub fn members(&self, subset: Subset) -> Vec<ContentName> {
         let named = self.0.iter().enumerate().filter(|&(at, _)| subset.has(at));
         named.map(|(_, &name)| name).collect()
     }
 
-    /// Returns the names of a subset's members with plus signs between them; `none` if it is empty.
+    /// Returns the name of a subset: its mechanisms with plus signs between them; `none` if it is empty.
     pub fn name(&self, subset: Subset) -> String {
         joined(&self.members(subset))
     }
 
-    /// Returns the setting that gives a design the members of a subset. Deduplication serves remap commands too, so a
-    /// subset with both `dedup` and `remap` has the setting of `dedup` alone.
+    /// Returns the setting that gives a design the mechanisms of a subset. Deduplication serves remap commands too, so
+    /// a subset with both `dedup` and `remap` has the setting of `dedup` alone.
     pub fn setting(&self, subset: Subset) -> String {
         let mut members = self.members(subset);
         if members.contains(&ContentName::Dedup) {
@@ -74,7 +75,7 @@ impl Mechanisms {
     }
 }
 
-/// Joins names with plus signs; `none` if there are no names.
+/// Joins names of mechanisms with plus signs; `none` if there are no names.
 pub(super) fn joined(members: &[ContentName]) -> String {
     if members.is_empty() {
         return "none".to_owned();
@@ -87,7 +88,7 @@ pub(super) fn joined(members: &[ContentName]) -> String {
 pub struct Subset(usize);
 
 impl Subset {
-    /// Whether the mechanism with number `at` is a member.
+    /// Whether the subset contains the mechanism with number `at`.
     fn has(self, at: usize) -> bool {
         self.0 >> at & 1 == 1
     }

@@ -8,9 +8,9 @@ use crate::report::{
     self, Column, LINE_WIDTH, NOT_STEADY_MARK, aligned, column, grouped, postscript, preamble,
 };
 
-/// Largest number of pairs whose overlap is described in a sentence.
+/// Largest number of pairs of mechanisms whose overlap is described in a sentence.
 const PAIRS_NAMED: usize = 2;
-/// Smallest overlap that is described in a sentence, as a share of the baseline.
+/// Smallest overlap of two mechanisms that is described in a sentence, as a share of the baseline's figure.
 const LEAST_NAMED: f64 = 0.001;
 
 const SUBSETS: &str = "\
@@ -35,13 +35,13 @@ pub(crate) struct Shown {
     pub(crate) preamble: String,
     pub(crate) subsets: Rows,
     pub(crate) gains: Rows,
-    /// Table of the overlaps; `None` if there is only one mechanism.
+    /// Table of the overlaps of two mechanisms each; `None` if there is only one mechanism.
     pub(crate) overlaps: Option<Rows>,
     pub(crate) sentences: String,
 }
 
 impl Ablation {
-    /// Returns what [`table`] shows; `None` if no subset was run.
+    /// Returns the tables and sentences that [`table`] prints; `None` if no subset of the mechanisms was run.
     pub(crate) fn shown(&self) -> Option<Shown> {
         let runs = self.runs();
         let (_, first) = runs.first()?;
@@ -61,12 +61,12 @@ impl Ablation {
     }
 }
 
-/// Returns an ablation as tables whose lines fit a terminal; empty if no subset was run.
+/// Returns an ablation as tables whose lines fit a terminal; empty if no subset of the mechanisms was run.
 pub fn table(ablation: &Ablation) -> String {
     written(ablation, fitted)
 }
 
-/// Returns an ablation as tables in Markdown; empty if no subset was run.
+/// Returns an ablation as tables in Markdown; empty if no subset of the mechanisms was run.
 pub fn markdown(ablation: &Ablation) -> String {
     written(ablation, |rows| format!("\n{}", report::markdown(rows)))
 }
@@ -90,7 +90,8 @@ fn title(ablation: &Ablation) -> String {
     format!("subsets of {} on {}{settings}\n", names.join(", "), ablation.design)
 }
 
-/// Divides rows into parts whose lines fit a terminal; each part has the first column and as many others as fit.
+/// Returns rows as text: divided into tables whose lines fit a terminal, each with the first column and as many others
+/// as fit.
 fn fitted(rows: &[Vec<String>]) -> String {
     let part_of = |columns: &[usize]| -> Rows {
         let cells = |row: &Vec<String>| [0].iter().chain(columns).map(|&at| row[at].clone()).collect();
@@ -109,7 +110,7 @@ fn fitted(rows: &[Vec<String>]) -> String {
     parts.iter().map(|part| aligned(&part_of(part))).collect()
 }
 
-/// Returns the table of subsets: one row per subset, one column per figure.
+/// Returns the rows of the table of subsets: one row per subset of the mechanisms, one column per figure.
 fn subset_rows(ablation: &Ablation) -> Rows {
     let head = ["subset"].into_iter().chain(FIGURES.iter().map(|figure| figure.short));
     let row = |subset: &SubsetRun| {
@@ -121,8 +122,8 @@ fn subset_rows(ablation: &Ablation) -> Rows {
     std::iter::once(head.map(str::to_owned).collect()).chain(ablation.subsets.iter().map(row)).collect()
 }
 
-/// Returns the table of gains: a block per figure, with a row per mechanism. A figure that no run has is a row of
-/// dashes.
+/// Returns the rows of the table of gains: a block per figure, with a row per mechanism. A figure that no run has is a
+/// row of dashes.
 fn gain_rows(ablation: &Ablation) -> Rows {
     let heads = ["alone", "last", "Shapley"].map(|head| beside(head, "%"));
     let mut rows = vec![[vec![String::new()], heads.to_vec()].concat()];
@@ -143,7 +144,8 @@ fn gain_rows(ablation: &Ablation) -> Rows {
     rows
 }
 
-/// Returns the table of overlaps: one row per pair, one column per figure for which some pair has an overlap.
+/// Returns the rows of the table of overlaps: one row per pair of mechanisms, one column per figure for which some pair
+/// has an overlap.
 fn overlap_rows(ablation: &Ablation) -> Rows {
     let has_some = |gains: &FigureGains| gains.overlaps.iter().any(|pair| pair.overlap.is_some());
     let shown = || FIGURES.iter().zip(&ablation.figures).filter(|(_, gains)| has_some(gains));
@@ -157,7 +159,7 @@ fn overlap_rows(ablation: &Ablation) -> Rows {
     rows
 }
 
-/// Returns a table cell with a figure and its share of the baseline.
+/// Returns a table cell with a figure's change, and this change as a share of the baseline.
 fn beside(figure: &str, share: &str) -> String {
     format!("{figure}  {share:>6}")
 }
@@ -183,7 +185,7 @@ fn signed(value: f64, digits: usize) -> String {
     }
 }
 
-/// Returns sentences on the strongest overlaps.
+/// Returns sentences on the strongest overlaps of two mechanisms, by page programs.
 fn overlap_sentences(programs: &FigureGains) -> String {
     let share = |pair: &Overlap| pair.overlap.and_then(|overlap| overlap.relative).unwrap_or(0.0);
     let mut pairs: Vec<&Overlap> =
@@ -208,7 +210,7 @@ fn overlap_sentence(pair: &Overlap, share: f64) -> String {
     )
 }
 
-/// Returns sentences on the subsets without a complete run.
+/// Returns sentences on the subsets of the mechanisms without a complete run.
 fn missing_subset_sentences(ablation: &Ablation) -> String {
     let mut text = String::new();
     for subset in &ablation.subsets {

@@ -41,7 +41,7 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The host model `delta-load`.
+/// Generator of the host model `delta-load`: a synthetic load with a given share of delta writes.
 #[derive(Debug)]
 pub(super) struct DeltaLoad {
     random: Xoshiro256PlusPlus,
@@ -52,15 +52,15 @@ pub(super) struct DeltaLoad {
     reads_hot: Chance,
     gap_ns: f64,
     time_ns: f64,
-    /// The hot pages.
+    /// Page numbers of the pages that are hot (overwritten often) at present.
     hot: Vec<u64>,
-    /// Index in `hot` of the page that has been hot for longest, which is replaced next.
+    /// Index in `hot` of the page that has been hot (often overwritten) for longest, which is replaced next.
     oldest: usize,
-    /// Whether each page of the volume is hot.
+    /// Whether each page of the volume is hot (often overwritten) at present.
     is_hot: Vec<bool>,
-    /// The order in which pages become hot.
+    /// The order in which the pages of the volume become hot.
     order: Permutation,
-    /// Number of pages that have become hot so far.
+    /// Number of pages that have become hot (often overwritten) so far.
     heated: u64,
     life: u64,
     hot_writes: u64,

@@ -63,10 +63,10 @@ pub(super) const KIND: Kind = Kind {
 /// Number of steps of the database load between two syncs.
 const SYNC_STEPS: u64 = 32;
 const SEGMENT_BLOCKS: u32 = 512;
-/// Number of free segments below which the cleaner starts: one for each log, and two to move blocks into.
+/// Number of free segments below which F2FS's cleaner starts: one for each log, and two to move blocks into.
 const RESERVE_SEGMENTS: usize = 6;
 
-/// The logs of the file system, by what is appended to them.
+/// The append logs of the file system: of file data, of inodes, and of what the cleaner moves of either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Log {
     Data,
@@ -82,11 +82,11 @@ enum State {
     Closed,
 }
 
-/// The owner of a valid block: a data block of a file, or a file's inode.
+/// The owner of a valid block of the file system: a file (data block), or the file's inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Owner {
     file: u32,
-    /// Number of the block in the file; `None` for the inode.
+    /// Number of the data block in its file; `None` for the inode.
     index: Option<u32>,
 }
 
@@ -96,14 +96,14 @@ struct File {
     inode: Option<u32>,
 }
 
-/// The main area of the file system: its segments, and the owner of each block.
+/// The main area of the simulated file system: its segments, and the owner of each block.
 #[derive(Debug)]
 struct Area {
     owners: Vec<Option<Owner>>,
     valid: Vec<u32>,
     states: Vec<State>,
     free: VecDeque<u32>,
-    /// Next block of each log; `None` if the log needs a new segment.
+    /// Block to which each log of the file system appends next; `None` if the log needs a new segment.
     heads: [Option<u32>; 4],
     live: u64,
 }
@@ -142,7 +142,8 @@ impl Area {
         self.live -= 1;
     }
 
-    /// Returns the closed segment with the most invalid blocks; `None` if no closed segment has any.
+    /// Returns the cleaner's victim: the closed segment with the most invalid blocks; `None` if no closed segment has
+    /// any.
     fn victim(&self) -> Option<u32> {
         let dirty = |segment: &u32| {
             self.states[*segment as usize] == State::Closed && self.valid[*segment as usize] < SEGMENT_BLOCKS
@@ -151,21 +152,21 @@ impl Area {
     }
 }
 
-/// The load that runs on the file system.
+/// The load that runs on the file system: a file server or a database.
 #[derive(Debug)]
 enum Load {
     Fileserver { append: u64 },
     Ycsb { theta: f64, pages: Option<DatabasePages> },
 }
 
-/// The pages of all files as one range, and their popularity.
+/// The pages of all files of the database as one range, and their popularity.
 #[derive(Debug)]
 struct DatabasePages {
-    /// First page of each file in the range.
+    /// First page of each file in the common range of all files' pages.
     starts: Vec<u64>,
     ranks: Zipf,
     places: Permutation,
-    /// Files that changed since the last sync.
+    /// Files that changed since the last sync of the database.
     dirty: BTreeSet<u32>,
     steps: u64,
 }
@@ -182,7 +183,7 @@ impl DatabasePages {
         Self { starts, ranks, places, dirty: BTreeSet::new(), steps: 0 }
     }
 
-    /// Draws a popular page; returns its file and its page number in the file.
+    /// Draws a popular page of the database; returns its file and its page number in the file.
     fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> (u32, u32) {
         let page = self.places.apply(self.ranks.draw(random) - 1);
         let file = self.starts.partition_point(|&start| start <= page) - 1;
@@ -190,7 +191,7 @@ impl DatabasePages {
     }
 }
 
-/// The host model `f2fs-clean`.
+/// Generator of the host model `f2fs-clean`: F2FS under a load, with segment cleaning.
 #[derive(Debug)]
 pub(super) struct F2fsClean {
     random: Xoshiro256PlusPlus,
@@ -204,7 +205,7 @@ pub(super) struct F2fsClean {
     progress: Progress,
 }
 
-/// Progress through the three phases.
+/// Progress of a host model through its phases: creating files, load, cleaning, load again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Progress {
     Creating { next: u32 },
@@ -240,7 +241,7 @@ impl F2fsClean {
         })
     }
 
-    /// Performs one step of the load.
+    /// Performs one step of the file-server or database load.
     fn step(&mut self, script: &mut Script) {
         match &mut self.load {
             Load::Fileserver { append } => {
@@ -279,7 +280,7 @@ impl F2fsClean {
         script.write(u64::from(block), 1);
     }
 
-    /// Deletes a file, and creates it again with another size.
+    /// Deletes a file of the simulated file system, and creates it again with another size.
     fn replace(&mut self, file: u32, script: &mut Script) {
         for block in std::mem::take(&mut self.files[file as usize].blocks) {
             self.area.invalidate(block);
@@ -313,7 +314,8 @@ impl F2fsClean {
         script.write(u64::from(inode), 1);
     }
 
-    /// Cleans segments until `pages` pages can be written without using the reserve, or nothing is left to clean.
+    /// Cleans segments until `pages` pages can be written without using the reserve segments, or nothing is left to
+    /// clean.
     fn make_room(&mut self, pages: u64, script: &mut Script) {
         let wanted = RESERVE_SEGMENTS + (pages / u64::from(SEGMENT_BLOCKS)) as usize;
         while self.area.free.len() < wanted {
@@ -341,7 +343,7 @@ impl F2fsClean {
         self.area.free.push_back(segment);
     }
 
-    /// Moves a block to a new place, and returns it.
+    /// Moves a valid block to the cleaner's log for data or inodes, and returns its new block number.
     fn relocate(&mut self, owner: Owner) -> u32 {
         let file = &mut self.files[owner.file as usize];
         let Some(index) = owner.index else {
@@ -352,7 +354,8 @@ impl F2fsClean {
         block
     }
 
-    /// Performs one more step of the current phase, or begins the next phase; returns the new progress.
+    /// Performs one more step of the current phase (creating files, load, cleaning), or begins the next phase; returns
+    /// the new progress.
     fn progressed(&mut self, script: &mut Script) -> Progress {
         match self.progress {
             Progress::Creating { next } if next as usize == self.files.len() => {

@@ -25,19 +25,19 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The host model `file-copy`.
+/// Generator of the host model `file-copy`: writes a tree of files, and copies it.
 #[derive(Debug)]
 pub(super) struct FileCopy {
-    /// Size of each file, pages.
+    /// Size of each file of the tree, pages.
     sizes: Vec<u64>,
     tree_pages: u64,
     copies: u64,
     copying: Copying,
-    /// Number of the current copy; 0 is the original.
+    /// Number of the copy of the file tree that is being written; 0 is the original.
     copy: u64,
-    /// Index of the next file to write or copy.
+    /// Index of the next file of the tree to write or copy.
     file: usize,
-    /// First page of the next file, counted from the start of its tree.
+    /// First page of the next file, counted from the start of its copy of the tree.
     at: u64,
 }
 

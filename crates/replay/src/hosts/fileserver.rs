@@ -29,11 +29,11 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The host model `fileserver`.
+/// Generator of the host model `fileserver`: whole-file writes, appends, reads and deletions.
 #[derive(Debug)]
 pub(super) struct Fileserver {
     random: Xoshiro256PlusPlus,
-    /// Size of the file in each slot, pages; 0 = no file.
+    /// Size of the file in each slot (fixed range of pages that holds one file), pages; 0 = no file.
     sizes: Vec<u64>,
     slot_pages: u64,
     mean: u64,
@@ -56,8 +56,8 @@ impl Fileserver {
         })
     }
 
-    /// Draws a random slot with a file (or without one, if `with_file` is false). After 64 unsuccessful draws any slot
-    /// is returned.
+    /// Draws a random slot (fixed range of pages) with a file, or without one if `with_file` is false. After 64
+    /// unsuccessful draws any slot is returned.
     fn draw(&mut self, with_file: bool) -> usize {
         let mut slot = 0;
         for _ in 0..64 {

@@ -110,7 +110,7 @@ impl Popularity {
     }
 }
 
-/// Published figures of a trace.
+/// Published figures of an FIU trace, as parameters of its substitute.
 #[derive(Clone, Copy, Debug)]
 struct Facts {
     name: &'static str,
@@ -153,7 +153,8 @@ const TRACES: [Facts; 3] = [
     },
 ];
 
-/// Whether a kind is one of these substitutes, which choose the contents of their pages themselves.
+/// Whether `kind` is a substitute for an FIU trace. Such a host model chooses the contents of its pages itself, so it
+/// takes no content model.
 pub(super) fn knows_contents(kind: &str) -> bool {
     TRACES.iter().any(|facts| facts.name == kind)
 }

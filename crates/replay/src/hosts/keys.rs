@@ -1,10 +1,11 @@
-//! Typed access to the keys of a host model. All keys are present, because defaults were filled in from the grammar.
+//! Typed access to the keys of a host model's specification. All keys are present, because defaults were filled in from
+//! the grammar.
 
 use std::ops::RangeInclusive;
 
 use crate::workload::options::{Options, SpecError};
 
-/// Reads the typed values of a specification in which all keys are present.
+/// Reads the typed values of a host model's specification in which all keys are present.
 #[derive(Debug)]
 pub(super) struct Keys<'a> {
     options: &'a Options<'a>,

@@ -42,10 +42,11 @@ const DAY_S: f64 = 86_400.0;
 const READS_PER_WRITE: f64 = 0.3;
 const NEW_ADDRESSES: f64 = 0.2;
 
-/// Bytes that the drive of the paper can write over its life: 64 GiB times 3000 cycles.
+/// Bytes that the drive of the integrated lifetime paper can write over its life: 64 GiB times 3000 cycles.
 const BYTES_UNTIL_WORN: f64 = 64.0 * (1u64 << 30) as f64 * 3000.0;
 
-/// A row of Table I: years without any scheme, and the shares of the writes that compression and deduplication leave.
+/// A row of Table I of the integrated lifetime paper: years without any scheme, and the shares of the writes that
+/// compression and deduplication leave.
 struct Row {
     name: &'static str,
     years: f64,
@@ -85,7 +86,7 @@ const SIGMA: f64 = 0.05;
 /// Number of pages that are compressed together.
 const CHUNK_PAGES: f64 = 4.0;
 
-/// Returns the content model that Table I implies for a trace.
+/// Returns the content model that Table I of the integrated lifetime paper implies for a trace.
 pub(super) fn content(kind: &str) -> Spec {
     let row = row(kind);
     let share = (1.0 - row.deduplicated).max(0.0);
@@ -105,8 +106,8 @@ fn mean_size_for_share(share: f64) -> f64 {
     low
 }
 
-/// Returns the flash pages that a chunk takes, divided by its number of pages, for pages of mean compressed size
-/// `mean`. A chunk takes one page, and one more for each quarter that its mean size exceeds.
+/// Returns the flash pages that a compressed chunk takes, divided by its number of pages, for pages of mean compressed
+/// size `mean`. A chunk takes one page, and one more for each quarter that its mean size exceeds.
 fn share_left(mean: f64) -> f64 {
     let sigma = SIGMA / CHUNK_PAGES.sqrt();
     let exceeds = |size: f64| 0.5 * libm::erfc((size - mean) / (sigma * std::f64::consts::SQRT_2));

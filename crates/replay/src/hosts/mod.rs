@@ -71,7 +71,7 @@ pub const GRAMMAR: Grammar = Grammar {
     common: &[Key { name: "seed", default: "1", meaning: "equal seeds give equal requests" }],
 };
 
-/// The key `remap` of the models that can copy pages by remaps or by writes.
+/// The specification key `remap` of the host models that can copy pages by remaps or by writes.
 const REMAP: Key = Key {
     name: "remap",
     default: "on",
@@ -82,7 +82,7 @@ const REMAP: Key = Key {
 /// keys and parsed with any of them. After `+` follows the content model of new pages.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
-    /// Kind and all keys, with defaults filled in.
+    /// Specification text of the host model: kind and all keys, with defaults filled in.
     text: String,
     content: Option<content_model::Spec>,
 }
@@ -101,7 +101,7 @@ impl FromStr for Spec {
     }
 }
 
-/// Returns the specification text with the kind and all of its keys.
+/// Returns the specification text of a host model with the kind and all of its keys.
 fn complete(options: &Options) -> String {
     let kind = kind_of(options.kind);
     let value = |key: &Key| format!("{}={}", key.name, options.text(key.name).unwrap_or(key.default));
@@ -149,7 +149,7 @@ impl Spec {
     }
 }
 
-/// Whether models of this kind choose the contents of their pages themselves, without a content model.
+/// Whether a host model of this `kind` chooses the contents of its pages itself, so that no content model is allowed.
 fn knows_contents(kind: &str) -> bool {
     kind == "predicted" || fiu::knows_contents(kind)
 }
@@ -174,9 +174,9 @@ fn build_model(kind: &str, keys: &Keys, random: Xoshiro256PlusPlus) -> Result<Bo
     })
 }
 
-/// A host model that generates requests step by step.
+/// A host model (of a file system, database, ...) that generates requests step by step.
 trait Model: fmt::Debug + Send {
-    /// Adds the next steps to the script; a model that adds none has ended.
+    /// Adds the model's next steps to the script; a model that adds no step has ended.
     fn advance(&mut self, script: &mut Script);
 }
 
@@ -185,12 +185,12 @@ trait Model: fmt::Debug + Send {
 pub struct Generator {
     script: Script,
     model: Box<dyn Model>,
-    /// Whether the model chooses the contents of its pages itself, without the content model.
+    /// Whether the host model chooses the contents of its pages itself, without the content model.
     knows_contents: bool,
 }
 
 impl Generator {
-    /// Creates the model at its first request.
+    /// Creates the generator of a host model (of a file system, database, ...), before its first request.
     pub fn new(spec: &Spec) -> Self {
         spec.build().expect("a specification is checked when it is parsed")
     }
@@ -204,7 +204,7 @@ impl Generator {
         self.script.next(into)
     }
 
-    /// Returns a sentence on the content of new pages, for reports.
+    /// Returns a sentence on the content of new pages of the host model, for reports.
     pub fn describe_content(&self) -> String {
         if self.knows_contents {
             return "content is synthetic: dead pages come back as often as the trace's counts say".into();

@@ -27,12 +27,12 @@ pub(super) const KIND: Kind = Kind {
 
 const LOG_WRITE_PAGES: u64 = 64;
 
-/// The host model `oltp`.
+/// Generator of the host model `oltp`: transaction processing as in filebench.
 #[derive(Debug)]
 pub(super) struct Oltp {
     random: Xoshiro256PlusPlus,
     pages: u64,
-    /// Length of the circular log, in writes of [`LOG_WRITE_PAGES`] pages.
+    /// Length of the database's circular log, in writes of [`LOG_WRITE_PAGES`] pages.
     log_slots: u64,
     reads: u64,
     writes: u64,
@@ -55,7 +55,7 @@ impl Oltp {
         })
     }
 
-    /// Draws a page of the data files, which follow the log in the volume.
+    /// Draws a page of the database's data files, which follow the log in the volume.
     fn data_page(&mut self) -> u64 {
         self.log_slots * LOG_WRITE_PAGES + below(&mut self.random, self.pages)
     }

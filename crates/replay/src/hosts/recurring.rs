@@ -27,55 +27,57 @@ use super::script::Script;
 use crate::workload::draw::{Zipf, below, unit};
 use crate::workload::permutation::Permutation;
 
-/// Number of classes of versions: reads are counted from 0 to 15.
+/// Number of classes of page versions: a class is the number of reads of a version, 0 to 15.
 pub(super) const CLASSES: usize = 16;
-/// Largest number of dead versions kept per address, as many as 4 bits can number.
+/// Largest number of dead versions (overwritten contents) kept per address, as many as 4 bits can number.
 const VERSIONS: usize = 16;
-/// Number of dead versions of an address that count as its newest (numbers 15 to 12).
+/// Number of dead versions (overwritten contents) of an address that count as its newest (numbers 15 to 12).
 const NEWEST: usize = 4;
 /// Number of addresses that are tried before a return (the write of a dead content) is postponed.
-const ANSWER_TIMEOUT: usize = 64;
+const ADDRESS_TRIES: usize = 64;
 
-/// A share for each class, that is for each number of reads.
+/// A share for each class of page versions, that is for each number of reads.
 pub(super) type ByClass = [f64; CLASSES];
 
-/// The parameters of the generated requests.
+/// Parameters of a host model whose contents are written again after they became dead.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// Number of page writes.
+    /// Number of page writes that the host model generates.
     pub writes: u64,
-    /// Number of distinct addresses written.
+    /// Number of distinct addresses that the host model writes.
     pub addresses: u64,
-    /// Number of addresses that are overwritten at least once.
+    /// Number of addresses that the host model overwrites at least once.
     pub overwritten: u64,
-    /// Number of reads; `None` = as many as the classes of the versions need.
+    /// Number of reads that the host model generates; `None` = as many as all page versions together need by their
+    /// class (number of reads).
     pub reads: Option<u64>,
     pub duration_s: f64,
-    /// Number of writes of a dead content.
+    /// Number of writes whose content is dead: it was overwritten before, and is now written again.
     pub returns: u64,
     /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_repeats: u64,
-    /// Share of the requests before the first return of a dead content.
+    /// Share of the requests before the first return (write of a dead content).
     pub returns_from: f64,
     /// Share of the returns (writes of a dead content) that write one of the four newest dead versions of their
     /// address.
     pub newest_four: f64,
-    /// Share of each class (number of reads) among versions that are not returns.
+    /// Share of each class (number of reads) among page versions with new content, which are not returns of a dead one.
     pub fresh: ByClass,
     /// Share of each class (number of reads) among returns (writes of a dead content).
     pub returning: ByClass,
-    /// Whether all versions of an address have one class (number of reads).
+    /// Whether all versions (contents) of an address have one class (number of reads).
     pub class_of_address: bool,
     /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
     /// returns.
     pub run: u64,
-    /// Zipf exponent of the overwrites.
+    /// Zipf exponent of the popularity of addresses for overwrites.
     pub theta: f64,
     pub seed: u64,
 }
 
 impl Plan {
-    /// Returns the number of reads that all versions need by their classes.
+    /// Returns the number of reads that all page versions together need by their classes (a class is a number of
+    /// reads).
     fn reads_needed(&self) -> u64 {
         let total: f64 = self.fresh.iter().sum();
         let mean = (0u32..).zip(self.fresh).map(|(class, share)| f64::from(class) * share).sum::<f64>();
@@ -83,7 +85,7 @@ impl Plan {
     }
 }
 
-/// A deck of `left` cards of which `wanted` are of one kind, for dealing exact counts in random order.
+/// Deals exact counts of events in random order, like a deck of `left` cards of which `wanted` are of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deck {
     pub wanted: u64,
@@ -91,8 +93,8 @@ pub(super) struct Deck {
 }
 
 impl Deck {
-    /// Deals a card, and returns whether it is of the wanted kind. `must` forces a wanted card; the deck must then
-    /// contain one.
+    /// Deals the next card of the deck, and returns whether it is of the wanted kind (the event happens). `must` forces
+    /// a wanted card; the deck must then contain one.
     pub(super) fn deal(&mut self, must: bool, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_wanted = must || below(random, self.left) < self.wanted;
         self.left -= 1;
@@ -113,7 +115,7 @@ fn draw_class(shares: &ByClass, random: &mut Xoshiro256PlusPlus) -> u8 {
     shares.iter().rposition(|&share| share > 0.0).unwrap_or(0) as u8
 }
 
-/// The host model of recurring contents.
+/// Generator of a host model whose page contents are written again after they became dead.
 #[derive(Debug)]
 pub(super) struct Recurring {
     random: Xoshiro256PlusPlus,
@@ -123,12 +125,13 @@ pub(super) struct Recurring {
     writes_left: u64,
     first_writes: Deck,
     first_overwrites: Deck,
-    /// First overwrites that were dealt when all written addresses had been overwritten already, and which are still to
-    /// be made.
+    /// Number of first overwrites of an address that were dealt when every written address had been overwritten
+    /// already, so that they are still to be made.
     owed_first_overwrites: u64,
-    /// Number of addresses written so far; addresses are numbered in the order of their first write.
+    /// Number of addresses that the host model has written so far; addresses are numbered in the order of their first
+    /// write.
     known: u64,
-    /// Number of addresses overwritten so far.
+    /// Number of addresses that the host model has overwritten so far.
     overwritten: u64,
     ranks: Zipf,
     places: Permutation,
@@ -161,7 +164,8 @@ impl Recurring {
         }
     }
 
-    /// Returns the address for the next overwrite.
+    /// Returns the address that the next overwrite writes: one that was overwritten before, or one for its first
+    /// overwrite.
     fn overwritten_address(&mut self) -> u64 {
         let must = self.overwritten + self.owed_first_overwrites == 0;
         let is_first = self.first_overwrites.deal(must, &mut self.random);
@@ -202,8 +206,8 @@ impl Recurring {
     }
 }
 
-/// Returns one of the first `known` addresses, popular ones more often. While few addresses are known most draws fail;
-/// after 16 of them any known address is returned.
+/// Returns one of the first `known` addresses, popular addresses more often. While few addresses are known most random
+/// draws fail; after 16 of them any known address is returned.
 fn popular(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlus) -> u64 {
     let drawn = (0..16).map(|_| ranks.draw(random) - 1).find(|&rank| rank < known);
     drawn.unwrap_or_else(|| below(random, known))
@@ -225,17 +229,17 @@ impl Model for Recurring {
     }
 }
 
-/// The reads that present versions are still to receive.
+/// The reads that are still to be sent to the present version (content) of each address.
 #[derive(Debug)]
 struct Reads {
-    /// Selects which of the reads that the classes need are sent, with an exact total.
+    /// Deals which of the reads that the versions need by their class are sent, so that their total is exact.
     sampled: Deck,
-    /// Number of pending reads of the present version of each address.
+    /// Number of pending reads of the present version (content) of each address.
     unread: Vec<u8>,
-    /// The address of each pending read, and of some reads that are no longer pending.
+    /// The address of each pending read of a present version, and of some reads that are no longer pending.
     pool: Vec<u32>,
     waiting: u64,
-    /// Number of pending reads that is kept, so that the reads of a version are spread over its life.
+    /// Number of reads that are kept pending, so that the reads of a page version are spread over its life.
     backlog: u64,
 }
 
@@ -250,7 +254,7 @@ impl Reads {
         }
     }
 
-    /// Adds the pending reads of a new version at `address`: as many as its class, or a random sample of them.
+    /// Adds the pending reads of a new page version at `address`: as many as its class, or a random sample of them.
     fn add(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
         let cards = u64::from(class).min(self.sampled.left);
         let reads = (0..cards).filter(|_| self.sampled.deal(false, random)).count();
@@ -259,14 +263,14 @@ impl Reads {
         self.pool.extend(std::iter::repeat_n(address as u32, reads));
     }
 
-    /// Removes the pending reads of the version of `address`, and returns their number.
+    /// Removes the pending reads of the present version (content) of `address`, and returns their number.
     fn take_rest(&mut self, address: u64) -> u8 {
         let rest = std::mem::take(&mut self.unread[address as usize]);
         self.waiting -= u64::from(rest);
         rest
     }
 
-    /// Returns an address to read now, if more reads are pending than the backlog.
+    /// Returns an address to read now, if more reads are pending than the backlog that is kept.
     fn next_due(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.waiting > self.backlog { self.next_waiting(random) } else { None }
     }
@@ -285,7 +289,7 @@ impl Reads {
     }
 }
 
-/// A content that an address holds or held, and its class (number of reads).
+/// A version of an address: a content that it holds or held, and its class (number of reads).
 #[derive(Clone, Copy, Debug, Default)]
 struct Version {
     /// Number of the content; 0 = none.
@@ -294,7 +298,7 @@ struct Version {
     is_fresh: bool,
 }
 
-/// The addresses that have been overwritten so far, and their popularity.
+/// The addresses that have been overwritten so far, and the popularity of addresses.
 #[derive(Clone, Copy)]
 struct Known<'a> {
     ranks: &'a Zipf,
@@ -302,25 +306,27 @@ struct Known<'a> {
     places: &'a Permutation,
 }
 
-/// The versions that every address holds and held. A dead version returns at most once per death, so that the number of
-/// recyclable pages is the number of returns. All other contents are new, or repeat that of a valid page.
+/// The versions (contents) that every address holds and held. A dead version returns (is written again) at most once
+/// per death, so that the number of recyclable pages is the number of returns. All other contents are new, or repeat
+/// that of a valid page.
 #[derive(Debug)]
 struct Contents {
     plan: Plan,
     /// Number of the request from which on dead contents are written again.
     first_return: u64,
-    /// Deals which overwrites are returns (writes of a dead content); created when the first return is possible.
+    /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
     returns: Option<Deck>,
-    /// Number of overwrites still to come.
+    /// Number of overwrites that are still to be generated.
     overwrites_left: u64,
     live: Deck,
-    /// Returns that were dealt but for which no dead version was found yet: class, and whether it must be among the
-    /// newest.
+    /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
+    /// reads) of the version, and whether it must be among the newest of its address.
     due: Vec<(u8, bool)>,
     present: Vec<Version>,
-    /// Dead versions of each address, oldest first.
+    /// Dead versions (overwritten contents) of each address, oldest first.
     dead: Vec<Vec<Version>>,
-    /// The page after that of the last return, and how many further pages of its run are to return.
+    /// The page after that of the last return (write of a dead content), and how many further pages of its run of
+    /// neighbours are to return.
     run: Option<(u64, u64)>,
     made: u64,
     seed: u64,
@@ -366,7 +372,8 @@ impl Contents {
         version
     }
 
-    /// Returns the dead version that this overwrite writes again, if any.
+    /// If this overwrite is to write a dead content again, removes and returns that dead version; otherwise returns
+    /// `None`.
     fn next_return(
         &mut self,
         done: u64,
@@ -387,7 +394,8 @@ impl Contents {
         self.continue_run(known).or_else(|| self.find_due(known, random))
     }
 
-    /// Returns the newest dead version of the page next to the last return, instead of the return that is due.
+    /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
+    /// serves a return that is due, so that contents of neighbouring pages return together.
     fn continue_run(&mut self, known: Known<'_>) -> Option<Version> {
         let (place, left) = self.run?;
         if self.due.is_empty() {
@@ -402,11 +410,12 @@ impl Contents {
         Some(Version { is_fresh: false, ..version })
     }
 
-    /// Returns a dead version for a return that is due: one of its class, at a popular address.
+    /// Finds a dead version (overwritten content) for a return that is due: one of the class drawn for the return, at a
+    /// popular address. Removes the version and returns it.
     fn find_due(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<Version> {
         let at = below(random, self.due.len().max(1) as u64) as usize;
         let &(class, is_new) = self.due.get(at)?;
-        for _ in 0..ANSWER_TIMEOUT {
+        for _ in 0..ADDRESS_TRIES {
             let address = known.ranks.draw(random) - 1;
             if address >= known.overwritten {
                 continue;
@@ -427,7 +436,7 @@ impl Contents {
         None
     }
 
-    /// Returns a new content, or that of a valid page, with a class.
+    /// Returns a version with a new content, or with that of a valid page, and draws its class (number of reads).
     fn fresh(&mut self, address: u64, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Version {
         let number = self.live_content(known, random).unwrap_or_else(|| {
             self.made += 1;
@@ -443,8 +452,8 @@ impl Contents {
         Version { number, class, is_fresh: true }
     }
 
-    /// Returns the content of a valid page, if this write is to repeat one. Pages are chosen by the popularity of their
-    /// address.
+    /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
+    /// popularity of their address.
     fn live_content(&mut self, known: Known<'_>, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.live.wanted == 0 || self.live.left == 0 || !self.live.deal(false, random) {
             return None;

@@ -16,14 +16,14 @@ use crate::content_model::ContentModel;
 /// Longest request, pages (1 MiB): the largest that a block layer passes on as one request.
 pub(super) const REQUEST_PAGES: u64 = 256;
 
-/// How a model copies pages.
+/// How a host model copies pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copying {
-    /// By remap requests: no data is read or written.
+    /// Pages are copied by remap requests: no data is read or written.
     Remapped,
-    /// By reading the source and writing the target.
+    /// Pages are copied by reading the source and writing the target.
     ReadAndWritten,
-    /// By writing the target only; the host still has the source in memory.
+    /// Pages are copied by writing the target only; the host still has the source in memory.
     Written,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Script {
     ahead: VecDeque<Planned>,
     time_ns: u64,
     content: ContentModel,
-    /// Content of each page of the volume, as of the requests taken so far.
+    /// Content of each page of the host model's volume, as of the requests taken so far.
     held: Vec<Descriptor>,
 }
 
@@ -70,7 +70,7 @@ impl Script {
         self.content.describe()
     }
 
-    /// Sets the time of all steps that are added from now on.
+    /// Sets the arrival time of all requests that are planned from now on.
     pub(super) fn at(&mut self, time_ns: u64) {
         self.time_ns = time_ns;
     }
@@ -79,12 +79,12 @@ impl Script {
         self.plan(first, pages, |_| Step::Read);
     }
 
-    /// Plans writes of new contents.
+    /// Plans write requests of new contents to `pages` pages from `first` on.
     pub(super) fn write(&mut self, first: u64, pages: u64) {
         self.plan(first, pages, |_| Step::Write);
     }
 
-    /// Plans a write of one page with a content that the model chooses.
+    /// Plans a write request of one page with a content that the host model chooses.
     pub(super) fn write_known(&mut self, page: u64, content: Fingerprint) {
         self.plan(page, 1, |_| Step::WriteKnown(content));
     }
@@ -101,8 +101,8 @@ impl Script {
         self.ahead.push_back(Planned { step: Step::Phase, first: 0, pages: 0, time_ns: self.time_ns });
     }
 
-    /// Plans a copy of `pages` pages from `source` to `target`, which do not overlap. A relocation that is not done by
-    /// remaps leaves the source pages unchanged, so the model must trim them.
+    /// Plans the requests that copy `pages` pages from `source` to `target`, which do not overlap. A relocation that is
+    /// not done by remaps leaves the source pages unchanged, so the model must trim them.
     pub(super) fn copy(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode, copying: Copying) {
         if copying == Copying::Remapped {
             return self.plan(target, pages, |done| Step::Remap { source: source + done, mode });
@@ -113,7 +113,8 @@ impl Script {
         self.plan(target, pages, |done| Step::WriteCopy { source: source + done });
     }
 
-    /// Divides a range into requests; `step` receives the number of pages of the range before each request.
+    /// Divides a range of pages into planned requests of bounded length; `step` receives the number of pages of the
+    /// range before each request.
     fn plan(&mut self, first: u64, pages: u64, step: impl Fn(u64) -> Step) {
         for done in (0..pages).step_by(REQUEST_PAGES as usize) {
             let pages = (pages - done).min(REQUEST_PAGES);
@@ -126,7 +127,7 @@ impl Script {
         }
     }
 
-    /// Converts the next step into a request; returns false if there is none.
+    /// Converts the next planned step of the host model into a request; returns false if there is none.
     pub(super) fn next(&mut self, into: &mut Request) -> bool {
         let Some(Planned { step, first, pages, time_ns }) = self.ahead.pop_front() else { return false };
         into.clear();
@@ -153,8 +154,8 @@ impl Script {
         &self.held[pages.start as usize..pages.end as usize]
     }
 
-    /// Records the contents that pages hold. The size of a delta to the earlier version becomes unknown, because a copy
-    /// of the page would be compared with another page.
+    /// Records the contents that pages of the volume hold. The size of a delta to the earlier version becomes unknown,
+    /// because a copy of the page would be compared with another page.
     fn hold(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
         if self.held.len() < pages.end as usize {
             self.held.resize(pages.end as usize, Descriptor::of(Fingerprint::ZERO_PAGE));

@@ -27,7 +27,7 @@ pub(super) const KIND: Kind = Kind {
     ],
 };
 
-/// The host model `snapshot`.
+/// Generator of the host model `snapshot`: fills a volume, and copies it repeatedly between overwrites.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     random: Xoshiro256PlusPlus,

@@ -74,14 +74,14 @@ pub(super) const KIND: Kind = Kind {
 
 const PAGE: u64 = 4096;
 const KEY_BYTES: u64 = 16;
-/// Number of frames whose headers (24 bytes each) share a page.
+/// Number of frames of the write-ahead log whose headers (24 bytes each) share a page.
 const GROUP_FRAMES: u64 = 170;
-/// Bytes of an index entry: a key, a row number, lengths and a pointer.
+/// Bytes of an entry of the table's index: a key, a row number, lengths and a pointer.
 const INDEX_ENTRY_BYTES: u64 = 26;
-/// Share of a leaf that is filled in the long run if full leaves split in the middle.
+/// Share of a B-tree leaf that is filled in the long run if full leaves split in the middle.
 const RANDOM_FILL: f64 = 0.69;
 
-/// How rows of one size are laid out in pages.
+/// How `SQLite` lays out table rows of one size: overflow pages per row, rows per leaf.
 #[derive(Clone, Copy, Debug)]
 struct RowShape {
     overflow_pages: u64,
@@ -89,7 +89,8 @@ struct RowShape {
 }
 
 impl RowShape {
-    /// Computes the layout by `SQLite`'s rule for how much of a row stays in a leaf if the row does not fit into it.
+    /// Computes the layout of rows by `SQLite`'s rule for how much of a row stays in a leaf if the row does not fit
+    /// into it.
     fn of(value_bytes: u64) -> Self {
         let row = value_bytes + KEY_BYTES + 6;
         let (most, least) = (PAGE - 35, (PAGE - 12) * 32 / 255 - 23);
@@ -104,14 +105,14 @@ impl RowShape {
     }
 }
 
-/// The pages of a key's row: its first overflow page, and its leaf.
+/// The pages that hold the table row of a key: its first overflow page, and its leaf.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     overflow: u32,
     leaf: u32,
 }
 
-/// The pages of the database file, numbered in order of allocation.
+/// The pages of the simulated database file, numbered in order of allocation.
 #[derive(Debug)]
 struct Database {
     pages: u64,
@@ -131,8 +132,8 @@ impl Database {
         first
     }
 
-    /// Stores a value, and adds the pages that change to `touched`. Returns those leaves among them that hold older
-    /// entries: that of a replaced row, and that of the index.
+    /// Stores a value in the database, and adds the pages that change to `touched`. Returns those leaves among them
+    /// that hold older entries: that of a replaced row, and that of the index.
     fn put(
         &mut self,
         key: u64,
@@ -169,7 +170,7 @@ impl Database {
     }
 }
 
-/// The host model `sqlite-wal`.
+/// Generator of the host model `sqlite-wal`: `SQLite` with a write-ahead log, filled with values.
 #[derive(Debug)]
 pub(super) struct SqliteWal {
     random: Xoshiro256PlusPlus,
@@ -183,9 +184,9 @@ pub(super) struct SqliteWal {
     database: Database,
     /// First page of the database file in the volume; the log occupies the pages before it.
     base: u64,
-    /// Database page of every frame in the log.
+    /// Database page of every frame in the write-ahead log.
     frames: Vec<u32>,
-    /// Number of complete groups of frames that were written to the log.
+    /// Number of complete groups of log frames (frames whose headers share a page) that were written to the log.
     groups: u64,
     touched: Vec<u32>,
     cache: Cache,
@@ -269,7 +270,7 @@ impl SqliteWal {
         self.frames.extend_from_slice(&self.touched);
     }
 
-    /// Writes groups of frames that are full from the page cache to the log.
+    /// Writes complete groups of log frames (frames whose headers share a page) from the page cache to the log.
     fn write_full_groups(&mut self, script: &mut Script) {
         while self.frames.len() as u64 >= (self.groups + 1) * GROUP_FRAMES {
             script.write(self.groups * (GROUP_FRAMES + 1), GROUP_FRAMES + 1);
@@ -298,7 +299,7 @@ impl SqliteWal {
     }
 }
 
-/// Returns the page of the log that holds a frame.
+/// Returns the page of the write-ahead log that holds a frame.
 fn log_page(frame: u64) -> u64 {
     frame / GROUP_FRAMES * (GROUP_FRAMES + 1) + 1 + frame % GROUP_FRAMES
 }

@@ -23,13 +23,14 @@ use crate::workload::draw::{Zipf, below};
 use crate::workload::options::{Key, SpecError};
 use crate::workload::permutation::Permutation;
 
-/// Published figures of a trace, or assumed ones where the table of the substitute says so.
+/// Published figures of a trace, from which its substitute is generated, or assumed ones where the table of the
+/// substitute says so.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
     pub name: &'static str,
     pub reads: f64,
     pub writes: f64,
-    /// Number of distinct addresses written.
+    /// Number of distinct addresses that the trace writes.
     pub addresses: f64,
     pub duration_s: f64,
 }
@@ -45,18 +46,19 @@ pub(super) const READS: Key = Key {
     meaning: "popular: of addresses that are overwritten often (assumed); uniform: of all written addresses alike",
 };
 
-/// A host model that substitutes for a trace.
+/// Generator of a host model that substitutes for a trace that is not available.
 #[derive(Debug)]
 pub(super) struct Substitute {
     random: Xoshiro256PlusPlus,
     requests: u64,
     interval_ns: f64,
-    /// Decides which requests are writes, with an exact total.
+    /// Deals which requests are writes, so that their total is exact.
     writes: Deck,
-    /// Decides which writes are the first of their address, with an exact total.
+    /// Deals which writes are the first of their address, so that their total is exact.
     first_writes: Deck,
     done: u64,
-    /// Number of addresses written so far; addresses are numbered in the order of their first write.
+    /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
+    /// write.
     known: u64,
     ranks: Zipf,
     has_popular_reads: bool,

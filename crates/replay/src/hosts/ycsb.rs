@@ -35,7 +35,7 @@ pub(super) const KIND: Kind = Kind {
 
 const RECORDS_PER_PAGE: u64 = 4;
 
-/// The host model `ycsb`.
+/// Generator of the host model `ycsb`: updates of a B-tree that never overwrites pages in place.
 #[derive(Debug)]
 pub(super) struct Ycsb {
     random: Xoshiro256PlusPlus,
@@ -46,7 +46,7 @@ pub(super) struct Ycsb {
     journal_pages: u64,
     loaded: bool,
     done: u64,
-    /// Page of each leaf, counted from the end of the journal.
+    /// Page that holds each B-tree leaf, counted from the end of the journal.
     places: Vec<u32>,
     free: BTreeSet<u32>,
     dirty: BTreeSet<u32>,

@@ -6,8 +6,8 @@ use crate::report::quoted;
 /// A CSV column: its title, and a function that returns its field for a life.
 type Column = (&'static str, fn(&LifeRecord, &Life) -> String);
 
-/// Returns the CSV lines with a head. A figure that a life does not have is empty, so that files of any lives can be
-/// joined.
+/// Returns lives of drives as CSV lines with a head. A figure that a life does not have is empty, so that files of any
+/// lives can be joined.
 pub fn csv(records: &[LifeRecord]) -> String {
     let line = |fields: Vec<String>| fields.join(",") + "\n";
     let head = line(COLUMNS.iter().map(|&(name, _)| name.to_owned()).collect());
@@ -22,7 +22,7 @@ fn text_of<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-/// Returns the name of a setting's value, as in a configuration file.
+/// Returns the name of a configuration value, as a configuration file writes it.
 fn name_of<T: serde::Serialize>(value: &T) -> String {
     let value = serde_json::to_value(value).expect("settings are plain data");
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)

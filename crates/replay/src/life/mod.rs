@@ -27,16 +27,19 @@ use wearwell_config::Config;
 use crate::report::SCHEMA_VERSION;
 use crate::timeline::Timeline;
 
-/// How many cycles the blocks of a drive endure, and when the drive has ended.
+/// How many program/erase cycles the blocks of a drive endure, and when the drive has ended.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Endurance {
-    /// Standard deviation of the cycles that a block endures, as a share of the rated cycles, which are the mean.
+    /// Standard deviation of the program/erase cycles that a block endures, as a share of the rated cycles, which are
+    /// the mean.
     pub spread: f64,
-    /// Share of the blocks that fail early, after a number of cycles drawn uniformly from the rated cycles.
+    /// Share of the blocks that fail early, after a number of program/erase cycles drawn uniformly from the rated
+    /// cycles.
     pub early_share: f64,
-    /// Share of the blocks whose first failed operation is a program; of all others it is an erase.
+    /// Share of the blocks whose first failed operation is a program; the first failed operation of all others is an
+    /// erase.
     pub program_share: f64,
-    /// Share of the spare blocks that is left when the drive has ended.
+    /// Share of the drive's spare blocks that is left when the drive has ended.
     pub spare_minimum: f64,
 }
 
@@ -47,12 +50,13 @@ impl Default for Endurance {
 }
 
 impl Endurance {
-    /// Default values: a standard deviation of a tenth of the rated cycles; one early failure per thousand blocks; the
-    /// end of the drive when 10 % of the spare blocks are left.
+    /// Default distribution of endurance and end of a drive: a standard deviation of a tenth of the rated cycles; one
+    /// early failure per thousand blocks; the end when 10 % of the spare blocks are left.
     pub const ASSUMED: Self =
         Self { spread: 0.1, early_share: 0.001, program_share: 0.5, spare_minimum: 0.1 };
 
-    /// Returns a sentence on the first value that is out of its range; `None` if all are valid.
+    /// Returns a sentence on the first value of the endurance distribution that is out of its range; `None` if all are
+    /// valid.
     pub fn refusal(&self) -> Option<String> {
         let shares = [
             ("spread", self.spread, 0.5),
@@ -64,8 +68,8 @@ impl Endurance {
         bad.map(|(name, value, most)| format!("{name} is {value}: it is a share from 0 to {most}"))
     }
 
-    /// Draws the endurance limit of each block, and how its end shows. A normal draw of less than one cycle counts as
-    /// one.
+    /// Draws the endurance limit of each block, and whether its end shows as a failed erase or a failed program. A
+    /// normal draw of less than one cycle counts as one.
     pub fn limits(&self, blocks: u32, rated_cycles: u32, seed: u64) -> Vec<WearLimit> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let rated = f64::from(rated_cycles);
@@ -84,8 +88,8 @@ impl Endurance {
     }
 }
 
-/// Returns the share of the `rated_cycles` of all blocks that is used when `most_failed` of them have failed, if all
-/// blocks wear evenly.
+/// Returns the share of the rated cycles of all blocks that a drive uses until `most_failed` of its blocks have failed,
+/// if all blocks wear evenly.
 pub(crate) fn usable_endurance(limits: &[WearLimit], most_failed: u64, rated_cycles: u32) -> f64 {
     let mut cycles: Vec<u32> = limits.iter().map(|limit| limit.cycles).collect();
     cycles.sort_unstable();
@@ -104,9 +108,9 @@ fn normal(random: &mut Xoshiro256PlusPlus) -> f64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum End {
-    /// The spare blocks fell to the stated minimum.
+    /// The spare blocks of the drive fell to the stated minimum.
     Spare,
-    /// A write found no space.
+    /// A host write found no space on the drive.
     Full,
     /// The user ended the run before the drive had ended.
     Interrupted,
@@ -115,13 +119,13 @@ pub enum End {
 /// State of a drive at one moment of its life.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LifePoint {
-    /// Bytes that the host has written so far.
+    /// Bytes that the host has written to the drive so far.
     pub host_bytes: u64,
-    /// Page programs so far.
+    /// Page programs of the drive so far.
     pub programs: u64,
-    /// Erases per block so far, mean over all blocks.
+    /// Erases per block of the drive so far, mean over all blocks.
     pub mean_erases: f64,
-    /// Erases of the most worn block so far.
+    /// Erases of the drive's most worn block so far.
     pub max_erases: u32,
     /// Spare blocks left, as a share of the spare blocks of the new drive.
     pub spare: f64,
@@ -130,7 +134,7 @@ pub struct LifePoint {
 /// Distribution of the erase counts of a drive's blocks.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Wear {
-    /// Erases of the least worn block.
+    /// Erases of the drive's least worn block.
     pub least: u32,
     /// 10th percentile of the blocks' erase counts.
     pub p10: u32,
@@ -138,14 +142,14 @@ pub struct Wear {
     pub p50: u32,
     /// 90th percentile of the blocks' erase counts.
     pub p90: u32,
-    /// Erases of the most worn block.
+    /// Erases of the drive's most worn block.
     pub most: u32,
-    /// Erases per block, mean over all blocks.
+    /// Erases per block of the drive, mean over all blocks.
     pub mean: f64,
 }
 
 impl Wear {
-    /// Computes the distribution from the erase counts of all blocks.
+    /// Computes the distribution of wear from the erase counts of all blocks.
     pub fn of(mut erases: Vec<u32>) -> Self {
         erases.sort_unstable();
         let at = |share: usize| erases.get((erases.len().max(1) - 1) * share / 10).copied().unwrap_or(0);
@@ -154,20 +158,20 @@ impl Wear {
     }
 }
 
-/// The life of one drive.
+/// The simulated life of one drive, from its first write to its end.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Life {
-    /// Seed of the blocks' endurance limits, of the design and of content.
+    /// Seed of the blocks' endurance limits, of the design and of the content of writes.
     pub seed: u64,
-    /// Why the drive ended.
+    /// Why the simulated drive ended.
     pub end: End,
-    /// Bytes that the host wrote until the end, including the first fill.
+    /// Bytes that the host wrote until the end of the drive, including the first fill.
     pub host_bytes: u64,
-    /// Bytes of all page programs until the end.
+    /// Bytes of all page programs until the end of the drive.
     pub media_bytes: u64,
     /// Number of times that the input was replayed; fractional, because the last pass is incomplete.
     pub passes: f64,
-    /// Years until the end at the rate of the input; absent if the input has no times.
+    /// Years until the end of the drive at the rate of the input; absent if the input has no times.
     pub years: Option<f64>,
     /// Lifetime in host bytes as a short run would extrapolate it: host bytes of an early part of the life, divided by
     /// the share of the rated cycles that this part used. Absent if the drive ended before that part was complete.
@@ -177,19 +181,19 @@ pub struct Life {
     /// amplification that increases as spare blocks fail reduces the lifetime further.
     #[serde(default)]
     pub usable_endurance: f64,
-    /// Bytes that the host had written when the first block failed; absent if none did.
+    /// Bytes that the host had written when the first block failed; absent if no block failed.
     pub first_failure_bytes: Option<u64>,
-    /// Number of blocks that failed.
+    /// Number of blocks that failed until the end of the drive.
     pub failed_blocks: u64,
-    /// Distribution of the erase counts of all blocks at the end.
+    /// Distribution of the erase counts of all blocks at the end of the drive.
     pub wear: Wear,
-    /// Number of pages that wear leveling copied, which are its cost in programs.
+    /// Page programs by which wear leveling copied pages: its cost.
     pub leveling_programs: u64,
     /// Number of blocks that wear leveling emptied and erased.
     pub leveling_erases: u64,
     /// States of the drive at moments of its life, at most 400.
     pub series: Vec<LifePoint>,
-    /// What happened over time and where on the flash; recorded only if `replay.timeline_cells` is set.
+    /// Timeline of the life (counters and maps of the blocks); recorded only if `replay.timeline_cells` is set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
     /// CPU time of the simulation, seconds.
@@ -197,12 +201,12 @@ pub struct Life {
 }
 
 impl Life {
-    /// Returns the page programs of the whole life.
+    /// Returns the page programs of the drive's whole life.
     pub fn programs(&self) -> u64 {
         self.series.last().map_or(0, |point| point.programs)
     }
 
-    /// Returns the write amplification over the whole life: programmed bytes per host byte.
+    /// Returns the write amplification over the drive's whole life: programmed bytes per host byte.
     pub fn write_amplification(&self) -> f64 {
         self.media_bytes as f64 / self.host_bytes.max(1) as f64
     }
@@ -211,29 +215,29 @@ impl Life {
 /// The JSON document that `wearwell life --json` writes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Lives {
-    /// Version of the layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Records, one for each input, design and kind of wear leveling.
+    /// Records of lives, one for each input, design and kind of wear leveling.
     pub drives: Vec<LifeRecord>,
 }
 
 impl Lives {
-    /// Creates the document for drives in the order of the table's columns.
+    /// Creates the JSON document for drives in the order of the table's columns.
     pub fn of(drives: Vec<LifeRecord>) -> Self {
         Self { schema_version: SCHEMA_VERSION, drives }
     }
 }
 
-/// Lives of drives that differ only in their seed.
+/// Simulated lives of drives that differ only in their seed, and what they have in common.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LifeRecord {
-    /// Name of the input.
+    /// Name of the input that wore out the drives.
     pub input: String,
-    /// Name of the design.
+    /// Name of the design (kind of FTL) of the drives.
     pub design: String,
     /// Version of this software.
     pub version: String,
-    /// Kind of wear leveling.
+    /// Kind of wear leveling of the drives.
     pub leveling: Leveling,
     /// RAM that wear leveling takes in a controller, bytes.
     pub leveling_ram_bytes: u64,
@@ -245,23 +249,23 @@ pub struct LifeRecord {
     pub rated_cycles: u32,
     /// Bytes that the drive exports to the host.
     pub exported_bytes: u64,
-    /// Bytes of all blocks of the drive.
+    /// Bytes of all flash blocks of the drive.
     pub physical_bytes: u64,
     /// Whether all exported pages were written once before the input; this fill counts as written by the host.
     pub is_filled: bool,
     /// Exported bytes of the larger drive for which years are scaled; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
-    /// Lives, one for each seed.
+    /// Simulated lives of the drive, one for each seed.
     pub lives: Vec<Life>,
     /// Remarks on the results, such as which figures rest on a model rather than on the input.
     pub notes: Vec<String>,
 }
 
-/// Kinds of wear leveling that lives can compare.
+/// Kinds of wear leveling that `wearwell life` can compare.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Leveling {
-    /// As the configuration sets it.
+    /// Wear leveling as the configuration sets it.
     Configured,
     /// No wear leveling: blocks are opened in the order in which they became free.
     None,
@@ -310,17 +314,17 @@ impl Leveling {
     }
 }
 
-/// Mean of a figure over the seeds, with its confidence interval.
+/// Mean of a figure over the lives of all seeds, with its confidence interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// Mean of the figure over the seeds.
+    /// Mean of the figure over the lives of all seeds.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed.
     pub half_width: Option<f64>,
 }
 
 impl Estimate {
-    /// Computes the estimate from one value per seed; `None` if a seed has no value.
+    /// Computes mean and confidence interval from one value per seed; `None` if a seed has no value.
     pub fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.collect::<Option<_>>()?;
         let count = values.len() as f64;
@@ -344,25 +348,25 @@ fn student_95(freedom: usize) -> f64 {
 }
 
 impl LifeRecord {
-    /// Returns the mean of `figure` over the seeds, with its confidence interval.
+    /// Returns the mean of `figure` over the lives of all seeds, with its confidence interval.
     pub fn estimate(&self, figure: impl Fn(&Life) -> Option<f64>) -> Option<Estimate> {
         Estimate::of(self.lives.iter().map(figure))
     }
 
-    /// Returns the bytes that the host wrote until the end of the drive, as the mean over the seeds.
+    /// Returns the bytes that the host wrote until the end of the drive, as the mean over the lives of all seeds.
     pub fn host_bytes(&self) -> Option<Estimate> {
         self.estimate(|life| Some(life.host_bytes as f64))
     }
 
     /// Returns the years of a larger drive whose host writes as many bytes per unit of time, if its footprint grows in
-    /// proportion: the drive takes as many drive writes, each of which is larger. `None` without the size of such a
-    /// drive, or without years.
+    /// proportion: the larger drive takes as many drive writes as this one, each of more bytes. `None` without the size
+    /// of such a drive, or without years.
     pub fn scaled_years(&self, life: &Life) -> Option<f64> {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }
 
-    /// Returns the drive writes per day over the life, without the first fill, which takes no time; `None` without
-    /// years.
+    /// Returns the drive writes per day over the drive's life, without the first fill, which takes no time; `None`
+    /// without years.
     pub fn drive_writes_per_day(&self, life: &Life) -> Option<f64> {
         let days = life.years? * YEAR_S as f64 / 86_400.0;
         let fill = if self.is_filled { 1.0 } else { 0.0 };

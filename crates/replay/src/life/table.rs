@@ -5,21 +5,21 @@ use std::fmt::Write as _;
 use super::{End, Estimate, Leveling, Life, LifeRecord};
 use crate::report::{aligned, digits_of, grouped};
 
-/// Returns the table: one row per figure, one column per design and wear leveling. With several seeds a figure is a
-/// mean with half of its 95 % interval. Empty without lives.
+/// Returns the table of drives' lives: one row per figure, one column per design and wear leveling. With several seeds
+/// a figure is a mean with half of its 95 % interval. Empty without lives.
 pub fn table(records: &[LifeRecord]) -> String {
     shown(records)
         .map_or_else(String::new, |Shown { preamble, rows, notes }| preamble + &aligned(&rows) + &notes)
 }
 
-/// The table of lives, and the lines above and below it.
+/// The table of drives' lives, and the lines above and below it.
 pub(crate) struct Shown {
     pub(crate) preamble: String,
     pub(crate) rows: Vec<Vec<String>>,
     pub(crate) notes: String,
 }
 
-/// Returns what [`table`] shows; `None` without lives.
+/// Returns the table of drives' lives and the lines around it; `None` without lives.
 pub(crate) fn shown(records: &[LifeRecord]) -> Option<Shown> {
     let records: Vec<&LifeRecord> = records.iter().filter(|record| !record.lives.is_empty()).collect();
     let first = records.first()?;
@@ -61,12 +61,13 @@ fn ratio(record: &LifeRecord, first: &LifeRecord) -> String {
     }
 }
 
-/// A row of the table: a figure of a life.
+/// A row of the table of drives' lives: a figure that is computed for each life.
 struct Figure {
     title: &'static str,
-    /// Digits after the decimal point; a small value gets more, to show its first three significant digits.
+    /// Digits of the figure after the decimal point; a small value gets more, to show its first three significant
+    /// digits.
     digits: usize,
-    /// Whether the row is shown even if no record has the figure.
+    /// Whether the row of the figure is shown even if no record has the figure.
     is_always: bool,
     value: fn(&LifeRecord, &Life) -> Option<f64>,
 }
@@ -81,7 +82,7 @@ fn estimate(record: &LifeRecord, figure: &Figure) -> Option<Estimate> {
 
 const TB: f64 = 1e12;
 
-/// Returns `value` if the life has ended; a figure of a whole life has no value for an interrupted one.
+/// Returns `value` if the simulated drive has ended; a figure of a whole life has no value for an interrupted one.
 fn ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != End::Interrupted).then_some(value)
 }
@@ -116,8 +117,8 @@ const FIGURES: &[Figure] = &[
     figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
 
-/// Returns the share of page programs made by wear leveling, in percent; `None` if the leveling is the configured one
-/// and there is none.
+/// Returns the share of page programs made by wear leveling, in percent; `None` if the wear leveling is left to the
+/// configuration and that sets none.
 fn copied_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
     let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
     is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)
@@ -188,7 +189,7 @@ fn over_provisioning(record: &LifeRecord) -> f64 {
     (record.physical_bytes as f64 - reserve_bytes) / record.exported_bytes as f64 - 1.0
 }
 
-/// Returns the notes below the table.
+/// Returns the notes below the table of drives' lives.
 fn notes(records: &[&LifeRecord]) -> String {
     let mut text = "note: the extrapolation takes all blocks for equal and evenly worn. The spread of their endurance alone leaves a \
                     perfectly leveled drive the share of it that is shown; uneven wear, and write amplification that grows as spare \

@@ -16,25 +16,25 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
-/// Returns an element of a class that contains a text.
+/// Returns an HTML element of a class that contains a text.
 pub(super) fn element(name: &str, class: &str, text: &str) -> String {
     format!("<{name} class=\"{class}\">{}</{name}>\n", escaped(text))
 }
 
-/// Returns a heading. It may be the long specification of a generator, so it can break after commas.
+/// Returns an HTML heading. Its text may be the long specification of a generator, so it can break after commas.
 pub(super) fn heading(text: &str) -> String {
     format!("<h2>{}</h2>\n", escaped(text).replace(',', ",<wbr>"))
 }
 
-/// Returns a collapsible part that is closed at first.
+/// Returns a collapsible part of an HTML page that is closed at first.
 pub(super) fn details(summary: &str, html: &str) -> String {
     format!("<details><summary>{}</summary>\n{html}</details>\n", escaped(summary))
 }
 
-/// Title of a column that shows ratios, which gets a style of its own.
+/// Title of a table column that shows ratios, which gets a style of its own.
 const RATIO: &str = "ratio";
 
-/// Returns a table whose first row and first column are titles. Leading blanks of a row's title are its depth of
+/// Returns an HTML table whose first row and first column are titles. Leading blanks of a row's title are its depth of
 /// indentation.
 pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
     let Some((head, body)) = rows.split_first() else { return String::new() };
@@ -51,7 +51,7 @@ pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String 
     )
 }
 
-/// Returns a table row whose cells have the classes of their columns. Names of fields can break after their dots.
+/// Returns an HTML table row whose cells have the classes of their columns. Names of fields can break after their dots.
 fn line(row: &[String], classes: &[&str]) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;
@@ -65,7 +65,7 @@ fn line(row: &[String], classes: &[&str]) -> String {
     )
 }
 
-/// Returns a list of sentences that a reader of the figures must know, below a title; empty without sentences.
+/// Returns an HTML list of sentences that a reader of the figures must know, below a title; empty without sentences.
 pub(super) fn notes<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> =
         sentences.into_iter().map(|sentence| format!("<li>{}</li>", escaped(sentence))).collect();
@@ -76,13 +76,13 @@ pub(super) fn notes<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str
     format!("<div class=\"notes\" role=\"note\"><strong>{title}</strong><ul>\n{items}\n</ul></div>\n")
 }
 
-/// Returns the element into which the page's scripts draw the charts of the runs with these numbers.
+/// Returns the HTML element into which the page's scripts draw the charts of the runs with these numbers.
 pub(super) fn charts_of_runs(numbers: impl IntoIterator<Item = usize>) -> String {
     let numbers: Vec<String> = numbers.into_iter().map(|number| number.to_string()).collect();
     format!("<div class=\"charts\" data-runs=\"{}\"></div>\n", numbers.join(" "))
 }
 
-/// Returns the element into which the page's scripts draw the charts of one record.
+/// Returns the HTML element into which the page's scripts draw the charts of one record.
 pub(super) fn charts_of(number: usize) -> String {
     format!("<div class=\"charts\" data-number=\"{number}\"></div>\n")
 }

@@ -31,15 +31,15 @@ const SCRIPTS: [&str; 6] = [
 const UPLOT_SCRIPT: &str = include_str!("uplot-1.6.32/uPlot.iife.min.js");
 const UPLOT_STYLE: &str = include_str!("uplot-1.6.32/uPlot.min.css");
 const UPLOT_LICENCE: &str = include_str!("uplot-1.6.32/LICENSE");
-/// Tags before and after the record in a page.
+/// HTML tags before and after the JSON record in a page.
 const RECORD_TAGS: [&str; 2] = ["<script type=\"application/json\" id=\"record\">", "</script>"];
 
 /// A result that can be shown as an HTML page.
 pub trait Report: Serialize {
-    /// Name of the kind of result; it selects the scripts that draw the page's charts.
+    /// Name of the kind of result; the HTML page selects by it the scripts that draw its charts.
     const KIND: &'static str;
 
-    /// Returns the heading of the page, which states what was run.
+    /// Returns the heading of the HTML page, which states what was run.
     fn title(&self) -> String;
 
     /// Returns the body of the page as HTML: first the main figures, then the details behind them. The scripts fill
@@ -71,14 +71,14 @@ pub fn html<T: Report>(result: &T) -> String {
     )
 }
 
-/// Returns the JSON of the record that a page contains; `None` if the text is not such a page.
+/// Returns the JSON of the record that an HTML page contains; `None` if the text is not such a page.
 pub fn record_in(page: &str) -> Option<&str> {
     let [before, after] = RECORD_TAGS;
     let (_, rest) = page.split_once(before)?;
     rest.split_once(after).map(|(json, _)| json)
 }
 
-/// Returns equal JSON in which no character can end a script element or begin another.
+/// Returns JSON of equal meaning in which no character can end an HTML script element or begin another.
 fn without_markup(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -94,7 +94,7 @@ fn without_markup(json: &str) -> String {
     text
 }
 
-/// Returns the template with the value of each `{{name}}` inserted; names inside values are not replaced.
+/// Returns the HTML template with the value of each `{{name}}` inserted; names inside values are not replaced.
 fn filled(template: &str, values: &[(&str, &str)]) -> String {
     let mut parts = template.split("{{");
     let mut text = parts.next().unwrap_or_default().to_owned();

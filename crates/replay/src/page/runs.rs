@@ -10,7 +10,7 @@ use super::markup::{charts_of_runs, details, element, heading, notes, table};
 use crate::record::RunRecord;
 use crate::report::{Comparison, all_rows, answer_rows, cell, postscript, preamble};
 
-/// Title of the notes on a result.
+/// Title of the notes on a result in its HTML page.
 pub(super) const FOUNDATIONS: &str = "What these figures rest on";
 const FIGURES: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
 
@@ -33,7 +33,7 @@ impl Report for Comparison {
     }
 }
 
-/// Returns the values in their order, each once.
+/// Returns the different values in their order, each once.
 pub(super) fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     values.filter(|value| seen.insert(value.clone())).collect()
@@ -44,8 +44,8 @@ pub(super) fn listed(names: &[String], what: &str) -> String {
     if names.len() > 3 { format!("{} {what}", names.len()) } else { names.join(", ") }
 }
 
-/// Returns the title of a page: what was run and, if there are several inputs, their number. The name of a single input
-/// is in the heading below.
+/// Returns the title of a page of runs: what was run and, if there are several inputs, their number. The name of a
+/// single input is in the heading below.
 pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String {
     match distinct(inputs).len() {
         0 | 1 => what.to_owned(),
@@ -53,7 +53,8 @@ pub(super) fn titled(what: &str, inputs: impl Iterator<Item = String>) -> String
     }
 }
 
-/// Returns the first section: a sentence with the result, and a table of the figures that decide between the runs.
+/// Returns the first section of a page of runs: a sentence with the result, and a table of the figures that decide
+/// between the runs.
 fn answer(runs: &[RunRecord]) -> String {
     let refs: Vec<&RunRecord> = runs.iter().collect();
     heading(&runs[0].trace.path)
@@ -101,13 +102,14 @@ fn worn(run: &RunRecord) -> String {
     cell(run, "TB written until worn")
 }
 
-/// Returns the lines below the terminal's table as notes: steadiness, remarks and partial runs.
+/// Returns the lines below the terminal's table of runs as notes for the HTML page: steadiness, remarks and partial
+/// runs.
 fn notes_of(runs: &[RunRecord]) -> String {
     let labelled: Vec<(String, &RunRecord)> = runs.iter().map(|run| (run.label(), run)).collect();
     notes(FOUNDATIONS, postscript(&labelled).lines())
 }
 
-/// Returns all figures, the RAM of the controller, and the configuration, as collapsible parts.
+/// Returns the collapsible parts of a page of runs: all figures, the RAM of the controller, and the configuration.
 pub(super) fn foundations(runs: &[RunRecord]) -> String {
     if runs.is_empty() {
         return String::new();
@@ -135,7 +137,7 @@ fn ram(runs: &[&RunRecord]) -> String {
     table("", "Bytes of controller RAM", &rows)
 }
 
-/// A fact about a run: its name, and a function that returns it.
+/// A fact about a run for its HTML page: name, and a function that returns it.
 type Fact = (&'static str, fn(&RunRecord) -> String);
 
 const FACTS: [Fact; 10] = [
@@ -159,8 +161,8 @@ fn provenance(runs: &[&RunRecord]) -> String {
     table("left wrap", "Where the figures come from", &rows)
 }
 
-/// Returns a table of every effective setting: its value, or the values of the runs if they differ, and whether it is
-/// the default.
+/// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and whether
+/// it is the default.
 fn configuration(runs: &[&RunRecord]) -> String {
     let default = settings(&Config::default());
     let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings(&run.config)).collect();

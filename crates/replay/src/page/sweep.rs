@@ -46,7 +46,7 @@ impl Swept {
         }
     }
 
-    /// Returns the notes of all runs, each different note once.
+    /// Returns the notes of all runs of the sweep, each different note once.
     fn notes(&self) -> impl Iterator<Item = &str> {
         let mut seen = std::collections::BTreeSet::new();
         let notes = self.comparison.runs.iter().flat_map(|run| &run.notes).map(String::as_str);

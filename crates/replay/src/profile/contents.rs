@@ -8,7 +8,7 @@ use wearwell::data::{Descriptor, Fingerprint};
 
 use super::distribution::{SizeShares, Sizes};
 use super::sample::{GROUPS, Sample, error_of, group};
-use super::skew::growing_theta;
+use super::skew::zipf_theta_of_growing_items;
 
 /// Figures on the contents of pages: duplicates and compressibility.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -20,18 +20,19 @@ pub struct ContentFigures {
     /// Pages whose content occurred before, as a share of all pages with known content; zero pages do not count as
     /// duplicates.
     pub duplicate_share: f64,
-    /// Standard error of `duplicate_share`; 0 without sampling.
+    /// Standard error of `duplicate_share`, from sampling; 0 if all contents were examined.
     pub duplicate_share_error: f64,
     /// Number of distinct contents without the zero page, extrapolated if the input was sampled.
     pub distinct: u64,
     /// Zipf exponent of the popularity of contents that are repeated.
     pub duplicate_theta: f64,
-    /// Number of contents, in order of first occurrence, that contain nearly all (99 %) of the repeated ones.
+    /// Number of contents that are repeated: the first contents, in order of occurrence, that receive 99 % of the
+    /// repetitions.
     pub duplicate_pool: u64,
-    /// Sizes of pages after each is compressed by itself (LZ4). Each page counts as often as it occurs; zero pages are
-    /// left out.
+    /// Distribution of compressed sizes, each page compressed by itself (LZ4). Each page counts as often as it occurs;
+    /// zero pages are left out.
     pub compressed: Option<SizeShares>,
-    /// Standard error of the mean of `compressed`; 0 without sampling.
+    /// Standard error of the mean of `compressed`, from sampling; 0 if all contents were examined.
     pub compressed_mean_error: f64,
     /// Mean compressed size as a share of the page if each distinct content counts once, that is after deduplication.
     pub compressed_distinct_mean: Option<f64>,
@@ -40,11 +41,11 @@ pub struct ContentFigures {
 struct Entry {
     seen: u32,
     compressed_bytes: u16,
-    /// Number of distinct contents that occurred before this one first did, estimated from the sample of that time.
+    /// Number of distinct contents that occurred before this content first did, estimated from the sample of that time.
     ordinal: u32,
 }
 
-/// Counts of the contents in a sample.
+/// Counts of the page contents in a sample.
 pub(super) struct Contents {
     entries: FxHashMap<u64, Entry>,
     pub(super) sample: Sample,
@@ -52,7 +53,8 @@ pub(super) struct Contents {
     pages: u64,
     zero: u64,
     ordinals: u32,
-    /// Number of repetitions, by the octave (power of two) of the number of distinct contents at the time.
+    /// Number of pages that repeat an earlier content, by the octave (power of two) of the number of distinct contents
+    /// at the time.
     repeats: [u64; 32],
 }
 
@@ -69,7 +71,7 @@ impl Contents {
         }
     }
 
-    /// Counts a page; `compressed_bytes` is called only if the content is new and in the sample.
+    /// Counts a page and its content; `compressed_bytes` is called only if the content is new and in the sample.
     pub(super) fn add(&mut self, content: Fingerprint, compressed_bytes: impl FnOnce() -> u16) {
         self.pages += 1;
         if content == Fingerprint::ZERO_PAGE {
@@ -81,7 +83,7 @@ impl Contents {
         }
         if let Some(entry) = self.entries.get_mut(&content.0) {
             entry.seen = entry.seen.saturating_add(1);
-            self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.preset_and_fitted;
+            self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.sampled_one_of;
             return;
         }
         if self.entries.len() == self.entries_max {
@@ -93,7 +95,7 @@ impl Contents {
             }
         }
         let ordinal = self.ordinals;
-        let weight = u32::try_from(self.sample.preset_and_fitted).unwrap_or(u32::MAX);
+        let weight = u32::try_from(self.sample.sampled_one_of).unwrap_or(u32::MAX);
         self.ordinals = self.ordinals.saturating_add(weight);
         self.entries.insert(content.0, Entry { seen: 1, compressed_bytes: compressed_bytes(), ordinal });
     }
@@ -121,7 +123,7 @@ impl Contents {
         let nonzero_share = (self.pages - self.zero) as f64 / self.pages as f64;
         let total: f64 = seen.iter().sum();
         let duplicate_share = repeated.iter().sum::<f64>() / total.max(1.0) * nonzero_share;
-        let is_sampled = self.sample.preset_and_fitted > 1;
+        let is_sampled = self.sample.sampled_one_of > 1;
         let error = |parts, wholes| if is_sampled { error_of(parts, wholes) } else { 0.0 };
         let (duplicate_theta, duplicate_pool) = self.popularity();
         Some(ContentFigures {
@@ -129,7 +131,7 @@ impl Contents {
             zero_share: self.zero as f64 / self.pages as f64,
             duplicate_share,
             duplicate_share_error: error(&repeated, &seen) * nonzero_share,
-            distinct: self.entries.len() as u64 * self.sample.preset_and_fitted,
+            distinct: self.entries.len() as u64 * self.sample.sampled_one_of,
             duplicate_theta,
             duplicate_pool,
             compressed: sizes.shares(),
@@ -138,8 +140,8 @@ impl Contents {
         })
     }
 
-    /// Returns the zipf exponent and the number of the contents that repeat. The pool ends where it contains 99 % of
-    /// the repetitions, so that one late repetition does not extend it to the whole input.
+    /// Returns the zipf exponent and the number of the contents that repeat. The pool of such contents ends where it
+    /// contains 99 % of the repetitions, so that one late repetition does not extend it to the whole input.
     fn popularity(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
             .entries
@@ -157,12 +159,12 @@ impl Contents {
         let pool = last.map_or(1, |&(ordinal, _)| u64::from(ordinal) + 1);
         let inside = self.entries.values().filter(|entry| u64::from(entry.ordinal) < pool).count();
         let counts: Vec<u32> = repeated.iter().map(|&(_, times)| times).collect();
-        (growing_theta(&counts, &self.stages(pool, inside as u64)), pool)
+        (zipf_theta_of_growing_items(&counts, &self.stages(pool, inside as u64)), pool)
     }
 
-    /// Returns, for growing numbers of contents of the sample, the share of the repetitions that were made while so
-    /// many contents could be repeated. The numbers double at each step, because the content model extends its
-    /// popularity in the same steps.
+    /// Returns the stages of the sample's growth as (number of contents, share of the repetitions): the share was made
+    /// while that number of contents could be repeated. The number doubles at each stage, because the content model
+    /// extends its popularity in the same steps.
     fn stages(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
         let total: u64 = self.repeats.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {

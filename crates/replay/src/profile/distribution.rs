@@ -2,28 +2,29 @@
 
 use wearwell_trace::PAGE_BYTES;
 
-/// Distribution of the sizes of pages after a codec (compression or delta), as shares of the page.
+/// Distribution of the compressed sizes of pages, or of the sizes of their deltas, as shares of the page size.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShares {
-    /// Number of pages whose size after the codec is known.
+    /// Number of pages whose compressed size (or delta size) is known.
     pub pages: u64,
-    /// Mean size after the codec, as a share of the page.
+    /// Mean compressed size (or delta size), as a share of the page size.
     pub mean: f64,
-    /// Standard deviation of the size after the codec over the pages, as a share of the page.
+    /// Standard deviation, over all pages, of the compressed size (or delta size), as a share of the page size.
     pub sigma: f64,
-    /// 10th percentile of the size after the codec, as a share of the page.
+    /// 10th percentile of the compressed size (or delta size), as a share of the page size.
     pub p10: f64,
-    /// Median size after the codec, as a share of the page.
+    /// Median compressed size (or delta size), as a share of the page size.
     pub p50: f64,
-    /// 90th percentile of the size after the codec, as a share of the page.
+    /// 90th percentile of the compressed size (or delta size), as a share of the page size.
     pub p90: f64,
-    /// Share of pages that the codec does not make smaller than a page.
+    /// Share of pages that compression (or delta encoding) does not make smaller than a page.
     pub incompressible_share: f64,
-    /// Shares of pages by size in tenths of a page: more than 0 to 0.1, more than 0.1 to 0.2, and so on.
+    /// Shares of pages by compressed size (or delta size) in tenths of a page: more than 0 to 0.1, more than 0.1 to
+    /// 0.2, and so on.
     pub tenths: [f64; 10],
 }
 
-/// Number of pages by size in bytes.
+/// Histogram of compressed sizes (or delta sizes): the number of pages for each size in bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Sizes(Vec<u64>);
 
@@ -34,8 +35,8 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// Counts `pages` pages of this size. A size greater than a page counts as a page, because such a page would be
-    /// stored uncompressed.
+    /// Counts `pages` pages of this compressed size. A size greater than a page counts as a page, because such a page
+    /// would be stored uncompressed.
     pub(super) fn add(&mut self, bytes: u16, pages: u64) {
         self.0[usize::from(bytes).min(PAGE_BYTES as usize)] += pages;
     }
@@ -81,7 +82,7 @@ impl Sizes {
 
 const BINS_PER_OCTAVE: u64 = 16;
 
-/// Histogram of values in logarithmic bins.
+/// Histogram of values (such as intervals) in logarithmic bins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Intervals {
     bins: Vec<u64>,
@@ -98,7 +99,7 @@ impl Intervals {
         self.total += weight;
     }
 
-    /// Returns the middle of the bin that contains the quantile; `None` if nothing was counted.
+    /// Returns the middle of the histogram bin that contains the quantile; `None` if nothing was counted.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let mut left = share * self.total as f64;
         for (bin, &count) in self.bins.iter().enumerate() {
@@ -111,7 +112,8 @@ impl Intervals {
     }
 }
 
-/// Returns the bin of a value: values less than 16 have a bin each, and each octave from there on has 16 bins.
+/// Returns the histogram bin of a value: values less than 16 have a bin each, and each octave from there on has 16
+/// bins.
 fn bin_of(value: u64) -> usize {
     if value < BINS_PER_OCTAVE {
         return value as usize;

@@ -15,15 +15,15 @@ use wearwell_trace::PAGE_BYTES;
 
 use super::Profiler;
 
-/// Number of pages that are read at a time.
+/// Number of pages of a file that are read at a time.
 const BATCH_PAGES: usize = 256;
 
 /// The files to profile; all are found before the first is read.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
-    /// Path of each file, with the path of its old version if there is one.
+    /// Path of each file to profile, with the path of its old version if there is one.
     found: Vec<(PathBuf, Option<PathBuf>)>,
-    /// Total bytes of all files.
+    /// Total bytes of all files to profile.
     pub bytes: u64,
     /// Paths that could not be read, with the reason.
     pub unreadable: Vec<String>,
@@ -54,7 +54,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Returns the number of files.
+    /// Returns the number of files that were found.
     pub fn count(&self) -> usize {
         self.found.len()
     }
@@ -90,7 +90,7 @@ impl Files {
     }
 
     /// Reads all files into the profiler, and calls `progress` with the bytes done. Returns false if `progress` ended
-    /// it.
+    /// the reading.
     pub fn read_into(
         &mut self,
         profiler: &mut Profiler,

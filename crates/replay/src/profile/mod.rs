@@ -35,7 +35,8 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::report::SCHEMA_VERSION;
 
-/// Largest number of entries in a table; when it is exceeded the sample is halved. Covers 28 GB of distinct pages.
+/// Largest number of entries in a profiler's table of pages or contents; when it is exceeded the sample is halved.
+/// Covers 28 GB of distinct pages.
 pub const ENTRIES_MAX: usize = 7 << 20;
 
 /// Properties of an input's data and traffic. Names are stable; figures that the input cannot have are null.
@@ -54,17 +55,18 @@ pub struct Profile {
     /// Sizes of the compressed differences between successive versions of a page, as shares of the page; unchanged
     /// pages are left out.
     pub delta: Option<SizeShares>,
-    /// Share of overwrites that change nothing; of files, share of pages that equal their old version.
+    /// Share of overwrites that do not change the content of their page; of files, share of pages that equal their old
+    /// version.
     pub unchanged_share: Option<f64>,
-    /// Figures on the requests; of a trace only.
+    /// Figures on the requests of a trace; null for files.
     pub traffic: Option<TrafficFigures>,
-    /// Figures on rewrites of pages; of a trace only.
+    /// Figures on rewrites of pages by a trace; null for files.
     pub rewrites: Option<RewriteFigures>,
-    /// How unequally writes spread over pages; of a trace only.
+    /// How unequally the writes of a trace spread over pages; null for files.
     pub skew: Option<SkewFigures>,
-    /// Specification for `--content` that generates similar content.
+    /// Specification for `--content` that generates content like that of the input.
     pub content_line: Option<String>,
-    /// Specification for `--workload` that generates similar traffic.
+    /// Specification for `--workload` that generates requests like those of the input.
     pub workload_line: Option<String>,
     /// Remarks that a reader of the figures must know, such as sampling.
     pub notes: Vec<String>,
@@ -73,14 +75,14 @@ pub struct Profile {
 /// The JSON document that `wearwell profile --json` writes.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Profiles {
-    /// Version of the layout, [`SCHEMA_VERSION`].
+    /// Version of the JSON document's layout, [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// Profiles, one for each path.
+    /// Profiles, one for each profiled path.
     pub profiles: Vec<Profile>,
 }
 
 impl Profiles {
-    /// Creates the document for profiles in the order of their paths.
+    /// Creates the JSON document for profiles in the order of their paths.
     pub fn of(profiles: Vec<Profile>) -> Self {
         Self { schema_version: SCHEMA_VERSION, profiles }
     }
@@ -92,11 +94,11 @@ pub struct Profiler {
     pages: Pages,
     traffic: Traffic,
     deltas: Sizes,
-    /// Pages of files that have an old version.
+    /// Number of pages of the profiled files that have an old version.
     versions: u64,
-    /// Pages of files that equal their old version.
+    /// Number of pages of the profiled files that equal their old version.
     unchanged: u64,
-    /// Page writes whose content is unknown.
+    /// Number of page writes whose content is unknown.
     unknown_pages: u64,
 }
 
@@ -107,22 +109,22 @@ impl std::fmt::Debug for Profiler {
 }
 
 impl Profiler {
-    /// Creates a profiler that examines one of `preset_and_fitted` pages and contents (1: all), and fewer when its tables are
-    /// full.
+    /// Creates a profiler that examines a sample: one of `sampled_one_of` pages and contents (1: all), and fewer
+    /// when its tables are full.
     ///
     /// # Panics
-    /// Panics if `preset_and_fitted` is 0.
-    pub fn new(preset_and_fitted: u64) -> Self {
-        Self::bounded(preset_and_fitted, ENTRIES_MAX)
+    /// Panics if `sampled_one_of` is 0.
+    pub fn new(sampled_one_of: u64) -> Self {
+        Self::bounded(sampled_one_of, ENTRIES_MAX)
     }
 
-    /// As [`Self::new`], with tables of at most `entries_max` entries.
+    /// Creates a profiler as [`Self::new`], with tables of at most `entries_max` entries.
     ///
     /// # Panics
-    /// Panics if `preset_and_fitted` or `entries_max` is 0.
-    pub fn bounded(preset_and_fitted: u64, entries_max: usize) -> Self {
-        assert!(preset_and_fitted > 0 && entries_max > 0, "a sample has pages");
-        let sample = Sample { preset_and_fitted };
+    /// Panics if `sampled_one_of` or `entries_max` is 0.
+    pub fn bounded(sampled_one_of: u64, entries_max: usize) -> Self {
+        assert!(sampled_one_of > 0 && entries_max > 0, "a sample has pages");
+        let sample = Sample { sampled_one_of };
         Self {
             contents: Contents::new(sample, entries_max),
             pages: Pages::new(sample, entries_max),
@@ -134,7 +136,7 @@ impl Profiler {
         }
     }
 
-    /// Counts a request of a trace or of a generator.
+    /// Counts a request of a trace or of a generator in the profile.
     pub fn request(&mut self, request: &Request) {
         self.traffic.add(request);
         match request.op {
@@ -175,7 +177,7 @@ impl Profiler {
         }
     }
 
-    /// Counts a page of a file, and its difference to the old version of the page if there is one.
+    /// Counts a page of a file in the profile, and its difference to the old version of the page if there is one.
     pub fn page(&mut self, page: &[u8], old: Option<&[u8]>) {
         let fingerprint = fingerprint_of(page);
         self.contents.add(fingerprint, || compressed_len(page) as u16);
@@ -210,8 +212,8 @@ impl Profiler {
         let mut profile = Profile {
             input,
             partial: false,
-            contents_sampled_1_of: self.contents.sample.preset_and_fitted,
-            pages_sampled_1_of: self.pages.sample.preset_and_fitted,
+            contents_sampled_1_of: self.contents.sample.sampled_one_of,
+            pages_sampled_1_of: self.pages.sample.sampled_one_of,
             content,
             delta,
             unchanged_share,

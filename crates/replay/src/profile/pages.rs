@@ -10,18 +10,18 @@ use wearwell::data::mix;
 
 use super::distribution::Intervals;
 use super::sample::{GROUPS, Sample, error_of, group};
-use super::skew::{collision_theta, harmonic};
+use super::skew::{harmonic, zipf_theta_of_counts};
 
-/// Figures on repeated writes of pages.
+/// Figures on repeated writes of the same pages.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct RewriteFigures {
     /// Page writes whose page was written before, as a share of all page writes.
     pub rewrite_share: f64,
-    /// Standard error of `rewrite_share`; 0 without sampling.
+    /// Standard error of `rewrite_share`, from sampling; 0 if all pages were examined.
     pub rewrite_share_error: f64,
     /// Pages written exactly once, as a share of all written pages.
     pub once_share: f64,
-    /// Standard error of `once_share`; 0 without sampling.
+    /// Standard error of `once_share`, from sampling; 0 if all pages were examined.
     pub once_share_error: f64,
     /// Mean number of writes per written page.
     pub writes_per_page: f64,
@@ -46,7 +46,7 @@ pub struct SkewFigures {
     pub top_10_percent: f64,
     /// Share of writes to the most written 20 % of the written pages.
     pub top_20_percent: f64,
-    /// Standard error of `top_20_percent`; 0 without sampling.
+    /// Standard error of `top_20_percent`, from sampling; 0 if all pages were examined.
     pub top_20_percent_error: f64,
     /// Exponent, 0 to 2, of the zipf law over the written pages in which two writes hit the same page as often as
     /// measured.
@@ -63,7 +63,7 @@ struct Entry {
     held: u64,
 }
 
-/// Counts of the writes of pages in a sample.
+/// Counts of the writes of each page in a sample.
 pub(super) struct Pages {
     entries: FxHashMap<u64, Entry>,
     pub(super) sample: Sample,
@@ -73,7 +73,7 @@ pub(super) struct Pages {
     intervals_ns: Intervals,
     /// Overwrites of sampled pages whose old and new content are known.
     overwrites: u64,
-    /// Overwrites of sampled pages that change nothing.
+    /// Overwrites of sampled pages that write the content that the page already holds.
     silent: u64,
 }
 
@@ -91,7 +91,7 @@ impl Pages {
         }
     }
 
-    /// Counts a page write; `content` is the fingerprint of its content if that is known.
+    /// Counts a page write in the sample of pages; `content` is the fingerprint of its content if that is known.
     pub(super) fn write(&mut self, device: u32, page: u64, time_ns: u64, content: Option<u64>) {
         let key = key_of(device, page);
         let now = self.writes;
@@ -102,7 +102,7 @@ impl Pages {
         // 0 means unknown here, but is also the fingerprint of the zero page, so fingerprints are hashed to a value
         // other than 0.
         let held = content.map_or(0, |content| mix(content ^ 1).max(1));
-        let weight = self.sample.preset_and_fitted;
+        let weight = self.sample.sampled_one_of;
         if !self.entries.contains_key(&key) && !self.insert(key) {
             return;
         }
@@ -117,7 +117,7 @@ impl Pages {
         *entry = Entry { writes: entry.writes.saturating_add(1), last_write: now, last_ns: time_ns, held };
     }
 
-    /// Counts a page as touched by a read.
+    /// Counts a page as touched by a read request.
     pub(super) fn read(&mut self, device: u32, page: u64) {
         let key = key_of(device, page);
         if self.sample.contains(key) && !self.entries.contains_key(&key) {
@@ -125,8 +125,8 @@ impl Pages {
         }
     }
 
-    /// Adds an entry for a page of the sample. If the table is full the sample is halved first; returns false if the
-    /// page is then outside the sample.
+    /// Adds a table entry for a page of the sample. If the table is full the sample is halved first; returns false if
+    /// the page is then outside the sample.
     fn insert(&mut self, key: u64) -> bool {
         if self.entries.len() == self.entries_max {
             self.sample = self.sample.halved();
@@ -142,7 +142,7 @@ impl Pages {
 
     /// Returns the number of distinct pages read or written, extrapolated if sampled.
     pub(super) fn touched(&self) -> u64 {
-        self.entries.len() as u64 * self.sample.preset_and_fitted
+        self.entries.len() as u64 * self.sample.sampled_one_of
     }
 
     fn written_entries(&self) -> impl Iterator<Item = (u64, u32)> {
@@ -151,10 +151,11 @@ impl Pages {
 
     /// Returns the number of distinct pages written, extrapolated if sampled.
     pub(super) fn written(&self) -> u64 {
-        self.written_entries().count() as u64 * self.sample.preset_and_fitted
+        self.written_entries().count() as u64 * self.sample.sampled_one_of
     }
 
-    /// Returns the share of overwrites that change nothing; `None` if no overwrite has known old and new content.
+    /// Returns the share of overwrites that do not change the content of their page; `None` if no overwrite has known
+    /// old and new content.
     pub(super) fn silent_share(&self) -> Option<f64> {
         (self.overwrites > 0).then(|| self.silent as f64 / self.overwrites as f64)
     }
@@ -173,7 +174,7 @@ impl Pages {
         if sum(&pages) == 0.0 {
             return None;
         }
-        let is_sampled = self.sample.preset_and_fitted > 1;
+        let is_sampled = self.sample.sampled_one_of > 1;
         let error = |parts, wholes| if is_sampled { error_of(parts, wholes) } else { 0.0 };
         let after = |share| self.intervals.quantile(share);
         Some(RewriteFigures {
@@ -197,7 +198,7 @@ impl Pages {
         }
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let items = counts.len() as u64;
-        let theta = collision_theta(&counts, items);
+        let theta = zipf_theta_of_counts(&counts, items);
         let all = harmonic(items, theta);
         let misfit = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5]
             .into_iter()
@@ -210,14 +211,14 @@ impl Pages {
             top_1_percent: top_share(&counts, 0.01),
             top_10_percent: top_share(&counts, 0.1),
             top_20_percent: top_share(&counts, 0.2),
-            top_20_percent_error: if self.sample.preset_and_fitted > 1 { self.top_error(0.2) } else { 0.0 },
+            top_20_percent_error: if self.sample.sampled_one_of > 1 { self.top_error(0.2) } else { 0.0 },
             zipf_theta: theta,
             zipf_misfit: misfit,
         })
     }
 
-    /// Returns the standard error of the share of writes to the most written pages, from its spread between the parts
-    /// of the sample.
+    /// Returns the standard error of the share of writes that the most written `share` of the pages receives, from its
+    /// spread between the parts of the sample.
     fn top_error(&self, share: f64) -> f64 {
         let mut parts: [Vec<u32>; GROUPS] = Default::default();
         for (key, writes) in self.written_entries() {

@@ -8,28 +8,28 @@
 
 use wearwell::data::mix;
 
-/// Number of independent parts of a sample, whose spread gives the standard error.
+/// Number of independent parts of a sample of pages or contents, whose spread gives the standard error.
 pub(super) const GROUPS: usize = 16;
 const SALT: u64 = 0x7072_6f66_696c_6573;
 
-/// A sample of one in `preset_and_fitted` pages or contents.
+/// A sample of pages or contents: one of `sampled_one_of` is examined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Sample {
-    pub(super) preset_and_fitted: u64,
+    pub(super) sampled_one_of: u64,
 }
 
 impl Sample {
     pub(super) fn contains(self, key: u64) -> bool {
-        self.preset_and_fitted == 1 || mix(key ^ SALT) <= u64::MAX / self.preset_and_fitted
+        self.sampled_one_of == 1 || mix(key ^ SALT) <= u64::MAX / self.sampled_one_of
     }
 
     /// Returns a sample of half as many pages or contents, a subset of this one.
     pub(super) fn halved(self) -> Self {
-        Self { preset_and_fitted: self.preset_and_fitted * 2 }
+        Self { sampled_one_of: self.sampled_one_of * 2 }
     }
 }
 
-/// Returns the part of the sample to which a key belongs.
+/// Returns the part of the sample to which a page or content, given by its key, belongs.
 pub(super) fn group(key: u64) -> usize {
     (mix(!key ^ SALT) as usize) % GROUPS
 }

@@ -8,16 +8,16 @@
 /// Largest zipf exponent that workload generators accept.
 const THETA_MAX: f64 = 2.0;
 
-/// Returns the exponent of the zipf law over `items` in which two draws coincide as often as in these counts. Items
-/// that were never drawn may be left out of the counts.
-pub(super) fn collision_theta(counts: &[u32], items: u64) -> f64 {
-    growing_theta(counts, &[(items, 1.0)])
+/// Returns the exponent of the zipf law over `items` items in which two draws coincide as often as in these counts of
+/// draws per item. Items that were never drawn may be left out of the counts.
+pub(super) fn zipf_theta_of_counts(counts: &[u32], items: u64) -> f64 {
+    zipf_theta_of_growing_items(counts, &[(items, 1.0)])
 }
 
-/// Returns the zipf exponent as [`collision_theta`], for a number of items that grows during the draws: in each of the
-/// `stages` (items, share) that share of the draws is among the first so many items. Two draws of different stages can
-/// coincide among the items of the smaller one.
-pub(super) fn growing_theta(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
+/// Returns the zipf exponent of counts of draws per item as [`zipf_theta_of_counts`] does, but for a number of items that
+/// grows during the draws. Each of the `stages` is (items, share): that share of the draws was made among the first
+/// `items` items. Two draws of different stages can coincide among the items of the smaller stage.
+pub(super) fn zipf_theta_of_growing_items(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
     let draws: f64 = counts.iter().map(|&count| f64::from(count)).sum();
     let pairs: f64 = counts.iter().map(|&count| f64::from(count) * (f64::from(count) - 1.0)).sum();
     if draws < 2.0 || stages.iter().all(|&(items, _)| items < 2) {
@@ -36,7 +36,8 @@ pub(super) fn growing_theta(counts: &[u32], stages: &[(u64, f64)]) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Returns the probability that two draws hit the same item, for a zipf exponent `theta`.
+/// Returns the probability that two draws hit the same item, for a zipf law with exponent `theta` over the growing
+/// items of `stages`.
 fn coincidence(theta: f64, stages: &[(u64, f64)]) -> f64 {
     let sums: Vec<(f64, f64, f64)> = stages
         .iter()

@@ -27,7 +27,7 @@ impl Profile {
         text
     }
 
-    /// Returns names and values of the figures that the input has.
+    /// Returns names and values of the figures that the profiled input has.
     pub(crate) fn rows(&self) -> Vec<(String, String)> {
         let mut rows = Vec::new();
         self.traffic_rows(&mut rows);

@@ -29,9 +29,9 @@ pub struct TrafficFigures {
     pub write_mean_bytes: f64,
     /// Mean size of a read request, bytes.
     pub read_mean_bytes: f64,
-    /// The most frequent sizes of reads and writes, in pages touched, with their shares.
+    /// The most frequent sizes of read and write requests, in pages touched, with their shares.
     pub sizes: Vec<SizeShare>,
-    /// Mean of all sizes that `sizes` does not list, with their total share; null if there are none.
+    /// Mean of all request sizes that `sizes` does not list, with their total share; null if there are none.
     pub other_sizes: Option<SizeShare>,
     /// Share of reads and writes that start or end inside a page.
     pub partial_share: f64,
@@ -54,7 +54,7 @@ pub struct TrafficFigures {
 /// A request size and how frequent it is.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct SizeShare {
-    /// Number of pages that the request touches.
+    /// Number of pages that a request of this size touches.
     pub pages: u64,
     /// Requests of this size as a share of reads and writes.
     pub share: f64,
@@ -65,7 +65,7 @@ struct Kind {
     requests: u64,
     bytes: u64,
     sequential: u64,
-    /// End of the last request of this kind, in bytes, by device number.
+    /// End of the last read or write of this kind, in bytes, by device number.
     ends: FxHashMap<u32, u64>,
 }
 
@@ -82,7 +82,7 @@ impl Kind {
     }
 }
 
-/// Counters of one pass over the requests.
+/// Counters of one pass over the requests of an input.
 #[derive(Default)]
 pub(super) struct Traffic {
     requests: u64,
@@ -93,7 +93,8 @@ pub(super) struct Traffic {
     pages_written: u64,
     partial: u64,
     empty: u64,
-    /// Number of requests by pages touched; at most 2^18 + 1 sizes, because the length of requests is bounded.
+    /// Number of requests by the number of pages that they touch; at most 2^18 + 1 sizes, because the length of
+    /// requests is bounded.
     sizes: BTreeMap<u64, u64>,
     latest_ns: u64,
     before_ns: u64,

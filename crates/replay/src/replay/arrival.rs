@@ -17,7 +17,8 @@ pub(super) struct Clock {
     pub(super) completed_ns: u64,
 }
 
-/// How requests follow each other in time.
+/// How requests of a replay follow each other in time: arrival mode, requests in flight, and scale of the trace's
+/// times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     arrival: Arrival,
@@ -58,7 +59,7 @@ impl Clock {
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
     }
 
-    /// Returns the time from which fewer than `depth` requests are in flight.
+    /// Completes requests until fewer than `depth` are in flight, and returns the time from which that is so.
     #[inline]
     fn wait_for_answers(&mut self, depth: usize, timing: &mut Timing) -> u64 {
         // A request without flash operations completes on arrival and is not reported.
@@ -72,8 +73,8 @@ impl Clock {
 }
 
 impl Run<'_> {
-    /// Sets the arrival time of the next request, and runs the background collection that fits into the idle time
-    /// before it.
+    /// Sets the arrival time of the next request, and runs the background garbage collection that fits into the idle
+    /// time before it.
     pub(super) fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
@@ -81,8 +82,8 @@ impl Run<'_> {
         self.collect_while_idle(before)
     }
 
-    /// Advances time until the request may start, if lifetime management delays it. Without a timing engine only
-    /// switches schemes.
+    /// Advances time until the request may start, if lifetime management throttles it. Without a timing engine only
+    /// switches write-saving schemes (deduplication, compression, ...).
     pub(super) fn throttle_request(&mut self, request: &Request) -> Result<(), Error> {
         let Some(managed) = &mut self.managed else { return Ok(()) };
         let Some(timing) = &mut self.timing else { return managed.begin_epoch(&mut self.device, 0) };

@@ -12,7 +12,8 @@ use wearwell_trace::{Op, Request};
 use super::Run;
 
 impl Run<'_> {
-    /// Whether consecutive writes of whole pages can be executed in one call, because nothing acts between them.
+    /// Whether consecutive writes of whole pages can be executed in one call of the FTL, because nothing acts between
+    /// them.
     pub(super) fn writes_together(&self) -> bool {
         let collects_between = self.timing.is_some() && self.plan.resolved.gc.background_blocks > 0;
         self.device.writes_in_runs() && self.managed.is_none() && !collects_between
@@ -55,8 +56,8 @@ impl Run<'_> {
         (written, outcome)
     }
 
-    /// Submits writes that the FTL has executed to the timing engine, each with its operations up to and including its
-    /// own program.
+    /// Submits page writes that the FTL has executed to the timing engine, each with its flash operations up to and
+    /// including its own program.
     fn time_writes(&mut self, batch: &[Request]) {
         let Self { device, timing: Some(timing), clock, pace, first_ns: Some(first_ns), .. } = self else {
             return;

@@ -9,20 +9,21 @@
 use rustc_hash::FxHashMap;
 use wearwell::timing::Completion;
 
-/// Sums up the response times of writes that were buffered for a chunk, until their chunk was programmed.
+/// Sums up the response times of writes that were buffered for a compressed chunk, until their chunk was programmed.
 #[derive(Debug, Default)]
 pub(super) struct ChunkResponseTimes {
-    /// Number of writes whose chunk is not complete yet.
+    /// Number of writes whose compressed chunk is not complete yet.
     waiting: u64,
-    /// Requests that completed a chunk but have no completion time yet, by number, with the count of writes that waited
-    /// for the chunk.
+    /// Requests that completed a compressed chunk but have no completion time yet, by number, with the count of writes
+    /// that waited for the chunk.
     completing: FxHashMap<u64, u64>,
     charged_ns: f64,
 }
 
 impl ChunkResponseTimes {
-    /// Notes a write (number `request`) with the pages in the chunk buffer before and after it. `gathers`: the write
-    /// was buffered for a chunk. An emptied buffer means that this write completed the chunk.
+    /// Records a write (number `request`), with the number of pages in the compression buffer before and after it.
+    /// `gathers` is whether the write was buffered for a compressed chunk. An emptied buffer means that this write
+    /// completed the chunk.
     pub(super) fn note(&mut self, request: u64, (before, pages): (usize, usize), gathers: bool) {
         if pages == 0 && before > 0 {
             self.completing.insert(request, std::mem::take(&mut self.waiting));
@@ -31,7 +32,8 @@ impl ChunkResponseTimes {
         }
     }
 
-    /// Charges the writes whose chunk was completed by one of these requests with the latency of that request.
+    /// Charges each write whose compressed chunk was completed by one of these requests with the latency of that
+    /// request.
     pub(super) fn complete(&mut self, completions: &[Completion]) {
         for completion in completions {
             if let Some(writes) = self.completing.remove(&completion.request) {
@@ -40,8 +42,8 @@ impl ChunkResponseTimes {
         }
     }
 
-    /// Returns the mean response time until programmed, microseconds, of `writes` requests that were answered after
-    /// `mean_us` on average.
+    /// Returns the mean response time until a write is programmed, microseconds, of `writes` requests that were
+    /// answered after `mean_us` on average.
     pub(super) fn mean_us(&self, mean_us: f64, writes: u64) -> f64 {
         if writes == 0 { 0.0 } else { mean_us + self.charged_ns / 1e3 / writes as f64 }
     }

@@ -12,17 +12,18 @@ use wearwell_config::{Config, Resolved};
 use wearwell_trace::Request;
 
 use super::batch::written_bytes;
-use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, RUN_BATCH, ReplayError, Run};
+use super::{BATCH, OnProgress, Phase, Plan, Progress, REPORT_EVERY, ReplayError, Run, WRITES_PER_BATCH};
 use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
 use crate::record::SeriesPoint;
 use crate::{precondition, process};
 
-/// Largest number of moments in the series of a life. When it is reached, every second moment is dropped.
+/// Largest number of points in the series that records a drive's life. When it is reached, every second point is
+/// dropped.
 const MOST_POINTS: usize = 400;
 /// Range of mean erases per block from which the lifetime is extrapolated: a drive that was filled in order is steady
 /// after about ten erases per block. If these would be a large part of the rated cycles, [`EXTRAPOLATION_SHARES`] applies.
 const EXTRAPOLATION_ERASES: [f64; 2] = [15.0, 30.0];
-/// Range of the share of the rated cycles from which the lifetime is extrapolated, if that is less than
+/// Range of the share of the rated cycles from which the lifetime is extrapolated, if its erases are fewer than
 /// [`EXTRAPOLATION_ERASES`].
 const EXTRAPOLATION_SHARES: [f64; 2] = [0.1, 0.2];
 
@@ -78,7 +79,7 @@ impl Plan<'_> {
 }
 
 impl Plan<'_> {
-    /// Returns the configuration with every effective value, but without the seed.
+    /// Returns the configuration of the simulated lives with every effective value, but without the seed.
     pub(super) fn config_of_lives(&self) -> Config {
         let mut config = self.config.effective(&self.resolved, self.arrival());
         config.replay.seed = None;
@@ -86,37 +87,40 @@ impl Plan<'_> {
     }
 }
 
-/// Mixed into the seed of endurance limits, so that they are independent of the draws of content and faults.
+/// Number that is mixed into the seed of blocks' endurance limits, so that the limits are independent of the draws of
+/// content and faults.
 const SEED_OF_LIMITS: u64 = 0x6c69_6665;
 
-/// A drive that is being worn out.
+/// A simulated drive that is being worn out.
 struct LifeSimulation<'a> {
     run: Run<'a>,
     host_bytes: u64,
     requests: u64,
-    /// Number of good blocks beyond those that the exported pages need.
+    /// Number of the drive's good blocks beyond those that the exported pages need.
     spare_blocks: u64,
-    /// Number of failed blocks at which the drive has ended.
+    /// Number of failed blocks at which the simulated drive has ended.
     most_failed: u64,
-    /// Number of physical blocks; each block of a superblock counts.
+    /// Number of the drive's physical blocks; each block of a superblock counts.
     blocks: f64,
-    /// Erases for which all physical blocks together are rated.
+    /// Erases for which all physical blocks of the drive together are rated.
     rated_erases: f64,
-    /// Share of the rated cycles that the blocks provide under perfect leveling, until too many have failed.
+    /// Share of the rated cycles that the drive's blocks provide under perfect wear leveling, until too many have
+    /// failed.
     usable_endurance: f64,
     first_failure_bytes: Option<u64>,
-    /// Host bytes and mean erases per block at the start and at the end of the range for the extrapolation.
+    /// Host bytes and mean erases per block at the start and at the end of the range from which the lifetime is
+    /// extrapolated.
     measured: [Option<(u64, f64)>; 2],
-    /// Duration of all passes by the times of the input, seconds.
+    /// Duration of all passes over the input by its own times, seconds.
     elapsed_s: f64,
     series: Vec<LifePoint>,
-    /// Host bytes between two moments of the series.
+    /// Host bytes between two points of the series that records the drive's life.
     every_bytes: u64,
-    /// Host bytes at the next moment of the series.
+    /// Host bytes at which the next point of the series is recorded.
     next_bytes: u64,
-    /// Host bytes between two samples offered to the timeline.
+    /// Host bytes between two samples that are offered to the timeline.
     offer_every_bytes: u64,
-    /// Host bytes at the next sample offered to the timeline.
+    /// Host bytes at which the next sample is offered to the timeline.
     next_offer_bytes: u64,
 }
 
@@ -173,7 +177,8 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
-    /// Writes all exported pages once, as a part of the life. Returns the end if the user interrupts.
+    /// Writes all exported pages once, as a part of the drive's life. Returns [`End::Interrupted`] if the user
+    /// interrupts, otherwise `None`.
     fn fill(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         let filled = precondition::fill(&mut self.run.device, &mut step)?;
@@ -183,9 +188,9 @@ impl<'a> LifeSimulation<'a> {
         Ok(filled.is_break().then_some(End::Interrupted))
     }
 
-    /// Replays the input once; returns the end of the drive if it was reached.
+    /// Replays the input once on the drive that is being worn out; returns why the drive ended, if it did.
     fn pass(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
-        let ahead = if self.run.writes_together() { RUN_BATCH } else { BATCH };
+        let ahead = if self.run.writes_together() { WRITES_PER_BATCH } else { BATCH };
         let mut batch = vec![Request::default(); ahead];
         loop {
             let (read, damage) = self.run.read_batch(&mut batch);
@@ -217,8 +222,8 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
-    /// Reports progress in erases, as a part of those that all blocks are rated for. Returns whether the user ends the
-    /// run.
+    /// Reports progress of a drive's life in erases, as a part of those that all blocks are rated for. Returns whether
+    /// the user ends the run.
     fn report_progress(&self, on_progress: OnProgress<'_>) -> bool {
         let done = self.run.device.ftl().stats().total_erases().min(self.rated_erases as u64);
         let flow = on_progress(Progress { phase: Phase::Life, done, total: self.rated_erases as u64 });
@@ -241,7 +246,8 @@ impl<'a> LifeSimulation<'a> {
         self.run.device.ftl().stats().total_erases() as f64 / self.blocks
     }
 
-    /// Adds a moment to the series, and notes whether the range for the extrapolation starts or ends here.
+    /// Adds the drive's present state to the series of its life, and records whether the range for the extrapolation
+    /// starts or ends here.
     fn look(&mut self) {
         self.next_bytes = self.host_bytes + self.every_bytes;
         let mean_erases = self.mean_erases();
@@ -263,7 +269,7 @@ impl<'a> LifeSimulation<'a> {
         self.series.push(point);
     }
 
-    /// Returns the counters so far, with the bytes of the first fill.
+    /// Returns the counters of the drive's life so far, with the bytes of the first fill.
     fn counters(&self) -> SeriesPoint {
         SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.counters() }
     }
@@ -289,8 +295,8 @@ impl<'a> LifeSimulation<'a> {
         (0..self.run.plan.resolved.geometry.blocks()).map(|block| nand.erase_count(BlockId(block)))
     }
 
-    /// Returns the lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the share of
-    /// all rated cycles that it used.
+    /// Returns the drive's lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the
+    /// share of all rated cycles that it used.
     fn extrapolated_bytes(&self) -> Option<f64> {
         let [Some((from, erases_before)), Some((to, erases))] = self.measured else { return None };
         let used = (erases - erases_before) * self.blocks / self.rated_erases;

@@ -58,19 +58,19 @@ use crate::timeline::Recorder;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// An invalid configuration.
+    /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An input that cannot be read.
+    /// An input (trace or workload) that cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The device could not be built or preconditioned.
     #[error("{0}")]
     Device(#[from] Error),
-    /// An invalid specification of a content model.
+    /// The specification of a content model is invalid.
     #[error("content model: {0}")]
     Content(String),
-    /// An input without requests, or a life whose input writes nothing.
+    /// The input has no requests, or writes nothing although it is to wear out a drive.
     #[error("{input}: the input has no requests{hint}")]
     NoRequests {
         /// Name of the input.
@@ -88,7 +88,7 @@ impl ReplayError {
     }
 }
 
-/// Phases of a run or of a life.
+/// Phases of a run (one design on one input), or of a drive's life until it is worn out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Preconditioning: bringing the device into its initial state.
@@ -97,35 +97,35 @@ pub enum Phase {
     Aging,
     /// Replay of the measured requests.
     Replay,
-    /// Wearing out a drive; progress is counted in erases.
+    /// Wearing out a drive by repeating the input; progress is counted in erases.
     Life,
 }
 
-/// Progress of a phase, reported every few ten thousand requests.
+/// Progress of a phase of the run, reported every few ten thousand requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The current phase.
+    /// The current phase of the run.
     pub phase: Phase,
-    /// Requests done in this phase; erases in [`Phase::Life`].
+    /// Requests done in this phase of the run; erases in [`Phase::Life`].
     pub done: u64,
-    /// Expected requests of this phase; erases in [`Phase::Life`].
+    /// Expected requests of this phase of the run; erases in [`Phase::Life`].
     pub total: u64,
 }
 
-/// Callback with the progress; `Break` ends the run with a partial result.
+/// Progress callback; `Break` ends the run with a partial result.
 pub type OnProgress<'a> = &'a mut dyn FnMut(Progress) -> ControlFlow<()>;
 
-/// Number of requests that are read ahead as one batch.
+/// Number of requests that the replay reads ahead as one batch.
 const BATCH: usize = 32;
-/// Number of requests in a batch if all are written in one call, which leaves no earlier work in the CPU cache worth
-/// keeping.
-const RUN_BATCH: usize = 128;
-/// Number of requests between two progress reports.
+/// Number of requests in a batch if all of them are page writes that are executed in one call, which leaves no earlier
+/// work in the CPU cache worth keeping.
+const WRITES_PER_BATCH: usize = 128;
+/// Number of requests between two reports of a run's progress.
 const REPORT_EVERY: u64 = 1 << 16;
-/// Largest number of points in the time series.
+/// Largest number of points in a run's time series of counters.
 const SERIES_POINTS: u64 = 200;
 
-/// Why a phase ended before its input did; `None` if it did not.
+/// Why a phase of a run ended before its input did; `None` if it did not.
 type Ended = Option<String>;
 
 /// One design that is being run on one input.
@@ -135,9 +135,10 @@ struct Run<'a> {
     requests: Requests,
     content: ContentModel,
     timing: Option<Timing>,
-    /// Lifetime management, if the configuration enables it.
+    /// Lifetime management of the run, if the configuration enables it.
     managed: Option<Managed>,
-    /// Response times of writes that are buffered for chunks; `None` without timing or on a design without chunks.
+    /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
+    /// such chunks.
     gathered: Option<ChunkResponseTimes>,
     /// Options of lifetime management, which starts with the measured part.
     management: Option<LifetimeOptions>,
@@ -150,16 +151,16 @@ struct Run<'a> {
     /// Arrival time of the current request and completion time of the last one, nanoseconds.
     clock: Clock,
     descriptors: Vec<Descriptor>,
-    /// Bytes returned by the last read, if the medium keeps bytes.
+    /// Bytes that the last read request returned, if the medium keeps bytes.
     bytes_read: Vec<u8>,
-    /// First page of each write in the batch.
+    /// First page of each write request in the batch that is read ahead.
     upcoming: Vec<Lpn>,
-    /// Contents of the batch's writes, where known.
+    /// Contents of the page writes in the batch that is read ahead, where known.
     upcoming_contents: Vec<Fingerprint>,
-    /// First page of each read in the batch.
+    /// First page of each read request in the batch that is read ahead.
     upcoming_reads: Vec<Lpn>,
     series: Vec<SeriesPoint>,
-    /// Recorder of the timeline, if the configuration sets one.
+    /// Recorder of the run's timeline, if the configuration sets one.
     recorder: Option<Recorder>,
     /// How steady the random overwrites of preconditioning were, if there were any to judge.
     settled: Option<Steadiness>,
@@ -169,17 +170,17 @@ struct Run<'a> {
     /// added.
     phases: Vec<SeriesPoint>,
     remapped_pages: u64,
-    /// Bytes of the host's write requests.
+    /// Bytes of the host's write requests in the run.
     host_bytes: u64,
-    /// Bytes of the host's read requests.
+    /// Bytes of the host's read requests in the run.
     host_read_bytes: u64,
-    /// When the last request was answered, nanoseconds, without the background work after it.
+    /// Time at which the last request was answered, nanoseconds, without the background work after it.
     answered_ns: u64,
-    /// The controller's work (hashing, deltas, compression) up to the current request.
+    /// Total of the controller's work (hashing, deltas, compression) up to the current request.
     work_before: Work,
-    /// Page writes that the write buffer absorbed before the measured part.
+    /// Page writes that the write buffer absorbed before the measured part of the run.
     absorbed_before: u64,
-    /// Writes of parts of pages before the measured part.
+    /// Writes of parts of pages before the measured part of the run.
     partial_before: PartialWrites,
     measured: u64,
     aged: u64,
@@ -220,9 +221,9 @@ impl<'a> Run<'a> {
             clock: Clock::default(),
             descriptors: Vec::new(),
             bytes_read: Vec::new(),
-            upcoming: Vec::with_capacity(RUN_BATCH),
-            upcoming_contents: Vec::with_capacity(RUN_BATCH),
-            upcoming_reads: Vec::with_capacity(RUN_BATCH),
+            upcoming: Vec::with_capacity(WRITES_PER_BATCH),
+            upcoming_contents: Vec::with_capacity(WRITES_PER_BATCH),
+            upcoming_reads: Vec::with_capacity(WRITES_PER_BATCH),
             series: Vec::new(),
             recorder: None,
             recovery: None,
@@ -244,7 +245,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Brings the device into the configured state and clears the counters.
+    /// Brings the device into the initial state that the configuration sets, and clears the counters.
     fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let config = &self.plan.config.precondition;
         let seed = mix(self.plan.config.seed());
@@ -286,7 +287,7 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Fills the reverse map to the share that the configuration sets.
+    /// Fills the reverse map by remaps to the share that the configuration sets.
     fn bind_pages(&mut self, on_progress: OnProgress<'_>) -> Result<(), ReplayError> {
         let config = self.plan.config;
         let Some(share) = config.precondition.bound_share else { return Ok(()) };
@@ -318,7 +319,7 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Replays the measured part of the input.
+    /// Replays the measured part of the input: the requests after preconditioning and aging.
     fn replay(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let config = self.plan.config;
         if config.timing.engine() != TimingMode::None {
@@ -379,7 +380,7 @@ impl<'a> Run<'a> {
         emptied.err().map(|error| error.to_string())
     }
 
-    /// Replays the measured part with a loss of power after request `cut`.
+    /// Replays the measured part of the input with a loss of power, and recovery, after request `cut`.
     fn replay_with_cut(
         &mut self,
         cut: u64,
@@ -403,7 +404,7 @@ impl<'a> Run<'a> {
         phase: Phase,
         on_progress: OnProgress<'_>,
     ) -> Result<Ended, ReplayError> {
-        let ahead = if self.writes_together() { RUN_BATCH } else { BATCH };
+        let ahead = if self.writes_together() { WRITES_PER_BATCH } else { BATCH };
         let mut batch: Vec<Request> = vec![Request::default(); ahead];
         let series_every = total.div_ceil(SERIES_POINTS).max(1);
         let limit = limit.unwrap_or(u64::MAX);
@@ -435,8 +436,8 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
-    /// Reads and prepares requests, and notes the pages that the device should look up before it executes them, so that
-    /// the memory accesses of the batch overlap.
+    /// Reads and prepares the requests of a batch, and collects the pages that the device should look up before it
+    /// executes them, so that the memory accesses of the batch overlap.
     fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         let (read, damage) = self.read_requests(batch);
         let (batch, last) = (&mut batch[..read], self.device.ftl().logical_pages() as u64 - 1);
@@ -459,7 +460,7 @@ impl<'a> Run<'a> {
         (read, damage)
     }
 
-    /// Fills a batch with requests, up to the end of the input or to its damage.
+    /// Fills a batch with requests, up to the end of the input or to the place where it is damaged.
     fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         for (k, request) in batch.iter_mut().enumerate() {
             match self.requests.next(request) {
@@ -471,7 +472,8 @@ impl<'a> Run<'a> {
         (batch.len(), None)
     }
 
-    /// Prepares a request: adds content from the model if it has none, and converts its addresses to dense ones.
+    /// Prepares a request for the device: adds content from the model if it has none, and converts its addresses to
+    /// dense ones.
     #[inline]
     fn prepare(&mut self, request: &mut Request) {
         if self.has_content_stage {
@@ -484,7 +486,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds content from the model to a write that has none. Content is drawn in the order in which requests are read.
+    /// Adds content from the content model to a write that has none. Content is drawn in the order in which requests
+    /// are read.
     fn give_content(&mut self, request: &mut Request) {
         match request.op {
             Op::Write if request.content.is_empty() && request.bytes.is_empty() => {
@@ -546,15 +549,15 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Returns the pages that the host has read, and how many of these were never written or deallocated.
+    /// Returns the number of pages that the host has read, and how many of these were never written or deallocated.
     #[inline]
     fn page_reads(&self) -> [u64; 2] {
         let stats = self.device.ftl().stats();
         [stats.host_page_reads, stats.unwritten_page_reads]
     }
 
-    /// Whether all pages read since the counts `before` (from [`Self::page_reads`]) were never written or deallocated,
-    /// and there was at least one.
+    /// Whether all pages that the host read since the counts `before` (from [`Self::page_reads`]) were never written or
+    /// deallocated, and there was at least one.
     #[inline]
     fn were_unwritten(&self, before: [u64; 2]) -> bool {
         let [read, unwritten] = self.page_reads();

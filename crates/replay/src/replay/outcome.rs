@@ -28,7 +28,7 @@ impl Run<'_> {
         self.sample_timeline(&counters);
     }
 
-    /// Starts recording a timeline, if the configuration sets one.
+    /// Starts recording the run's timeline, if the configuration sets one.
     pub(super) fn start_timeline(&mut self) {
         let blocks = self.device.ftl().store().blocks().len();
         self.recorder = self.plan.config.replay.timeline_cells.map(|cells| Recorder::new(cells, blocks));
@@ -136,7 +136,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the time series with a last point at the end of the run, which its regular samples may have missed.
+    /// Returns the run's time series of counters with a last point at the end of the run, which the regular samples may
+    /// have missed.
     fn series_to_the_end(&self) -> Vec<SeriesPoint> {
         let end = self.counters();
         let is_missing = self.series.last().is_none_or(|last| last.requests < end.requests);
@@ -158,9 +159,9 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the RAM of a controller whose map has units of 4 KiB, bytes; `None` if the device's pages are not
-    /// larger. Only structures with an entry per mapped page grow; the cache of a map on flash keeps its configured
-    /// size.
+    /// Returns the RAM that a controller would need for this design if its map had units of 4 KiB, bytes; `None` if the
+    /// device's pages are not larger. Only structures with an entry per mapped page grow; the cache of a map on flash
+    /// keeps its configured size.
     fn ram_of_4k_map(&self) -> Option<u64> {
         const PER_PAGE: [&str; 3] = ["l2p table", "page validity bitmap", "global mapping directory"];
         let units = self.page_bytes / PAGE_BYTES;
@@ -222,7 +223,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns how requests arrived, and how many the drive answered.
+    /// Returns how requests of the run arrived, and how many the drive answered.
     fn service_record(&self, stats: &Stats) -> ServiceRecord {
         let arrival = self.plan.arrival();
         let service =
@@ -243,8 +244,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the time from the last arrival to the last answer, seconds; `None` unless requests arrive at the input's
-    /// times.
+    /// Returns the time from the last arrival of a request to the last answer, seconds; `None` unless requests arrive
+    /// at the input's times.
     fn queue_at_end_s(&self) -> Option<f64> {
         let is_open = self.plan.arrival() == Arrival::Open;
         (is_open && self.answered_ns > 0)
@@ -257,7 +258,7 @@ impl Run<'_> {
         self.queue_at_end_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrivals_s())
     }
 
-    /// Returns the time from the first arrival to the last in open loop, seconds.
+    /// Returns the time from the first arrival of a request to the last in open loop, seconds.
     fn arrivals_s(&self) -> f64 {
         self.duration_s() * self.plan.config.replay.time_scale()
     }
@@ -415,7 +416,7 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note on what a write waits for if the write buffer is full.
+    /// Returns a note, for a full write buffer, on how long a host write waits for its answer.
     fn note_of_buffered_writes(&self) -> Option<String> {
         let config = self.plan.config;
         let has_buffer = config.buffer(&self.plan.resolved.geometry).pages > 0;
@@ -426,7 +427,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note on what buffering pages for compressed chunks saves and answers, apart from compression.
+    /// Returns a note on how buffering pages for compressed chunks shortens answers and saves programs, apart from
+    /// compression.
     fn note_of_chunk_buffer(&self) -> Option<String> {
         (self.device.ftl().stats().packed_writes > 0).then(|| {
             "pages gather for a chunk in RAM: such a write is answered at once, is durable by a battery or after a flush, and \
@@ -435,7 +437,7 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note if pages are buffered for an incomplete chunk at the end of the run.
+    /// Returns a note if pages are still buffered for an incomplete compressed chunk at the end of the run.
     fn note_of_gathering_pages(&self) -> Option<String> {
         let pages = self.device.ftl().buffered_chunk_pages();
         (pages > 0).then(|| {
@@ -493,8 +495,9 @@ fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
     forms.map(|(form, count)| (form.to_owned(), count)).collect()
 }
 
-/// Returns the share of host page writes that needed no program: `(n - m) / n`, where m counts the programs of host
-/// data, packed pages included, but not those of garbage collection (LX, section V-B).
+/// Returns the share of host page writes that needed no program: `(n - m) / n`, where n counts the host's page writes
+/// and m the programs of host data, packed pages included, but not those of garbage collection (Recyclable SSD paper,
+/// section V-B).
 fn write_reduction(stats: &Stats) -> f64 {
     let programs = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
     1.0 - programs as f64 / record_pages(stats)

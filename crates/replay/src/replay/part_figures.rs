@@ -1,4 +1,5 @@
-//! Counters of a design's parts, by name: the field `parts` of a run record. Figures that are zero are left out.
+//! Figures of a design's parts (such as map cache hits or merges), by name: the field `parts` of a run record. Figures
+//! that are zero are left out.
 
 use std::collections::BTreeMap;
 

@@ -58,7 +58,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the request's range rounded to whole sectors (offset and length in bytes), because traces may contain
+    /// Returns the byte range of a request rounded to whole sectors (offset and length), because traces may contain
     /// single bytes.
     fn sectors_of(request: &Request) -> (u64, u64) {
         if request.len_bytes == 0 {
@@ -68,8 +68,8 @@ impl Run<'_> {
         (start, request.end_bytes().div_ceil(SECTOR_BYTES) * SECTOR_BYTES - start)
     }
 
-    /// Reads a range. If the medium keeps bytes they are copied as for a host, because a mechanism may use what was
-    /// read (such as merging a delta).
+    /// Reads a byte range from the device. If the medium keeps bytes they are copied as for a host, because a mechanism
+    /// may use what was read (such as merging a delta).
     fn read(&mut self, offset: u64, len: u64) -> Result<(), Error> {
         let wanted = if self.device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
         self.bytes_read.resize(wanted, 0);
@@ -96,9 +96,9 @@ impl Run<'_> {
         self.device.write(offset, len, HostData::Descriptors(&self.descriptors))
     }
 
-    /// Converts descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets an identity
-    /// combined from those of its parts; a smaller one gets the identity of its 4-KiB page combined with its position
-    /// in it.
+    /// Converts content descriptors of 4-KiB pages to content descriptors of the device's pages. A larger page gets an
+    /// identity combined from those of its parts; a smaller one gets the identity of its 4-KiB page combined with its
+    /// position in it.
     fn regroup(&mut self, offset: u64, len: u64) {
         let small = std::mem::take(&mut self.descriptors);
         let first_small = offset / PAGE_BYTES;

@@ -60,7 +60,7 @@ impl<'a> Plan<'a> {
         Self::of_surveyed(config, self.input, self.surveyed())
     }
 
-    /// Lets `policy` choose the victims of every run instead of `gc.policy`, in preconditioning too; run records
+    /// Lets `policy` choose the GC victims of every run instead of `gc.policy`, in preconditioning too; run records
     /// contain a note on it.
     #[must_use]
     pub fn with_own_policy(self, policy: OwnPolicy) -> Self {
@@ -72,8 +72,8 @@ impl<'a> Plan<'a> {
         Surveyed { aging: self.aging.clone(), survey: self.survey.clone(), sha256: self.sha256.clone() }
     }
 
-    /// Plans the replay of an input as [`Self::new`], but with the results of an earlier survey; the input must not
-    /// have changed since.
+    /// Plans the replay of an input as [`Self::new`] does, but with the results of an earlier survey; the input must
+    /// not have changed since.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -122,7 +122,7 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// Returns the arrival mode; if the configuration leaves it open, the input decides.
+    /// Returns the arrival mode of the run's requests; if the configuration leaves it open, the input decides.
     pub(super) fn arrival(&self) -> Arrival {
         match self.config.replay.arrival {
             Arrival::Auto if self.survey.is_timed => Arrival::Open,
@@ -163,7 +163,8 @@ impl<'a> Plan<'a> {
         self.resolved.logical_pages as u64 * self.resolved.geometry.page_bytes as u64
     }
 
-    /// Whether only touched pages exist, numbered densely. Never for generators, whose addresses are dense already.
+    /// Whether only touched pages of the input exist on the device, numbered densely. Never for generators, whose
+    /// addresses are dense already.
     pub(super) fn compacts(&self) -> bool {
         let too_far = || self.survey.end_bytes > self.exported_bytes();
         match self.config.replay.addresses {

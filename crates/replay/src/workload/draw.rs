@@ -31,19 +31,19 @@ pub fn exponential(rng: &mut impl Rng, mean: f64) -> f64 {
     -mean * libm::log1p(-unit(rng))
 }
 
-/// A random event of fixed probability.
+/// A random event of fixed probability, such as whether a request reads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Chance {
-    /// Probability 0; draws no random word.
+    /// The event has probability 0; deciding it draws no random word.
     Never,
     /// The event happens if a random word is less than this threshold.
     Below(u64),
-    /// Probability 1; draws no random word.
+    /// The event has probability 1; deciding it draws no random word.
     Always,
 }
 
 impl Chance {
-    /// Creates an event of probability `p`, which is clamped to `[0, 1]`.
+    /// Creates a random event of probability `p`, which is clamped to `[0, 1]`.
     pub fn new(p: f64) -> Self {
         match threshold(p) {
             _ if p >= 1.0 => Self::Always,
@@ -63,7 +63,7 @@ impl Chance {
     }
 }
 
-/// Returns `p 2^64`, saturating: a share `p` of all 64-bit words is less than this threshold.
+/// Returns `p 2^64`, saturating: a share `p` of all 64-bit random words is less than this threshold.
 #[expect(clippy::cast_sign_loss, reason = "the cast saturates at 0 and 2^64 - 1, as it should")]
 pub fn threshold(p: f64) -> u64 {
     (p * 2f64.powi(64)) as u64
@@ -80,15 +80,16 @@ pub fn threshold(p: f64) -> u64 {
 pub struct Zipf {
     n: u64,
     theta: f64,
-    /// `1 - theta`; if it is 0 the integral is a logarithm.
+    /// `1 - theta` of the Zipf law; if it is 0 the integral is a logarithm.
     q: f64,
     inverse_q: f64,
-    /// Upper end of the interval `(high - range, high]` from which values of the integral of `x^-theta` (heights) are
-    /// drawn.
+    /// Upper end of the interval `(high - range, high]` from which values of the Zipf law's integral of `x^-theta`
+    /// (heights) are drawn.
     high: f64,
-    /// Length of the interval from which values of the integral are drawn.
+    /// Length of the interval from which values of the Zipf law's integral are drawn.
     range: f64,
-    /// Largest difference by which a rank may exceed the drawn point and be accepted without evaluating the integral.
+    /// Largest difference by which a rank may exceed the drawn point and be accepted without evaluating the Zipf law's
+    /// integral.
     sure: f64,
 }
 
@@ -105,7 +106,7 @@ impl Zipf {
         zipf
     }
 
-    /// Draws a rank in `1..=n`.
+    /// Draws a rank in `1..=n` from the Zipf distribution.
     #[inline]
     pub fn draw(&self, rng: &mut impl Rng) -> u64 {
         loop {
@@ -118,8 +119,8 @@ impl Zipf {
         }
     }
 
-    /// Whether the drawn height is accepted for its rank: rejected is the part by which the integral over the rank
-    /// exceeds the rank's weight.
+    /// Whether the drawn height is accepted for its rank. Rejected is the part by which the Zipf law's integral over
+    /// the rank exceeds the rank's weight.
     #[cold]
     fn holds(&self, rank: f64, height: f64) -> bool {
         height >= self.integral(rank + 0.5) - self.weight(rank)
@@ -129,7 +130,7 @@ impl Zipf {
         libm::exp(-self.theta * libm::log(x))
     }
 
-    /// Returns `(x^q - 1) / q`, the integral of `y^-theta` over `y` from 1 to `x`.
+    /// Returns `(x^q - 1) / q`, the integral of `y^-theta` (the Zipf weights) over `y` from 1 to `x`.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         if self.q == 0.0 { log } else { libm::expm1(self.q * log) / self.q }

@@ -145,7 +145,7 @@ fn sizes_of(spec: &Spec) -> Weighted<u32> {
     Weighted::new(items)
 }
 
-/// A random choice among a few weighted items; a single item is chosen without a draw.
+/// A random choice among a few weighted items (such as request sizes); a single item is chosen without a draw.
 #[derive(Clone, Debug)]
 struct Weighted<T> {
     /// For each item but the last, the exclusive upper bound of the random words that select it.
@@ -177,7 +177,7 @@ impl<T: Copy> Weighted<T> {
     }
 }
 
-/// Chooses the first page of each request.
+/// Chooses the first page of each request that a workload generator makes.
 #[derive(Clone, Debug)]
 enum Places {
     Sequential { at: u64 },
@@ -230,7 +230,8 @@ fn advance(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
     (first, len)
 }
 
-/// Returns (first page, pages) of every zone, weighted by its accesses; the remaining space is the last zone.
+/// Returns first page and number of pages of every zone of the working set, weighted by the zone's accesses; the
+/// remaining space is the last zone.
 fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
     let taken = zones.iter().fold((0.0, 0.0), |sum, zone| (sum.0 + zone.space, sum.1 + zone.access));
     let rest = Zone { space: 1.0 - taken.0, access: 1.0 - taken.1 };
@@ -244,7 +245,7 @@ fn zone_pages(zones: &[Zone], pages: u64) -> Weighted<(u64, u64)> {
     Weighted::new(placed)
 }
 
-/// Returns 0 for a share that only differs from zero by the rounding of a subtraction.
+/// Returns 0 for a share that only differs from zero by the rounding of a subtraction, and other shares unchanged.
 fn clean(share: f64) -> f64 {
     if share < 1e-12 { 0.0 } else { share }
 }
@@ -254,7 +255,8 @@ fn boundary(space: f64, pages: u64) -> u64 {
     ((space * pages as f64).round() as u64).min(pages)
 }
 
-/// Generates arrival times; the 53 bits of its floating-point nanoseconds cover 104 days without loss.
+/// Generates the arrival times of a workload's requests; the 53 bits of its floating-point nanoseconds cover 104 days
+/// without loss.
 #[derive(Clone, Debug)]
 struct Clock {
     rng: Xoshiro256PlusPlus,
@@ -287,8 +289,8 @@ impl Clock {
         }
     }
 
-    /// Returns the time of this request, nanoseconds without the silences between bursts; adds an exponential gap for
-    /// the next request.
+    /// Returns the time of this request, nanoseconds without the silences between bursts, and adds an exponentially
+    /// distributed gap for the next request.
     fn exponential(&mut self, rate: f64) -> f64 {
         let now = self.busy_ns;
         self.busy_ns += draw::exponential(&mut self.rng, 1e9 / rate);

@@ -24,7 +24,7 @@ pub struct Key {
 pub struct Kind {
     /// Name of the kind, as written.
     pub name: &'static str,
-    /// What the kind stands for.
+    /// What the kind of generator or model stands for.
     pub meaning: &'static str,
     /// Keys that only this kind accepts.
     pub keys: &'static [Key],
@@ -33,7 +33,7 @@ pub struct Kind {
 /// All kinds and keys that a specification string may contain.
 #[derive(Clone, Copy, Debug)]
 pub struct Grammar {
-    /// What the kinds are, for error messages, such as "generator".
+    /// What the kinds of the grammar are, for error messages, such as "generator".
     pub what: &'static str,
     /// The kinds of generator or model that the grammar accepts.
     pub kinds: &'static [Kind],
@@ -63,10 +63,10 @@ fn help_line(text: &mut String, key: &Key) {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpecError {
-    /// The word before the colon is not a known kind.
+    /// The word before the colon of a specification string is not a known kind.
     #[error("there is no {what} `{name}`; did you mean `{nearest}`? Valid: {valid}")]
     UnknownKind {
-        /// Kind of name that is expected: "generator" or "content model".
+        /// Kind of name that the specification string should have: "generator" or "content model".
         what: &'static str,
         /// The unknown name, as written.
         name: String,
@@ -75,10 +75,10 @@ pub enum SpecError {
         /// All valid names, separated by commas.
         valid: String,
     },
-    /// The kind does not accept the key.
+    /// The kind of generator or model does not accept the key.
     #[error("`{kind}` has no key `{key}`; did you mean `{nearest}`? Valid: {valid}")]
     UnknownKey {
-        /// The kind before the colon.
+        /// The kind of generator or model before the colon.
         kind: &'static str,
         /// The unknown key, as written.
         key: String,
@@ -87,33 +87,33 @@ pub enum SpecError {
         /// All valid keys of this kind, separated by commas.
         valid: String,
     },
-    /// A part is not of the form `key=value`.
+    /// A part of a specification string is not of the form `key=value`.
     #[error("`{0}` is not of the form key=value")]
     NotAPair(String),
-    /// A key appears twice.
+    /// A key appears twice in a specification string.
     #[error("`{0}` is given twice")]
     Repeated(String),
-    /// A value that cannot be parsed.
+    /// A value in a specification string that cannot be parsed.
     #[error("{key}={value}: expected {expected}")]
     BadValue {
-        /// Key of the value.
+        /// Key whose value cannot be parsed.
         key: &'static str,
-        /// The value, as written.
+        /// The value of the key, as written.
         value: String,
         /// What kind of value the key expects.
         expected: &'static str,
     },
-    /// A value outside its bounds.
+    /// A value in a specification string that is outside its bounds.
     #[error("{key}={value} is out of range: {bound}")]
     OutOfRange {
-        /// Key of the value.
+        /// Key whose value is outside its bounds.
         key: &'static str,
-        /// The value, as written.
+        /// The value of the key, as written.
         value: String,
         /// The bound that the value violates.
         bound: String,
     },
-    /// Values that are valid individually but contradict each other.
+    /// Values in a specification string that are valid individually but contradict each other.
     #[error("{0}")]
     Conflict(String),
 }
@@ -158,7 +158,7 @@ impl<'a> Options<'a> {
             .transpose()
     }
 
-    /// Returns the value of `key`, which is `yes` or `no`; `None` if the key is absent.
+    /// Returns whether the value of `key` is `yes`; the only other value is `no`. `None` if the key is absent.
     pub fn switch(&self, key: &'static str) -> Result<Option<bool>, SpecError> {
         match self.text(key) {
             None => Ok(None),

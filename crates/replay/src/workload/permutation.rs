@@ -97,20 +97,22 @@ impl Permutation {
         (at & ((1 << self.left_bits) - 1), at >> self.left_bits)
     }
 
-    /// Returns a hash of `left` in `0..rows`, by multiply-shift (`rows` is less than 2^25).
+    /// Returns a hash of the pair's left half, a number in `0..rows`, by multiply-shift (`rows` is less than 2^25).
     #[inline]
     fn row_shift(&self, left: u64, key: u64) -> u64 {
         (round_hash(left, key) * self.rows) >> 32
     }
 
-    /// Returns a hash of `right` with as many bits as the left half has: the uppermost bits of the round hash.
+    /// Returns a hash of the pair's right half with as many bits as the left half has: the uppermost bits of the round
+    /// hash.
     #[inline]
     fn left_mask(&self, right: u64, key: u64) -> u64 {
         round_hash(right, key) >> (32 - self.left_bits)
     }
 }
 
-/// Returns 32 bits: the upper half of a 64-bit product, which depends on every bit of `half` (less than 2^25).
+/// Returns a 32-bit hash of one half of the pair: the upper half of a 64-bit product, which depends on every bit of
+/// `half` (less than 2^25).
 #[inline]
 fn round_hash(half: u64, key: u64) -> u64 {
     (half ^ key).wrapping_mul(ROUND_MULTIPLIER) >> 32

@@ -92,45 +92,46 @@ pub const GRAMMAR: Grammar = Grammar {
 /// Specification of a generated workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Spec {
-    /// How the first page of each request is chosen.
+    /// How the first page of each request of the workload is chosen.
     pub pattern: Pattern,
-    /// Working set, 4 KiB pages; all requests lie inside it.
+    /// Working set of the workload, 4 KiB pages; all requests lie inside it.
     pub pages: u64,
-    /// Number of requests.
+    /// Number of requests of the workload.
     pub requests: u64,
-    /// Share of requests that read.
+    /// Share of the workload's requests that read.
     pub read: f64,
-    /// Share of requests that deallocate (trim). All other requests that do not read are writes.
+    /// Share of the workload's requests that deallocate (trim). All other requests that do not read are writes.
     pub trim: f64,
-    /// Length of requests, in pages of 4 KiB.
+    /// Length of the workload's requests, in pages of 4 KiB.
     pub size: Size,
-    /// Share of requests that are aligned to 512-byte sectors instead of pages.
+    /// Share of the workload's requests that are aligned to 512-byte sectors instead of pages.
     pub partial: f64,
-    /// Distribution of the arrival times.
+    /// Distribution of the arrival times of the workload's requests.
     pub arrival: Arrival,
-    /// Seed of every draw.
+    /// Seed of every random draw of the workload.
     pub seed: u64,
     /// Content model of the writes; `None` if writes bring no content.
     pub content: Option<content_model::Spec>,
 }
 
-/// How the first page of each request is chosen.
+/// How the first page of each request of a workload is chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Pattern {
-    /// Page after page, from the first again after the last.
+    /// Requests write or read page after page, from the first page again after the last.
     Sequential,
-    /// All pages with equal probability.
+    /// All pages are chosen with equal probability.
     Uniform,
-    /// The k-th most popular page with probability proportional to `k^-theta`.
+    /// The k-th most popular page is chosen with probability proportional to `k^-theta`.
     Zipf {
-        /// Exponent of the zipf law.
+        /// Exponent of the zipf law of the pages' popularity.
         theta: f64,
         /// Whether popular pages are scattered over the working set; otherwise they are its first pages.
         scramble: bool,
     },
-    /// Zones of different popularity, with equal popularity inside each zone.
+    /// Pages belong to zones of different popularity, with equal popularity inside each zone.
     HotCold {
-        /// Zones in address order; the shares of space and accesses that they do not use form one more zone at the end.
+        /// Zones of the working set in address order; the shares of space and accesses that they do not use form one
+        /// more zone at the end.
         zones: Vec<Zone>,
         /// Whether the pages of each zone are scattered over the working set.
         scramble: bool,
@@ -140,37 +141,37 @@ pub enum Pattern {
 /// A part of the working set that receives a share of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Zone {
-    /// Share of the working set's pages that belong to the zone (r).
+    /// Share of the working set's pages that belong to the zone (r in models of hot and cold data).
     pub space: f64,
-    /// Share of the requests that access the zone (f).
+    /// Share of the requests that access the zone (f in models of hot and cold data).
     pub access: f64,
 }
 
-/// Length of requests, in pages of 4 KiB.
+/// Length of a workload's requests, in pages of 4 KiB.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Size {
     /// All requests have this many pages.
     Fixed(u32),
-    /// Lengths with their weights, as (pages, weight); weights need not sum to one.
+    /// Lengths of requests with their weights, as (pages, weight); weights need not sum to one.
     Weighted(Vec<(u32, f64)>),
 }
 
-/// Distribution of arrival times. Rates are requests per second, averaged over the whole run.
+/// Distribution of a workload's arrival times. Rates are requests per second, averaged over the whole run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Arrival {
     /// Requests have no times; `replay.arrival` decides when they arrive.
     Untimed,
-    /// Arrivals with equal gaps.
+    /// Requests arrive with equal gaps.
     Fixed {
         /// Requests per second.
         rate: f64,
     },
-    /// Arrivals with exponentially distributed gaps (a Poisson process).
+    /// Requests arrive with exponentially distributed gaps (a Poisson process).
     Poisson {
         /// Requests per second.
         rate: f64,
     },
-    /// Poisson arrivals during bursts of fixed length, with no arrivals between bursts.
+    /// Requests arrive as a Poisson process during bursts of fixed length, with no arrivals between bursts.
     Bursty {
         /// Requests per second, averaged over bursts and silences.
         rate: f64,
@@ -198,7 +199,7 @@ impl Spec {
         }
     }
 
-    /// Returns the share of requests that write.
+    /// Returns the share of the workload's requests that write.
     pub fn write(&self) -> f64 {
         rest_of(self.read + self.trim)
     }

@@ -65,7 +65,8 @@ fn parse_event(fields: &mut Blanks<'_>, into: &mut Request) -> Result<Parsed, Ba
     Ok(if op.is_some() { Parsed::Request } else { Parsed::Other })
 }
 
-/// Returns the operation of an event; `None` if it moves no data (pass-through commands, zone operations).
+/// Returns the operation of a block layer event from its RWBS field; `None` if it moves no data (pass-through commands,
+/// zone operations).
 fn operation(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
     let (flush, rest) = match rwbs {
         [b'F', rest @ ..] => (true, rest),
@@ -84,7 +85,8 @@ fn operation(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
     }
 }
 
-/// Parses `major,minor` and packs it as the kernel does, so that text and binary traces number a device alike.
+/// Parses a device number `major,minor` and packs it as the kernel does, so that text and binary traces number a device
+/// alike.
 fn device_number(field: Field<'_>) -> Result<u32, Bad> {
     let (major, minor) = field.split(b',');
     pack_device(major.small("major,minor")?, minor.small("major,minor")?, field.at)

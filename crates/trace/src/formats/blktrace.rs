@@ -12,7 +12,7 @@ use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
 const HEADER_BYTES: usize = 48;
-/// Magic number of a record; its low byte holds the version of the format.
+/// Magic number of a blktrace record; its low byte holds the version of the format.
 const MAGIC: u32 = 0x6561_7400;
 
 const CATEGORY_WRITE: u32 = 1 << 17;
@@ -89,7 +89,7 @@ impl RecordFormat for Blktrace {
     }
 }
 
-/// Returns the kernel's number for a stage of a request.
+/// Returns the blktrace action code (`__BLK_TA_*`) for a stage of a request: queued, issued or completed.
 fn stage(action: Action) -> u32 {
     match action {
         Action::Queue => 1,

@@ -49,7 +49,7 @@ impl Capture {
         Ok(pages)
     }
 
-    /// Parses the content ids of a write; there must be exactly one per page.
+    /// Parses the content ids of a write request in a capture; there must be exactly one per page.
     fn content(&mut self, fields: &mut Blanks<'_>, pages: u64, into: &mut Request) -> Result<(), Bad> {
         if pages > REQUEST_MAX_BYTES / PAGE_BYTES {
             return Err(Bad::whole("a write of at most 1 GiB"));
@@ -64,8 +64,8 @@ impl Capture {
     }
 }
 
-/// Appends the ids of one field: `id` is one page, `id+k` is `k + 1` pages with consecutive ids. An error if these are
-/// more than `left` pages.
+/// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
+/// consecutive ids. An error if these are more than `left` pages.
 fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(), Bad> {
     let (first, more) = field.split(b'+');
     let first = first.number("a content id")?;

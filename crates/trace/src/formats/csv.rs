@@ -25,7 +25,7 @@ pub(crate) struct Csv {
     columns: Option<Columns>,
 }
 
-/// Header of a CSV file: with or without the column `source_bytes`.
+/// Columns of Wearwell's CSV: with or without the column `source_bytes` (source address of remaps).
 #[derive(Clone, Copy, PartialEq)]
 enum Columns {
     WithoutSource,
@@ -44,7 +44,7 @@ impl Columns {
 
 impl Csv {
     /// Returns whether a file that begins with this line is Wearwell's CSV. Later lines are not examined here, so that
-    /// a bad one is reported as an error with its line number.
+    /// a bad line is reported as an error with its number.
     pub(crate) fn begins_with(line: &[u8]) -> bool {
         Columns::of(line).is_ok()
     }
@@ -79,7 +79,7 @@ impl LineFormat for Csv {
 }
 
 impl Op {
-    /// Returns the letter of this operation in Wearwell's CSV.
+    /// Returns the letter that stands for this operation in Wearwell's CSV.
     pub fn letter(self) -> char {
         match self {
             Self::Read => 'R',

@@ -26,7 +26,7 @@ impl LineFormat for DiskSim {
     }
 }
 
-/// Parses the three columns between time and operation: device, address and length.
+/// Parses the three columns of a trace line between time and operation: device, address and length.
 pub(crate) fn parse_address(fields: &mut Blanks<'_>, into: &mut Request) -> Result<(), Bad> {
     into.device = fields.small("a device number")?;
     into.offset_bytes = fields.field().sectors("an address in sectors")?;

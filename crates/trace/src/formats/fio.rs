@@ -11,9 +11,10 @@ use crate::read::fields::{Blanks, Field, times};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
-/// Most file names that a log may contain, more than any job has. This bounds the memory for the names.
+/// Maximum number of file names that an I/O log of fio may contain, more than any job has. This bounds the memory for
+/// the names.
 const FILES_MAX: usize = 1 << 12;
-/// Longest file name that is accepted, bytes; no operating system allows a longer one.
+/// Longest file name that is accepted in an I/O log of fio, bytes; no operating system allows a longer one.
 const NAME_MAX_BYTES: usize = 4096;
 
 #[derive(Default)]

@@ -16,9 +16,9 @@ use crate::read::fields::{Blanks, Field, Fields, Tabs};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 
-/// MD5 of 4096 zero bytes.
+/// MD5 digest of 4096 zero bytes.
 const ZERO_PAGE_MD5: u128 = 0x620f_0b67_a91f_7f74_151b_c5be_745b_7110;
-/// MD5 of 512 zero bytes.
+/// MD5 digest of 512 zero bytes.
 const ZERO_SECTOR_MD5: u128 = 0xbf61_9eac_0cdf_3f68_d496_ea93_4413_7e8b;
 const DIGEST_DIGITS: usize = 32;
 
@@ -68,7 +68,8 @@ impl Fiu {
         Ok(Parsed::Request)
     }
 
-    /// Parses the digests of a request into `self.digests` and returns how many bytes each digest covers (4096 or 512).
+    /// Parses the MD5 digests of a request into `self.digests` and returns how many bytes each digest covers (4096 or
+    /// 512).
     fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, Bad> {
         let digits = field.text.len();
         let count = (digits / DIGEST_DIGITS) as u64;
@@ -85,7 +86,8 @@ impl Fiu {
         Ok(unit_bytes)
     }
 
-    /// Appends one content descriptor for each page that the request touches.
+    /// Appends to `into` one content descriptor for each page that the request touches, computed from the parsed
+    /// digests.
     fn describe(&self, unit_bytes: u64, into: &mut Request) {
         let (start, end) = (into.offset_bytes, into.end_bytes());
         for page in into.pages() {
@@ -100,8 +102,8 @@ impl Fiu {
     }
 }
 
-/// Parses the columns that are left after the others were split off: `[index] time pid process`. With tabs an index may
-/// come first. With blanks the process name may contain blanks.
+/// Parses the columns of an FIU line that are left after the others were split off, `[index] time pid process`, and
+/// returns the time, nanoseconds. With tabs an index may come first. With blanks the process name may contain blanks.
 fn time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, Bad> {
     let expected = "a time in nanoseconds";
     if SEPARATOR == b'\t' {

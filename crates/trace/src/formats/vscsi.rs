@@ -11,7 +11,7 @@ use crate::read::fields::times;
 use crate::read::{Parsed, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
-/// Layout of a record of one version: offsets of its fields, in bytes.
+/// Layout of a vSCSI trace record of one version: offsets of its fields, in bytes.
 #[derive(Clone, Copy)]
 struct Layout {
     version: u8,
@@ -38,7 +38,8 @@ pub(crate) struct Vscsi {
 }
 
 impl Vscsi {
-    /// Returns whether the first record of a file, and the second if there is one, have the same known version.
+    /// Returns whether the first record of a file, and the second if there is one, have the same known version of the
+    /// vSCSI trace format.
     pub(crate) fn fits(head: &[u8]) -> bool {
         LAYOUTS.iter().any(|layout| {
             let second = head.get(layout.record_bytes..).unwrap_or_default();
@@ -76,8 +77,8 @@ impl RecordFormat for Vscsi {
     }
 }
 
-/// Returns the operation of a SCSI opcode, in its variants of 6, 10, 12 and 16 bytes; `None` for commands that are
-/// skipped.
+/// Returns the operation of a SCSI opcode, in its variants of 6, 10, 12 and 16 bytes; `None` for commands that a trace
+/// request cannot express, which are skipped.
 fn operation(command: u64) -> Option<Op> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Some(Op::Read),

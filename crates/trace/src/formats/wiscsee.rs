@@ -10,7 +10,7 @@ use crate::read::open::Action;
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request};
 
-/// Offset in bytes that marks the end of the setup phase: minus 16,384 sectors.
+/// Offset in bytes, as text in a trace line, that marks the end of the setup phase: minus 16,384 sectors.
 const MARK_OFFSET: &[u8] = b"-8388608";
 
 pub(crate) struct Wiscsee {

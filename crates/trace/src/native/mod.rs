@@ -13,29 +13,32 @@ mod writer;
 pub(crate) use reader::{NativeReader, fits};
 pub use writer::NativeWriter;
 
-/// Signature of a file; as in PNG, its line ends reveal a transfer in text mode.
+/// Signature at the start of a native trace file; as in PNG, its line ends reveal a transfer in text mode.
 const MAGIC: [u8; 8] = *b"\x89WWT\r\n\x1a\n";
 const VERSION: u16 = 1;
-/// Bytes of the file header before the provenance text: magic, version, flags, page size, length of the provenance.
+/// Bytes of a native trace file's header before the provenance text: magic, version, flags, page size, length of the
+/// provenance.
 const HEADER_BYTES: usize = 20;
-/// Longest provenance text (where the trace comes from), bytes.
+/// Longest provenance text (where the trace comes from) in the file header, bytes.
 const PROVENANCE_MAX_BYTES: usize = 64 << 10;
 
-/// Bytes of a frame header: kind, number of records, raw length, stored length and checksum, a u32 each.
+/// Bytes of the header of a frame (compressed group of records): kind, number of records, raw length, stored length and
+/// checksum, a u32 each.
 const FRAME_HEADER_BYTES: usize = 20;
 const KIND_RECORDS: u32 = 1;
 const KIND_END: u32 = 2;
-/// Uncompressed size at which a frame of records is completed, bytes; [`FRAME_MAX_RECORDS`] is the other limit. One
-/// record adds at most 4 MiB.
+/// Uncompressed size at which a frame (compressed group of records) is completed, bytes; [`FRAME_MAX_RECORDS`] is the
+/// other limit. One record adds at most 4 MiB.
 const FRAME_TARGET_BYTES: usize = 256 << 10;
 const FRAME_MAX_RECORDS: u32 = 1 << 16;
 
-/// Most pages that one request may touch: 1 GiB that starts inside a page.
+/// Maximum number of 4-KiB pages that one request may touch: 1 GiB that starts inside a page.
 pub(crate) const PAGES_MAX: u64 = (1 << 18) + 1;
-/// Most distinct page contents of a trace (1 TiB of pages). This bounds the reader's memory.
+/// Maximum number of distinct page contents in a trace (1 TiB of pages). This bounds the reader's memory.
 const CONTENTS_MAX: usize = 1 << 28;
 
-/// Flags in the first byte of a record: which fields follow. The low three bits are the operation, see [`code`].
+/// Flags in the first byte of a request's record: which fields follow. The low three bits are the operation, see
+/// [`code`].
 mod head {
     pub const DEVICE: u8 = 1 << 3;
     pub const LENGTH: u8 = 1 << 4;
@@ -44,7 +47,7 @@ mod head {
     pub const BYTES: u8 = 1 << 7;
 }
 
-/// Numbers of the operations in the low three bits of a record's first byte.
+/// Numbers of the operations (read, write, ...) in the low three bits of a record's first byte.
 mod code {
     pub const READ: u8 = 0;
     pub const WRITE: u8 = 1;
@@ -53,27 +56,29 @@ mod code {
     pub const FLUSH: u8 = 4;
     pub const REMAP_COPY: u8 = 5;
     pub const REMAP_RELOCATE: u8 = 6;
-    /// A mark that is not a request to the device; the number after it states which mark.
+    /// Number in place of the operation in a record that is no request to the device but a mark (e.g. the beginning of
+    /// a phase). The number after it states which mark.
     pub const MARK: u8 = 7;
-    /// Number of the mark that a phase begins.
+    /// Number of the mark for the beginning of a phase, whose results are reported separately.
     pub const PHASE: u64 = 0;
 }
 
-/// Kinds of a run of page contents. The head of a run holds the kind in its low two bits and the length minus one in
-/// the others.
+/// Kinds of a run (sequence of page contents that is encoded as one). The first number of a run holds the kind in its
+/// low two bits and the length minus one in the others.
 mod run {
-    /// Contents that occur for the first time, each with its fingerprint.
+    /// Page contents that occur for the first time, each with its fingerprint.
     pub const NEW: u64 = 0;
-    /// Contents that occur for the first time, whose fingerprints count up from that of the latest new content.
+    /// Contents that occur for the first time, whose fingerprints count up from the fingerprint of the last new
+    /// content.
     pub const NEW_NEXT: u64 = 1;
-    /// Contents that have occurred before, with consecutive numbers.
+    /// Contents that have occurred before in the trace, with consecutive content numbers.
     pub const RANGE: u64 = 2;
-    /// One content that has occurred before, repeated.
+    /// One content that has occurred before in the trace, repeated.
     pub const REPEAT: u64 = 3;
 }
 
-/// Fields of the preceding record, to which the next record is stored as differences. All are zero at the start of a
-/// frame.
+/// Fields of the preceding record in the file. The next record stores its differences to them. All are zero at the
+/// start of a frame.
 #[derive(Clone, Copy, Default)]
 struct Previous {
     time_ns: u64,
@@ -82,7 +87,7 @@ struct Previous {
     device: u32,
 }
 
-/// Returns the CRC-32 (as in gzip) of a frame header without its checksum field and of the stored payload.
+/// Returns the CRC-32 (as in gzip) of a frame: of its header without the checksum field, and of the stored payload.
 fn checksum(parts: [&[u8]; 2]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     for part in parts {
@@ -91,7 +96,8 @@ fn checksum(parts: [&[u8]; 2]) -> u32 {
     crc.finalize()
 }
 
-/// Encodes a signed difference so that small magnitudes become small numbers: 0, -1, 1, -2, ... become 0, 1, 2, 3, ...
+/// Encodes a signed difference as an unsigned number so that small magnitudes become small numbers: 0, -1, 1, -2, ...
+/// become 0, 1, 2, 3, ...
 #[inline]
 fn zigzag(difference: u64) -> u64 {
     let signed = difference.cast_signed();

@@ -15,11 +15,11 @@ use crate::read::source::Source;
 use crate::request::check_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
-/// Payload bytes of the end record: numbers of requests, of pages with content and of distinct contents.
+/// Payload bytes of the file's end record: numbers of requests, of pages with content and of distinct contents.
 const END_BYTES: usize = 24;
-/// Longest frame that is accepted, bytes.
+/// Longest frame (compressed group of records) that is accepted, bytes.
 const FRAME_MAX_BYTES: usize = 8 << 20;
-/// Bits of a record's first byte that hold the operation.
+/// Mask of the bits of a record's first byte that hold the operation.
 const OP_BITS: u8 = 0b111;
 
 /// Returns whether a file begins with the signature of the native format.
@@ -45,8 +45,8 @@ pub(crate) struct NativeReader {
     decompressor: zstd::bulk::Decompressor<'static>,
 }
 
-/// Distinct page contents read so far, by number, and the number of the content read last, to which the next run is
-/// relative.
+/// Distinct page contents read so far, by content number, and the number of the content read last, to which the next
+/// number is relative.
 #[derive(Default)]
 struct Contents {
     known: Vec<(Fingerprint, u16)>,
@@ -73,7 +73,8 @@ impl NativeReader {
         })
     }
 
-    /// Reads frames until one has records. Returns false if the end record was read instead.
+    /// Reads frames (compressed groups of records) until one has records. Returns false if the end record of the file
+    /// was read instead.
     #[cold]
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.at != self.raw.len() {
@@ -221,7 +222,7 @@ fn words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     })
 }
 
-/// Reads and checks the file header and returns the provenance text.
+/// Reads and checks the header of a native trace file and returns its text about the trace's origin.
 fn read_header(source: &mut Source) -> Result<String, Error> {
     let mut header = Vec::new();
     source.read_exact(HEADER_BYTES, &mut header)?;
@@ -257,7 +258,7 @@ fn op(number: u8) -> Op {
     }
 }
 
-/// Read position in the decompressed bytes of a frame.
+/// Read position in the decompressed bytes of a frame (group of records).
 struct Cursor<'a> {
     raw: &'a [u8],
     at: usize,
@@ -297,7 +298,8 @@ impl Cursor<'_> {
 }
 
 impl Contents {
-    /// Reads runs of contents until every page of the request has a content descriptor.
+    /// Reads runs of page contents (sequences that are encoded as one) until every page of the request has a content
+    /// descriptor.
     fn read(&mut self, cursor: &mut Cursor<'_>, into: &mut Request) -> Result<(), Bad> {
         let pages = into.pages();
         let pages = pages.end - pages.start;
@@ -373,7 +375,7 @@ fn read_deltas(cursor: &mut Cursor<'_>, content: &mut [Descriptor]) -> Result<()
     Ok(())
 }
 
-/// Decodes a signed difference that was encoded by [`super::zigzag`].
+/// Decodes a signed difference that [`super::zigzag`] encoded as an unsigned number.
 #[inline]
 fn unzigzag(value: u64) -> u64 {
     (value >> 1) ^ (value & 1).wrapping_neg()

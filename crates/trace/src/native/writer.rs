@@ -13,7 +13,7 @@ use super::{
 use crate::write::{TraceWriter, check_writable};
 use crate::{Op, PAGE_BYTES, Request, TraceError};
 
-/// Compression level of zstd: it compresses well and decodes as fast as the lowest level.
+/// Compression level of zstd for frames: it compresses well and decodes as fast as the lowest level.
 const ZSTD_LEVEL: i32 = 3;
 
 /// Writer of traces in the native binary format.
@@ -29,7 +29,8 @@ pub struct NativeWriter<W> {
 }
 
 impl<W: Write> NativeWriter<W> {
-    /// Starts a trace file. `provenance` is a text about where the trace comes from; readers return it.
+    /// Starts a trace file in the native format. `provenance` is a text about where the trace comes from; readers
+    /// return it.
     ///
     /// # Errors
     /// [`TraceError::Unwritable`] if the provenance exceeds 64 KiB, [`TraceError::Write`] if `out` fails.
@@ -163,8 +164,8 @@ fn header(provenance: &str) -> Vec<u8> {
     header
 }
 
-/// Returns the unit of the request's addresses in its record: a page if offset and length are multiples of a page, else
-/// a byte.
+/// Returns the unit in which the request's addresses are stored, bytes: a page if offset and length are multiples of a
+/// page, else one byte.
 fn unit_bytes(request: &Request) -> u64 {
     let whole =
         request.offset_bytes.is_multiple_of(PAGE_BYTES) && request.len_bytes.is_multiple_of(PAGE_BYTES);
@@ -206,7 +207,7 @@ fn put_varint(into: &mut Vec<u8>, mut value: u64) {
     into.push(value as u8);
 }
 
-/// A run of page contents to which contents can still be added.
+/// A run of page contents (sequence that is encoded as one) to which further contents can still be added.
 #[derive(Clone, Copy)]
 struct Run {
     kind: u64,
@@ -215,7 +216,7 @@ struct Run {
 }
 
 impl Run {
-    /// Adds one content to the run if it continues the run; returns whether it was added.
+    /// Adds one page content to the run if it continues the run; returns whether it was added.
     fn extend(&mut self, kind: u64, id: u32) -> bool {
         let follows = match (self.kind, kind) {
             (run::NEW, run::NEW) | (run::NEW_NEXT, run::NEW_NEXT) => true,
@@ -243,7 +244,8 @@ struct Contents {
     known: FxHashMap<(Fingerprint, u16), u32>,
     newest: u64,
     last: u32,
-    /// Encoded fingerprints and sizes of the new contents in the current run.
+    /// Encoded fingerprints and compressed sizes of those page contents in the current run (sequence of contents) that
+    /// occur for the first time.
     fresh: Vec<u8>,
 }
 

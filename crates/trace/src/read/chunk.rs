@@ -5,17 +5,17 @@
 
 use std::ops::Range;
 
-/// Pages per chunk; a chunk is a group of neighbouring pages that share one bit mask.
+/// Pages per chunk, which is a group of neighbouring pages that share one bit mask.
 pub(crate) const CHUNK_PAGES: u64 = 64;
 
-/// Identifies 64 neighbouring pages of one device: `number` is the page number divided by [`CHUNK_PAGES`].
+/// Identifies a group of 64 neighbouring pages of one device: `number` is the page number divided by [`CHUNK_PAGES`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct ChunkId {
     pub device: u32,
     pub number: u64,
 }
 
-/// Returns the numbers of the 64-page chunks that overlap the range `pages`.
+/// Returns the numbers of the chunks (groups of 64 neighbouring pages) that overlap the range `pages`.
 #[inline]
 pub(crate) fn numbers(pages: &Range<u64>) -> Range<u64> {
     if pages.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn numbers(pages: &Range<u64>) -> Range<u64> {
     pages.start / CHUNK_PAGES..pages.end.div_ceil(CHUNK_PAGES)
 }
 
-/// Returns which pages of chunk `number` are in the range `pages`, as a bit mask.
+/// Returns which pages of chunk `number` (64 neighbouring pages) are in the range `pages`, as a bit mask.
 #[inline]
 pub(crate) fn mask(number: u64, pages: &Range<u64>) -> u64 {
     let first = number * CHUNK_PAGES;
@@ -33,7 +33,7 @@ pub(crate) fn mask(number: u64, pages: &Range<u64>) -> u64 {
     below(end) & !below(start)
 }
 
-/// Returns a mask of the lowest `count` bits.
+/// Returns a bit mask in which the lowest `count` bits are set.
 #[inline]
 pub(crate) fn below(count: u64) -> u64 {
     if count >= CHUNK_PAGES { u64::MAX } else { (1 << count) - 1 }

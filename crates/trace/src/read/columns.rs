@@ -12,8 +12,8 @@ use crate::read::fields::{Field, Fields, times};
 use crate::read::{LineFormat, Parsed};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
-/// Description of a CSV's columns, parsed from a text such as `t=1,op=2,offset=3,length=4`. Column numbers in it count
-/// from 0.
+/// Description of a CSV's columns, parsed from a text such as `t=1,op=2,offset=3,length=4`. Column numbers in the text
+/// count from 1, in the fields from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Columns {
     time: Option<usize>,
@@ -21,12 +21,13 @@ pub struct Columns {
     offset: usize,
     length: usize,
     device: Option<usize>,
-    /// Power of ten that converts the unit of time into nanoseconds: 9 for seconds.
+    /// Power of ten that converts the CSV's unit of time into nanoseconds: 9 for seconds.
     time_digits: u32,
     /// Unit of addresses and lengths in the CSV, in bytes: 1 or the size of a sector.
     address_bytes: u64,
     separator: Separator,
-    /// Additional words in the operation column for a write, a read and a trim, e.g. `0` and `1`.
+    /// Words that the operation column contains for a write, a read and a trim in addition to the usual ones, e.g. `0`
+    /// and `1`.
     write: Option<String>,
     read: Option<String>,
     trim: Option<String>,
@@ -43,7 +44,7 @@ enum Separator {
 const KEYS: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
                     separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
 
-/// Error that describes why a description of columns is refused.
+/// Error that describes why a user's description of CSV columns is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("columns: {0}; a description is like t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS}")]
 pub struct ColumnsError(String);
@@ -99,10 +100,10 @@ impl FromStr for Columns {
     }
 }
 
-/// Most columns of a line, and so the greatest column number.
+/// Maximum number of columns of a CSV line, and so the greatest column number.
 const COLUMNS_MAX: usize = 64;
 
-/// Parses a column number, which the user counts from 1, and returns it counted from 0.
+/// Parses the number of a CSV column, which the user counts from 1, and returns it counted from 0.
 fn column(key: &str, value: &str) -> Result<usize, ColumnsError> {
     match value.trim().parse::<usize>() {
         Ok(number) if (1..=COLUMNS_MAX).contains(&number) => Ok(number - 1),
@@ -180,7 +181,7 @@ impl Columns {
     }
 }
 
-/// Returns the field without blanks and quotation marks around it.
+/// Returns the CSV field without blanks and quotation marks around it.
 fn trimmed(field: Field<'_>) -> Field<'_> {
     let is_frame = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'"';
     let start = field.text.iter().position(|byte| !is_frame(byte)).unwrap_or(field.text.len());

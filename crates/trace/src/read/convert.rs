@@ -2,7 +2,7 @@
 
 use crate::{Request, TraceError, TraceReader, TraceWriter};
 
-/// Copies all requests of a trace to the writer, finishes the output and returns the number of requests.
+/// Copies all requests from a trace reader to a trace writer, finishes the output and returns the number of requests.
 ///
 /// # Errors
 /// Those of the reader and of the writer; the output is then incomplete.

@@ -5,11 +5,11 @@
 
 use crate::error::Bad;
 
-/// A cursor over comma-separated fields.
+/// A cursor over the comma-separated fields of a line.
 pub(crate) type Commas<'a> = Fields<'a, b','>;
-/// A cursor over fields separated by runs of blanks.
+/// A cursor over the fields of a line that are separated by runs of blanks.
 pub(crate) type Blanks<'a> = Fields<'a, b' '>;
-/// A cursor over tab-separated fields.
+/// A cursor over the tab-separated fields of a line.
 pub(crate) type Tabs<'a> = Fields<'a, b'\t'>;
 
 /// A cursor over the fields of a line; fields are taken from its left or its right end.
@@ -46,7 +46,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         }
     }
 
-    /// Takes the next field from the left; it is empty at the end of the line.
+    /// Takes the next field of the line from the left; it is empty at the end of the line.
     #[inline]
     pub(crate) fn field(&mut self) -> Field<'a> {
         self.skip_blanks();
@@ -57,7 +57,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Field { text: &rest[..len], at }
     }
 
-    /// Takes the next field from the right; it is empty when no field is left.
+    /// Takes the next field of the line from the right; it is empty when no field is left.
     pub(crate) fn last(&mut self) -> Field<'a> {
         if SEPARATOR == b' ' {
             while self.end > self.next && Self::separates(self.line[self.end - 1]) {
@@ -72,7 +72,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         field
     }
 
-    /// Takes the next field as an unsigned number, in one pass over the digits.
+    /// Takes the next field of the line and parses it as an unsigned number, in one pass over the digits.
     #[inline]
     pub(crate) fn number(&mut self, expected: &'static str) -> Result<u64, Bad> {
         self.skip_blanks();
@@ -93,21 +93,21 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Ok(value)
     }
 
-    /// Takes the next field as an unsigned number of at most 32 bits.
+    /// Takes the next field of the line and parses it as an unsigned number of at most 32 bits.
     #[inline]
     pub(crate) fn small(&mut self, expected: &'static str) -> Result<u32, Bad> {
         let at = self.next;
         self.number(expected)?.try_into().map_err(|_| Bad { at, expected })
     }
 
-    /// Takes the next field; an error if it is empty.
+    /// Takes the next field of the line; an error if it is empty.
     #[inline]
     pub(crate) fn word(&mut self, expected: &'static str) -> Result<Field<'a>, Bad> {
         let field = self.field();
         if field.text.is_empty() { field.bad(expected) } else { Ok(field) }
     }
 
-    /// Checks that no further field follows; otherwise an error.
+    /// Checks that the line has no further field; otherwise an error.
     #[inline]
     pub(crate) fn finish(&mut self, expected: &'static str) -> Result<(), Bad> {
         self.skip_blanks();
@@ -116,7 +116,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
 }
 
 impl<'a> Field<'a> {
-    /// Returns an error at this field's position: `expected` describes what should be there.
+    /// Returns an error at this field's position in the line: `expected` describes what should be there.
     pub(crate) fn bad<T>(self, expected: &'static str) -> Result<T, Bad> {
         Err(Bad { at: self.at, expected })
     }
@@ -133,7 +133,7 @@ impl<'a> Field<'a> {
         self.number(expected)?.try_into().map_err(|_| Bad { at: self.at, expected })
     }
 
-    /// Parses a decimal number and returns it times 10^`digits`; further decimal places are truncated.
+    /// Parses the field as a decimal number and returns it times 10^`digits`; further decimal places are truncated.
     pub(crate) fn decimal(self, digits: u32, expected: &'static str) -> Result<u64, Bad> {
         let (whole, fraction) = self.split(b'.');
         let mut value = Some(whole.number(expected)?);
@@ -180,7 +180,7 @@ impl Field<'_> {
     }
 }
 
-/// Returns `a * b`; an error at line offset `at` if the product overflows.
+/// Returns `a * b`; an error at byte `at` of the line if the product overflows.
 #[inline]
 pub(crate) fn times(a: u64, b: u64, at: usize, expected: &'static str) -> Result<u64, Bad> {
     a.checked_mul(b).ok_or(Bad { at, expected })

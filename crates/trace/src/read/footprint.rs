@@ -15,7 +15,8 @@ use rustc_hash::FxHashMap;
 use crate::read::chunk::{CHUNK_PAGES, ChunkId, below, mask, numbers};
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
-/// Bit mask of the touched pages among 64 neighbouring pages; `rank` is the number of touched pages before them.
+/// Bit mask of those of 64 neighbouring pages that the trace touches; `rank` is the number of touched pages before
+/// them.
 #[derive(Clone, Copy, Debug)]
 struct Chunk {
     number: u64,
@@ -24,7 +25,7 @@ struct Chunk {
     rank: u32,
 }
 
-/// The set of pages that a trace touches, numbered densely in order of address.
+/// The set of pages that a trace touches, numbered without gaps in order of address.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
     chunks: Vec<Chunk>,
@@ -38,7 +39,7 @@ pub struct FootprintBuilder {
 }
 
 impl FootprintBuilder {
-    /// Adds the pages that one request touches; of a remap these are source and target. Trims, flushes and phases add
+    /// Adds the pages that one request touches; for a remap these are source and target. Trims, flushes and phases add
     /// none.
     pub fn add(&mut self, request: &Request) {
         if matches!(request.op, Op::Trim | Op::Flush | Op::Phase) {
@@ -55,7 +56,7 @@ impl FootprintBuilder {
         }
     }
 
-    /// Numbers the collected pages and returns the footprint.
+    /// Numbers the collected pages of the trace in order of address and returns the footprint.
     ///
     /// # Errors
     /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
@@ -74,7 +75,7 @@ impl FootprintBuilder {
 }
 
 impl Footprint {
-    /// Reads a whole trace and returns its footprint.
+    /// Reads a whole trace and returns its footprint: the set of pages that it touches.
     ///
     /// # Errors
     /// Those of the reader, and [`TraceError::TooManyPages`].
@@ -87,19 +88,21 @@ impl Footprint {
         builder.finish()
     }
 
-    /// Returns the number of touched pages; this is the size of the smallest drive that can replay the trace.
+    /// Returns the number of pages that the trace touches; this is the size of the smallest drive that can replay the
+    /// trace.
     pub fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// Returns the dense number of a page; `None` if the trace does not touch it.
+    /// Returns the number of a page among the touched pages of the trace, in order of address; `None` if the trace does
+    /// not touch it.
     pub fn dense(&self, device: u32, page: u64) -> Option<u32> {
         let (rank, touched) = self.rank(device, page);
         touched.then_some(rank)
     }
 
     /// Returns the number of touched pages before `page` and whether `page` itself is touched, by binary search over
-    /// the chunks.
+    /// groups of 64 pages.
     fn rank(&self, device: u32, page: u64) -> (u32, bool) {
         let (number, bit) = (page / CHUNK_PAGES, page % CHUNK_PAGES);
         let key = (device, number);
@@ -113,8 +116,9 @@ impl Footprint {
         }
     }
 
-    /// Translates a request's addresses to dense addresses on device 0. A trim is reduced to the touched pages inside
-    /// it, of which there may be none. The request must be of the trace from which the footprint was made.
+    /// Translates a request's addresses to addresses without gaps on device 0, so that the trace fits the smallest
+    /// drive. A trim is reduced to the touched pages inside it, of which there may be none. The request must be of the
+    /// trace from which the footprint was made.
     pub fn compact(&self, request: &mut Request) {
         let (device, pages, source) = (request.device, request.pages(), request.source_pages());
         request.device = 0;

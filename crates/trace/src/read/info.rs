@@ -19,23 +19,23 @@ use wearwell::data::Fingerprint;
 use crate::read::chunk::{ChunkId, mask, numbers};
 use crate::{Format, Op, OpenOptions, PAGE_BYTES, Request, SECTOR_BYTES, TraceError, TraceReader, open};
 
-/// One count for each kind of request of a trace.
+/// A count for each kind of request of a trace: numbers of requests, or of pages that they touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ByOp {
-    /// Count for reads.
+    /// Number of reads, or of pages that reads touch.
     pub read: u64,
-    /// Count for writes.
+    /// Number of writes, or of pages that writes touch.
     pub write: u64,
-    /// Count for trims.
+    /// Number of trims, or of pages that trims touch.
     pub trim: u64,
-    /// Count for zeroings (writes of zeroes without payload).
+    /// Number of zeroings (writes of zeroes without payload), or of pages that they touch.
     pub zero: u64,
-    /// Count for flushes.
+    /// Number of flushes; they touch no pages.
     pub flush: u64,
-    /// Count for remaps, both those that copy and those that move.
+    /// Number of remaps, or of pages that remaps touch; both those that copy and those that move.
     #[serde(default)]
     pub remap: u64,
-    /// Count for marks that begin a phase of the trace.
+    /// Number of marks that begin a phase of the trace; they touch no pages.
     #[serde(default)]
     pub phase: u64,
 }
@@ -53,7 +53,7 @@ impl ByOp {
         }
     }
 
-    /// Returns the sum over all kinds of requests.
+    /// Returns the sum of the counts over all kinds of requests.
     pub fn total(&self) -> u64 {
         self.read + self.write + self.trim + self.zero + self.flush + self.remap + self.phase
     }
@@ -62,15 +62,15 @@ impl ByOp {
 /// Statistics of the page contents in a trace; shares are fractions (0 to 1) of all pages written.
 #[derive(Clone, Copy, PartialEq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct ContentInfo {
-    /// Number of page writes whose content is known.
+    /// Number of page writes in the trace whose content is known.
     pub known_pages: u64,
-    /// Number of distinct page contents written.
+    /// Number of distinct page contents written by the trace.
     pub distinct: u64,
     /// Share of page writes with a non-zero content that had been written earlier in the trace.
     pub duplicate_share: f64,
     /// Share of page writes with the content that the page already held.
     pub silent_share: f64,
-    /// Share of page writes whose content is all zeroes.
+    /// Share of the trace's page writes whose content is all zeroes.
     pub zero_share: f64,
 }
 
@@ -79,21 +79,21 @@ pub struct ContentInfo {
 pub struct TraceInfo {
     /// Format of the trace file.
     pub format: Format,
-    /// The file's own text about its origin, if the format has one.
+    /// Text about the trace's origin in its file, if the format has one.
     pub provenance: Option<String>,
-    /// SHA-256 of the file as stored (perhaps compressed), in hexadecimal; `None` for a stream.
+    /// SHA-256 of the trace file as stored (perhaps compressed), in hexadecimal; `None` for a stream.
     pub sha256: Option<String>,
-    /// Number of requests, by kind.
+    /// Number of requests in the trace, by kind.
     pub requests: ByOp,
     /// Number of 4-KiB pages that requests touch, by kind of request.
     pub pages: ByOp,
-    /// Writes as a share of all reads and writes.
+    /// Number of writes divided by that of reads and writes.
     pub write_share: f64,
-    /// Bytes written, in MiB; of pages that are written in part, only that part counts.
+    /// Amount of data that the trace writes, MiB; of pages that are written in part, only that part counts.
     pub written_mib: f64,
-    /// Number of distinct pages written.
+    /// Number of distinct 4-KiB pages written.
     pub unique_pages_written: u64,
-    /// Share of page writes whose page held data (overwrites).
+    /// Share of page writes whose page held data at that time (overwrites).
     pub over_share: f64,
     /// Share of page writes whose page had been written before, whether or not it still held data.
     pub rewritten_share: f64,
@@ -103,7 +103,7 @@ pub struct TraceInfo {
     pub duration_ns: u64,
     /// End of the highest byte range that a read, write, zeroing or remap touches: offset plus length.
     pub max_end_bytes: u64,
-    /// Number of distinct device numbers.
+    /// Number of distinct device numbers in the trace.
     pub devices: u64,
     /// Number of requests whose time is earlier than that of the preceding request.
     #[serde(default)]
@@ -115,11 +115,12 @@ pub struct TraceInfo {
     /// sectors.
     #[serde(default)]
     pub sub_sector_requests: u64,
-    /// Number of lines or records that were refused and skipped.
+    /// Number of lines or records of the trace that were refused and skipped.
     pub rejected: u64,
-    /// Error messages about the first refused lines or records.
+    /// Error messages about the first refused lines or records of the trace.
     pub rejected_first: Vec<String>,
-    /// Error message if the trace is damaged and ended early. All counts then describe the part before the damage.
+    /// Error message if the trace is damaged and ended early. All counts of the trace then describe the part before the
+    /// damage.
     pub damage: Option<String>,
 }
 
@@ -135,7 +136,7 @@ impl TraceInfo {
         Ok(info)
     }
 
-    /// Reads a trace to its end and counts its requests.
+    /// Reads a trace to its end and counts its requests and pages.
     ///
     /// # Errors
     /// Those of the reader, except that damage is reported in [`TraceInfo::damage`].
@@ -176,17 +177,17 @@ fn hex(digest: &[u8]) -> String {
     digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// State of 64 neighbouring pages during the pass; each bit mask has one bit per page.
+/// State of 64 neighbouring pages while a trace is counted; each bit mask has one bit per page.
 #[derive(Default)]
 struct Chunk {
     written: u64,
     live: u64,
-    /// Mask of the pages whose current content is known; `fingerprints` holds these contents.
+    /// Mask of those of the 64 pages whose current content is known; `fingerprints` holds these contents.
     known: u64,
     fingerprints: Option<Box<[Fingerprint; 64]>>,
 }
 
-/// Content of a page: no data, data of unknown content, or data with a known fingerprint.
+/// Content of a page of the device: no data, data of unknown content, or data with a known fingerprint.
 #[derive(Clone, Copy, PartialEq)]
 enum PageContent {
     Nothing,
@@ -194,7 +195,7 @@ enum PageContent {
     Known(Fingerprint),
 }
 
-/// Counters and page states of one pass over a trace.
+/// Counters and page states while a trace is counted.
 #[derive(Default)]
 struct Count {
     requests: ByOp,
@@ -317,8 +318,8 @@ impl Count {
         self.zero += u64::from(zero);
     }
 
-    /// Marks the pages that the request covers entirely as holding no data. If the range has more chunks (of 64 pages)
-    /// than were ever written, the loop visits the written chunks instead of the range.
+    /// Marks the pages that a trim or zeroing covers entirely as holding no data. If its range has more groups of 64
+    /// pages than were ever written, the loop visits the written groups instead of the range.
     fn discard(&mut self, request: &Request) {
         let pages = request.whole_pages();
         let range = numbers(&pages);

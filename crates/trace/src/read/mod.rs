@@ -28,9 +28,10 @@ use crate::error::{Bad, Rejected, TraceError};
 use crate::request::check_limits;
 use crate::{Format, Request};
 
-/// A stream of trace requests.
+/// A reader that delivers the requests of a trace one by one.
 pub trait TraceReader: Send {
-    /// Reads the next request into `into`. Returns false at the end of the trace; `into` is then unspecified.
+    /// Reads the next request of the trace into `into`. Returns false at the end of the trace; `into` is then
+    /// unspecified.
     ///
     /// # Errors
     /// [`TraceError::Line`] or [`TraceError::Record`] for bad input (unless skipped and counted),
@@ -40,10 +41,10 @@ pub trait TraceReader: Send {
     /// Returns the format of the trace that is read.
     fn format(&self) -> Format;
 
-    /// Returns the number of requests delivered so far.
+    /// Returns the number of requests that the reader has delivered so far.
     fn requests(&self) -> u64;
 
-    /// Returns the lines or records that were refused and skipped so far.
+    /// Returns the lines or records of the trace that were refused and skipped so far.
     fn rejected(&self) -> &Rejected;
 
     /// Returns the number of requests so far whose time in the file is earlier than that of the preceding request. It
@@ -52,53 +53,55 @@ pub trait TraceReader: Send {
         0
     }
 
-    /// Returns the file's own text about its origin, if the format has one.
+    /// Returns the text about the trace's origin in its file, if the format has one.
     fn provenance(&self) -> Option<&str> {
         None
     }
 }
 
-/// Result of parsing one line or record.
+/// Result of parsing one line or record of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parsed {
-    /// A request, whose fields have been filled in. Its time is not yet relative to the first request.
+    /// The line or record was a request, whose fields have been filled in. Its time is not yet relative to the first
+    /// request.
     Request,
-    /// A valid line or record that is no request: a header, or an event that is skipped.
+    /// A valid line or record that is no request: a header, or an event of another kind, which is skipped.
     Other,
 }
 
-/// Parser of one line of a text format. The caller clears `into` first. The parser sets the time in nanoseconds,
-/// relative to any start.
+/// Parser of one line of a trace in a text format. The caller clears `into` first. The parser sets the request's time
+/// in nanoseconds, relative to any start.
 pub(crate) trait LineFormat: Send {
     const FORMAT: Format;
-    /// Whether files of this format may begin with a line that names the columns.
+    /// Whether files of this trace format may begin with a line that names the columns.
     const MAY_HAVE_HEADER: bool = false;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
 }
 
-/// Parser of one record of a binary format.
+/// Parser of one record of a trace in a binary format.
 pub(crate) trait RecordFormat: Send {
     const FORMAT: Format;
-    /// Length of the part of a record that determines the length of the whole record, bytes; no record is shorter.
+    /// Length of the first part of a record that determines the length of the whole record, bytes; no record is
+    /// shorter.
     const HEAD_BYTES: usize;
 
-    /// Returns the length of the record, at most 128 KiB. An error ends the trace, because the start of the next record
-    /// is unknown.
+    /// Returns the length of the record that begins with `head`, at most 128 KiB, bytes. An error ends the trace,
+    /// because the start of the next record is unknown.
     fn len(&mut self, head: &[u8]) -> Result<usize, Bad>;
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<Parsed, Bad>;
 }
 
-/// Counters that every reader keeps about its file: delivered requests, refused lines, time base.
+/// Counters that every trace reader keeps about its file: delivered requests, refused lines, start time.
 pub(crate) struct Tally {
     pub file: String,
     pub requests: u64,
     pub rejected: Rejected,
     skip_bad: bool,
     base_ns: Option<u64>,
-    /// File time of the latest request in `before_ns`. `unsorted` counts the requests that are earlier than the
-    /// preceding one.
+    /// Time of the preceding request as in the file, nanoseconds. `unsorted` counts the requests that are earlier than
+    /// the preceding one.
     before_ns: u64,
     unsorted: u64,
 }
@@ -116,7 +119,8 @@ impl Tally {
         }
     }
 
-    /// Checks the limits, counts the request, and makes its time relative to that of the first request.
+    /// Checks the limits of a parsed request, counts it, and makes its time relative to that of the trace's first
+    /// request.
     #[inline]
     fn accept(&mut self, request: &mut Request) -> Result<(), Bad> {
         check_limits(request).map_err(Bad::whole)?;
@@ -128,7 +132,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts a bad line or record if such lines are skipped; otherwise returns the error, which ends the trace.
+    /// Counts a bad line or record if the user lets them be skipped; otherwise returns the error, which ends the trace.
     pub(crate) fn reject(&mut self, error: TraceError) -> Result<(), TraceError> {
         if !self.skip_bad {
             return Err(error);
@@ -142,13 +146,13 @@ impl Tally {
     }
 }
 
-/// Returns whether a first line that does not parse is a header with column names: it has letters but no digit, while a
-/// request has digits at least in its address.
+/// Returns whether the first line of a file, which does not parse as a request, is a header with column names: it has
+/// letters but no digit, while a request has digits at least in its address.
 pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
     F::MAY_HAVE_HEADER && line.iter().any(u8::is_ascii_alphabetic) && !line.iter().any(u8::is_ascii_digit)
 }
 
-/// Reader of a text format: one request per line.
+/// Reader of a trace in a text format: one request per line.
 pub(crate) struct TextReader<F> {
     source: Source,
     format: F,
@@ -175,8 +179,8 @@ impl<F: LineFormat> TextReader<F> {
     }
 }
 
-/// Returns the part of the rest of a line that the error message quotes: one field if the error is in a field,
-/// everything if the error concerns the whole line (`at` is 0).
+/// Returns the part of a bad line, from the error on, that the error message quotes: one field if the error is in a
+/// field, everything if the error concerns the whole line (`at` is 0).
 fn quoted_part(rest: &str, at: usize) -> &str {
     let end = rest.find([',', ';', '\t', ' ']).filter(|_| at > 0);
     &rest[..end.unwrap_or(rest.len())]
@@ -236,7 +240,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
     }
 }
 
-/// Reader of a binary format whose records contain their own length.
+/// Reader of a trace in a binary format whose records contain their own length.
 pub(crate) struct BinaryReader<F> {
     source: Source,
     format: F,
@@ -261,7 +265,8 @@ impl<F: RecordFormat> BinaryReader<F> {
         self.tally.broken(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
     }
 
-    /// Returns the length of the next record and loads the record into the buffer; `None` at the end of the file.
+    /// Returns the length of the next record of the trace and loads the record into the buffer; `None` at the end of
+    /// the file.
     fn whole_record(&mut self) -> Result<Option<usize>, TraceError> {
         self.record += 1;
         let head = self.source.peek(F::HEAD_BYTES).map_err(|error| self.tally.broken(error))?;

@@ -29,18 +29,19 @@ use crate::read::source::{Source, decompress};
 use crate::read::{BinaryReader, Tally, TextReader};
 use crate::{Format, TraceError, TraceReader};
 
-/// Bytes at the start of a file by which its format is detected.
+/// Number of bytes at the start of a trace file by which its format is detected.
 const HEAD_BYTES: usize = 64 << 10;
 
-/// Stage of a request's life. Traces of the block layer report a request at several stages, of which one is read.
+/// Stage of a request in the Linux block layer. Traces of the block layer report a request at several stages, of which
+/// one is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Action {
-    /// Q: the request was queued in the block layer.
+    /// Blktrace action Q: the request was queued in the block layer.
     Queue,
-    /// D: the request was issued to the device.
+    /// Blktrace action D: the request was issued to the device.
     #[default]
     Issue,
-    /// C: the device completed the request.
+    /// Blktrace action C: the device completed the request.
     Complete,
 }
 
@@ -55,15 +56,15 @@ impl Action {
     }
 }
 
-/// Unit of the integer times in a trace.
+/// Unit of the times in a trace that are integers without a stated unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TimeUnit {
-    /// Times are multiples of 10^-12 s.
+    /// Times in the trace are multiples of 10^-12 s.
     Picoseconds,
-    /// Times are multiples of 10^-9 s.
+    /// Times in the trace are multiples of 10^-9 s.
     #[default]
     Nanoseconds,
-    /// Times are multiples of 10^-6 s.
+    /// Times in the trace are multiples of 10^-6 s.
     Microseconds,
 }
 
@@ -78,12 +79,12 @@ impl TimeUnit {
     }
 }
 
-/// Operation that all requests get if the trace format does not record operations.
+/// Operation of all requests if the trace format does not record operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Assume {
-    /// All requests are taken as reads.
+    /// All requests of the trace are taken as reads.
     Reads,
-    /// All requests are taken as writes.
+    /// All requests of the trace are taken as writes.
     Writes,
 }
 
@@ -92,34 +93,34 @@ pub enum Assume {
 pub struct OpenOptions {
     /// Format of the trace; `None` to detect it.
     pub format: Option<Format>,
-    /// Stage of requests to read, in formats that report several stages.
+    /// Stage of requests to read (queued, issued or completed), in formats that report several stages.
     pub action: Action,
-    /// Unit of integer times, for `MQSim`. If it is set, five columns of integers are recognised as `MQSim` and not as
-    /// `DiskSim`.
+    /// Unit of integer times, for traces of `MQSim`. If it is set, lines of five integers are recognised as `MQSim` and
+    /// not as `DiskSim`.
     pub time_unit: Option<TimeUnit>,
-    /// Operation of all requests, for the format `oracleGeneral`, which records none.
+    /// Operation of all requests, for traces in the format `oracleGeneral`, which records no operations.
     pub assume: Option<Assume>,
-    /// Bad lines and records are counted and skipped instead of ending the trace with an error.
+    /// Whether bad lines and records are counted and skipped instead of ending the trace with an error.
     pub skip_bad_lines: bool,
-    /// Fills [`crate::Request::bytes`] from a capture's `.pages` file.
+    /// Whether [`crate::Request::bytes`] is filled with page contents from a capture's `.pages` file.
     pub bytes: bool,
-    /// Allows reading a capture without its `.psz` and `.wdelta` files. The compressed and delta sizes of its pages are
-    /// then unknown.
+    /// Whether a capture may be read without its `.psz` and `.wdelta` files. The compressed and delta sizes of its
+    /// pages are then unknown.
     pub without_sidecars: bool,
     /// Description of the columns of a CSV, for [`Format::Columns`].
     pub columns: Option<Columns>,
-    /// Name of the trace in messages and records; `None` for its path.
+    /// Name of the trace in messages and result records; `None` for its path.
     pub name: Option<String>,
 }
 
 impl OpenOptions {
-    /// Returns the name of the trace at this path for messages and records.
+    /// Returns the name for the trace at this path in messages and result records.
     pub fn name_of(&self, path: &Path) -> String {
         self.name.clone().unwrap_or_else(|| path.display().to_string())
     }
 }
 
-/// Opens a trace file.
+/// Opens a trace file for reading.
 ///
 /// # Errors
 /// [`TraceError::Open`] if it cannot be read, [`TraceError::Unknown`] or [`TraceError::Ambiguous`] if the format cannot
@@ -136,7 +137,8 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, 
     open_with(file, options.name_of(path), options, sidecars)
 }
 
-/// Opens a trace from a stream; `name` is used in error messages. A capture is then read without the files next to it.
+/// Opens a trace from a stream; `name` is used in error messages. A capture is then read without the files next to it
+/// (sizes and page contents).
 ///
 /// # Errors
 /// As [`open()`].
@@ -171,7 +173,7 @@ fn open_with(
     reader(format, source, tally, options)
 }
 
-/// Returns the description of an option that is set but has no meaning for this format.
+/// Returns the description of an option that is set but has no meaning for this trace format; `None` if there is none.
 fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> {
     let has_stages = matches!(format, Format::Blkparse | Format::Blktrace | Format::Wiscsee);
     let unused = [

@@ -28,11 +28,11 @@ use crate::formats::vscsi::Vscsi;
 use crate::formats::wiscsee::Wiscsee;
 use crate::{Format, Request, native};
 
-/// Number of lines that a parser must accept for its format to be recognised; fewer if the file is shorter.
+/// Number of lines that a parser must accept for its trace format to be recognised; fewer if the file is shorter.
 const SAMPLE_LINES: usize = 4;
 
-/// Returns the formats that fit the first bytes of a decompressed file. `complete` states that the file has no more
-/// bytes.
+/// Returns the trace formats that fit the first bytes of a decompressed file. `complete` states that the file has no
+/// more bytes.
 pub(crate) fn candidates(head: &[u8], complete: bool, options: &OpenOptions) -> Vec<Format> {
     match head {
         _ if native::fits(head) => vec![Format::Native],
@@ -43,7 +43,7 @@ pub(crate) fn candidates(head: &[u8], complete: bool, options: &OpenOptions) -> 
     }
 }
 
-/// Returns the first complete, non-blank lines of the file.
+/// Returns the first complete, non-blank lines of a file, by which its trace format is recognised.
 fn sample(head: &[u8], complete: bool) -> Vec<&[u8]> {
     let end = if complete { head.len() } else { memchr::memrchr(b'\n', head).unwrap_or(0) };
     let lines = head[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -75,7 +75,7 @@ fn text_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
     answers.into_iter().filter_map(|(format, fits)| fits.then_some(format)).collect()
 }
 
-/// Returns whether the parser accepts all of the lines, apart from a header.
+/// Returns whether the parser of a trace format accepts all of the lines, apart from a header.
 fn reads<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> bool {
     let mut request = Request::default();
     let lines = match lines {

@@ -15,10 +15,11 @@ use crate::PAGE_BYTES;
 use crate::read::open::OpenOptions;
 use crate::read::source::{Source, decompressed};
 
-/// Most distinct contents whose compressed sizes are kept. This bounds the memory if the file is damaged.
+/// Maximum number of distinct page contents whose compressed sizes are kept. This bounds the memory if the file is
+/// damaged.
 const SIZES_MAX: usize = 1 << 28;
 
-/// The opened files next to a capture.
+/// The opened files next to a capture: sizes and page contents.
 #[derive(Default)]
 pub(crate) struct Sidecars {
     sizes: Vec<u16>,
@@ -27,10 +28,10 @@ pub(crate) struct Sidecars {
 }
 
 impl Sidecars {
-    /// Opens the files next to a capture. If the options request bytes, the `.pages` file must exist; the other files
-    /// may be missing, because the bytes determine all sizes. Otherwise `.psz` and `.wdelta` must exist, because
-    /// without them compression and delta encoding would silently save nothing. [`OpenOptions::without_sidecars`]
-    /// waives that.
+    /// Opens the files next to a capture, which hold sizes and contents of its pages. If the options request bytes, the
+    /// `.pages` file must exist; the other files may be missing, because the bytes determine all sizes. Otherwise
+    /// `.psz` and `.wdelta` must exist, because without them compression and delta encoding would silently save
+    /// nothing. [`OpenOptions::without_sidecars`] waives that.
     pub(crate) fn beside(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.bytes;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
@@ -52,7 +53,8 @@ impl Sidecars {
         Ok(Self { sizes: sizes.unwrap_or_default(), deltas: deltas.map(Source::new), pages })
     }
 
-    /// Adds sizes to the content descriptors of one write and, if requested, its bytes.
+    /// Adds compressed and delta sizes to the content descriptors of one write and, if requested, the bytes of its
+    /// pages.
     pub(crate) fn describe(
         &mut self,
         content: &mut [Descriptor],
@@ -75,8 +77,8 @@ impl Sidecars {
         Ok(u16::from_le_bytes(pair))
     }
 
-    /// Appends the bytes of all pages of a write, or of none if one is missing, because a request has bytes for its
-    /// whole length.
+    /// Appends the contents of all pages of a write to `bytes`, or of none if one is missing, because a request has
+    /// bytes for its whole length.
     fn append_bytes(&mut self, content: &[Descriptor], bytes: &mut Vec<u8>) -> Result<(), &'static str> {
         let Some(pages) = &mut self.pages else { return Ok(()) };
         for descriptor in content {
@@ -89,8 +91,8 @@ impl Sidecars {
     }
 }
 
-/// Returns the existing file `NAME.kind` or `NAME.kind.COMPRESSION` in the folder of `NAME.ops` or
-/// `NAME.ops.COMPRESSION`.
+/// Returns the path of the file next to a capture that has this ending: `NAME.kind` or `NAME.kind.COMPRESSION` for the
+/// capture `NAME.ops` or `NAME.ops.COMPRESSION`. `None` if it does not exist.
 fn find(path: &Path, kind: &str) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let stem = &name[..name.rfind(".ops")?];
@@ -101,12 +103,13 @@ fn find(path: &Path, kind: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns the existing files that belong to the capture `path`; none if `path` is a trace of another format.
+/// Returns the files with sizes and contents that exist next to the capture `path`; none if `path` is a trace of
+/// another format.
 pub fn files_beside(path: &Path) -> Vec<PathBuf> {
     ["psz", "wdelta", "pages"].iter().filter_map(|kind| find(path, kind)).collect()
 }
 
-/// Reads the LZ4 sizes of all distinct contents and skips the zstd sizes.
+/// Reads the LZ4 sizes of all distinct page contents of a capture and skips their zstd sizes.
 fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     let mut source = Source::new(input);
     let mut sizes = Vec::new();
@@ -118,7 +121,7 @@ fn read_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
     Ok(sizes)
 }
 
-/// Bytes of distinct contents. The file is read in order of content ids, only as far as needed.
+/// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct Pages {
     source: Source,
     ends: Vec<usize>,
@@ -131,7 +134,7 @@ impl Pages {
         Self { source, ends: vec![0], packed: Vec::new(), page: Vec::new() }
     }
 
-    /// Appends the bytes of content `id` to `into`; returns false if the file ends before that content.
+    /// Appends the bytes of page content `id` to `into`; returns false if the file ends before that content.
     fn append(&mut self, id: usize, into: &mut Vec<u8>) -> Result<bool, &'static str> {
         while self.ends.len() <= id + 1 {
             if !self.read_one().map_err(|_| "a readable .pages file")? {

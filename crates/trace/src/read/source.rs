@@ -13,31 +13,31 @@ use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 use liblzma::stream::{CONCATENATED, Stream};
 
-/// Longest line of a text trace and size of the read buffer, bytes.
+/// Longest accepted line of a text trace, and size of the read buffer, bytes.
 pub const LINE_MAX_BYTES: usize = 1 << 20;
-/// Bytes requested per read of the file: large enough to amortise the system call, small enough to stay in the L2
+/// Bytes requested per read of the trace file: large enough to amortise the system call, small enough to stay in the L2
 /// cache.
 const READ_BYTES: usize = 128 << 10;
-/// Largest window that is accepted in a zstd file, as a power of two; Wearwell's captures use 2^27.
+/// Largest window that is accepted in a zstd file, log2 of bytes; Wearwell's captures use 2^27.
 const ZSTD_WINDOW_LOG_MAX: u32 = 29;
-/// Most memory that decompression of an xz file may use, bytes.
+/// Maximum memory that decompression of an xz file may use, bytes.
 const XZ_MEMORY_MAX_BYTES: u64 = 512 << 20;
 
 /// Compression of a trace file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// The file is not compressed.
+    /// The trace file is not compressed.
     Plain,
-    /// gzip; several members in one file are accepted.
+    /// gzip format; several members in one file are accepted.
     Gzip,
-    /// Zstandard; several frames in one file are accepted.
+    /// Zstandard format; several frames in one file are accepted.
     Zstd,
-    /// xz; several streams in one file are accepted.
+    /// xz format; several streams in one file are accepted.
     Xz,
 }
 
 impl Compression {
-    /// Recognises the compression by the first bytes of a file.
+    /// Recognises the compression of a file by its first bytes.
     pub fn of(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -74,24 +74,25 @@ pub(crate) fn decompress(mut raw: impl Read + Send + 'static) -> io::Result<Box<
     })
 }
 
-/// Result of [`Source::line`]; a line is a range for [`Source::bytes`].
+/// Result of [`Source::line`]: a line as a range for [`Source::bytes`], or why there is none.
 pub(crate) enum Line {
-    /// A line without its line end.
+    /// A complete line, without its line end.
     Whole(Range<usize>),
-    /// A line longer than [`LINE_MAX_BYTES`], which has been skipped.
+    /// The line is longer than [`LINE_MAX_BYTES`] and has been skipped.
     TooLong,
-    /// End of the file.
+    /// There is no further line: end of the file.
     End,
 }
 
-/// A buffered stream of decompressed bytes.
+/// A buffered stream of a trace's decompressed bytes.
 pub(crate) struct Source {
     input: Box<dyn Read + Send>,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
     offset: u64,
-    /// A read error that occurred while looking ahead. It is reported once the bytes before it have been consumed.
+    /// A read error that occurred while looking ahead in the stream. It is reported once the bytes before it have been
+    /// consumed.
     postponed: Option<io::Error>,
 }
 
@@ -100,26 +101,26 @@ impl Source {
         Self { input, buffer: vec![0; LINE_MAX_BYTES].into(), start: 0, end: 0, offset: 0, postponed: None }
     }
 
-    /// Returns the offset of the next byte in the decompressed file.
+    /// Returns the offset of the next byte of this stream in the decompressed file.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the bytes of a [`Line`].
+    /// Returns the bytes of a line that [`Source::line`] returned as a range.
     #[inline]
     pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.buffer[range]
     }
 
-    /// Returns the next `len` bytes without consuming them; fewer only at the end of the file.
+    /// Returns the next `len` bytes of the stream without consuming them; fewer only at the end of the file.
     #[inline]
     pub(crate) fn peek(&mut self, len: usize) -> io::Result<&[u8]> {
         while self.end - self.start < len && self.fill()? {}
         Ok(&self.buffer[self.start..self.end.min(self.start + len)])
     }
 
-    /// Returns the next bytes as [`Self::peek`] does, but damage within them only shortens the result. The second value
-    /// states whether the file ends before `len` bytes.
+    /// Returns the next bytes of the stream as [`Self::peek`] does, but damage within them only shortens the result.
+    /// The second value states whether the file ends before `len` bytes.
     pub(crate) fn look_ahead(&mut self, len: usize) -> io::Result<(&[u8], bool)> {
         if let Err(error) = self.peek(len) {
             if self.start == self.end {
@@ -131,7 +132,7 @@ impl Source {
         Ok((&self.buffer[self.start..self.end.min(self.start + len)], complete))
     }
 
-    /// Consumes `len` bytes, which must have been returned by [`Self::peek`].
+    /// Consumes `len` bytes of the stream, which must have been returned by [`Self::peek`].
     #[inline]
     pub(crate) fn consume(&mut self, len: usize) {
         self.start += len;
@@ -139,7 +140,8 @@ impl Source {
         debug_assert!(self.start <= self.end, "only peeked bytes can be consumed");
     }
 
-    /// Appends the next `len` bytes to `into`. A wrong `len` does not waste memory: `into` grows only as bytes arrive.
+    /// Appends the next `len` bytes of the stream to `into`. A wrong `len` does not waste memory: `into` grows only as
+    /// bytes arrive.
     pub(crate) fn read_exact(&mut self, len: usize, into: &mut Vec<u8>) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
@@ -155,8 +157,8 @@ impl Source {
         Ok(())
     }
 
-    /// Consumes and returns the next line. If the file is damaged, complete lines before the damage are returned before
-    /// the error.
+    /// Consumes and returns the next line of the stream. If the file is damaged, complete lines before the damage are
+    /// returned before the error.
     #[inline]
     pub(crate) fn line(&mut self) -> io::Result<Line> {
         let mut searched = 0;
@@ -191,8 +193,8 @@ impl Source {
         }
     }
 
-    /// Reads more bytes into the buffer, after those not yet consumed. Returns false at the end of the file or if the
-    /// buffer is full.
+    /// Reads more bytes of the stream into the buffer, after those not yet consumed. Returns false at the end of the
+    /// file or if the buffer is full.
     fn fill(&mut self) -> io::Result<bool> {
         if let Some(error) = self.postponed.take() {
             return Err(error);

@@ -14,13 +14,15 @@ use crate::nand::{Nand, PageKind};
 use crate::store::{BlockState, Stream};
 
 impl<N: Nand> Ftl<N> {
-    /// Whether valid counts may be greater than the number of mapped pages, permanently or after a recovery.
+    /// Whether a block's count of valid pages may be greater than its number of mapped pages, permanently or after a
+    /// recovery.
     pub(super) fn is_lazy(&self) -> bool {
         let is_kept = matches!(self.persistence, Persistence::BatteryRam | Persistence::NvramMap);
         self.mapping.identifies_late() || self.validity.is_on_flash() && !is_kept
     }
 
-    /// Compares valid counts and the answers of the validity store with the map. Its queries are not counted.
+    /// Audits an FTL that identifies invalid pages late: compares valid counts and the answers of the validity store
+    /// with the L2P table `map`. Its queries are not counted.
     pub(super) fn check_lazily(&mut self, map: &[Unit]) -> Result<(), String> {
         let mapped = self.mapped_pages(map)?;
         let hidden = self.hidden_pages()?;
@@ -47,7 +49,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Returns the unidentified invalid pages: those that the map on flash names although the cache has a newer page.
+    /// Returns the unidentified invalid pages: those that the L2P table on flash names although its cache has a newer
+    /// page.
     fn hidden_pages(&mut self) -> Result<FxHashSet<Ppn>, String> {
         let mut hidden = FxHashSet::default();
         let AnyMapping::Cached(cached) = &self.mapping else { return Ok(hidden) };

@@ -16,7 +16,7 @@ use crate::tables::PageSet;
 mod lazy;
 
 impl<N: Nand> Ftl<N> {
-    /// Checks all invariants of the FTL. O(pages); reads translation pages.
+    /// Audits the FTL: checks all its invariants. O(pages); reads translation pages.
     ///
     /// # Errors
     /// A sentence that describes the first violation.
@@ -42,7 +42,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the place of every logical page, from cache and translation pages. Costs no counted operation.
+    /// Returns the stored unit (flash page or chunk member) to which each logical page is mapped, from the mapping
+    /// cache and translation pages. Costs no counted operation.
     pub(crate) fn whole_map(&mut self) -> Result<Vec<Unit>, String> {
         let mut map = vec![Unit::NONE; self.logical_pages as usize];
         if let AnyMapping::Flat(flat) = &self.mapping {
@@ -67,7 +68,7 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// Returns the data pages that page validity reports as valid. Its queries are not counted.
+    /// Returns the data pages that the page validity store reports as valid. Its queries are not counted.
     fn valid_pages(&mut self) -> Result<PageSet, String> {
         let geometry = self.store.geometry().clone();
         let mut valid = PageSet::new(geometry.pages());
@@ -88,8 +89,8 @@ impl<N: Nand> Ftl<N> {
         Ok(valid)
     }
 
-    /// Checks that every mapped page is valid and names its referrer, that the number of referrers agrees with the
-    /// reference counts, and that no other page is valid.
+    /// Checks that every mapped page is valid and names its referrer (a logical page mapped to it), that the number of
+    /// referrers agrees with the reference counts, and that no other page is valid.
     fn check_map(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let pages = self.store.geometry().pages();
         let mut referrers = vec![0u32; pages as usize];
@@ -155,7 +156,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that the valid count of each block equals its valid data pages plus its current metadata pages, that free
-    /// blocks have none, and that block states agree with the pools.
+    /// blocks have none, and that block states agree with the pools of free and closed blocks.
     fn check_blocks(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let blocks = self.store.blocks();
         let mut total = 0;
@@ -194,7 +195,8 @@ impl<N: Nand> Ftl<N> {
         self.check_states()
     }
 
-    /// Checks that the blocks marked free and open are those in the pools and in the streams.
+    /// Checks that the blocks marked as free are those in the pools of free blocks, and the blocks marked as open are
+    /// those that the streams of writes fill.
     fn check_states(&self) -> Result<(), String> {
         let blocks = self.store.blocks();
         let free = blocks.census()[BlockState::Free as usize];
@@ -241,7 +243,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that every host write, and every trim that became a write, is counted as a program or as a write without
-    /// one (recycled, deduplicated, delta, packed).
+    /// a program of its own (recycled, deduplicated, delta, compressed).
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::operation::Cause::Host as usize];
@@ -262,8 +264,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Checks sharing: every bound logical page has a valid entry, and the content index refers to valid pages with the
-    /// indexed content.
+    /// Checks the sharing of pages: every logical page that is bound (mapped without a program) has a valid reverse-map
+    /// entry, and the content index refers to valid pages with the indexed content.
     fn check_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
         sharing.reverse.check()?;
@@ -287,10 +289,10 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Checks that recovery would rebuild the map that is in RAM, for designs that rebuild it from pages and entries.
-    /// Each mapped page must be found by the newest page or entry that names it, each bound one by an entry, and no
-    /// unmapped page may be found. Trims that a design does not record are not checked, nor are media without sequence
-    /// numbers.
+    /// Checks that recovery would rebuild the L2P table that is in RAM, for designs that rebuild it from flash pages
+    /// and reverse-map entries. Each mapped logical page must be found by the newest page or entry that names it, each
+    /// bound one (mapped without a program) by an entry, and no unmapped one may be found. Trims that a design does not
+    /// record are not checked, nor are media without sequence numbers.
     fn check_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
@@ -350,7 +352,7 @@ mod tests {
     use crate::sharing::counts::RefsPart;
     use crate::sharing::reverse_map::ReverseMapPart;
 
-    /// Returns a device with shared pages, trimmed pages and collected garbage.
+    /// Returns a device on which pages were shared and trimmed and garbage was collected.
     fn busy(parts: &crate::design::Parts) -> Ftl<SimNand> {
         let geometry = Geometry {
             channels: 1,
@@ -383,7 +385,7 @@ mod tests {
         busy(&remap(GcOptions::default(), sharing))
     }
 
-    /// Asserts that the audit detects `damage`, with a message that contains `words`.
+    /// Asserts that the audit of the FTL detects `damage`, with a message that contains `words`.
     fn notices(words: &str, mut ftl: Ftl<SimNand>, damage: impl FnOnce(&mut Ftl<SimNand>)) {
         damage(&mut ftl);
         let found = ftl.check().expect_err("a law is broken");

@@ -24,26 +24,26 @@ use crate::nand::Nand;
 /// Outcome of a write that reached a content scheme (deduplication, recycling, delta encoding or compression).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
-    /// The scheme stored the page or found its content. If the scheme is on, no later stage sees the page; if it is
-    /// off, this outcome is only counted.
+    /// The scheme (such as compression) stored the page or found its content. If the scheme is on, no later scheme
+    /// receives the page; if it is off, this outcome is only counted.
     Served,
-    /// The scheme spent work on the page (a hash, a look-up or an encoding) without success; the page passes to the
-    /// next stage.
+    /// The scheme (such as deduplication) spent work on the page (a hash, a look-up or an encoding) without success;
+    /// the page passes to the next scheme.
     Passed,
-    /// The scheme passed the page on without any work on it.
+    /// The scheme (such as compression) passed the page on to the next one without any work on it.
     Untried,
 }
 
-/// Counters of the pages that reached each content scheme, and the group of pages that compression samples while it is
-/// off.
+/// Counters of the pages that reached each content scheme (such as compression), and the group of pages that
+/// compression samples while it is off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observations {
     sampler: Sampler,
-    /// Bytes offered, kept and charged, indexed by [`SchemeKind`].
+    /// Bytes offered to, kept by and charged to each content scheme (such as compression), indexed by [`SchemeKind`].
     seen: [Observed; SchemeKind::COUNT],
-    /// Writes that reached delta encoding while it was switched off.
+    /// Number of page writes that reached delta encoding while it was switched off.
     writes_past_delta: u64,
-    /// Writes that reached compression while it was switched off.
+    /// Number of page writes that reached compression while it was switched off.
     passed: u64,
     group: Group,
 }
@@ -61,7 +61,8 @@ impl Observations {
         self.sampler.takes_content(fingerprint)
     }
 
-    /// Counts a page of `page_bytes` bytes that reached scheme `kind`, with its outcome.
+    /// Counts a page of `page_bytes` bytes that reached the content scheme `kind` (such as compression), with its
+    /// outcome.
     pub(crate) fn note(&mut self, kind: SchemeKind, page_bytes: u64, seen: Seen) {
         let counts = &mut self.seen[kind as usize];
         counts.offered_bytes += page_bytes;
@@ -69,7 +70,8 @@ impl Observations {
         counts.untried_bytes += if seen == Seen::Untried { page_bytes } else { 0 };
     }
 
-    /// Charges scheme `kind` with `bytes` bytes that it programmed, or would have programmed if it were on.
+    /// Charges the content scheme `kind` (such as compression) with `bytes` bytes that it programmed, or would have
+    /// programmed if it were on.
     pub(crate) fn charge(&mut self, kind: SchemeKind, bytes: u64) {
         let counts = &mut self.seen[kind as usize];
         counts.kept_bytes += bytes;
@@ -83,8 +85,8 @@ impl Observations {
         takes
     }
 
-    /// Counts a page that compression passes on because it is off, and samples some. Returns `true` if this page
-    /// completed a sampled group, which was compressed.
+    /// Counts a page that compression passes on because it is off, and adds it to the sampled group if its write is
+    /// sampled. Returns `true` if this page completed a group, which was then compressed to measure it.
     fn pass(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
         let takes = self.sampler.takes_write(self.passed);
         self.passed += 1;
@@ -113,8 +115,8 @@ impl Observations {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Bytes that reached a scheme and bytes it kept, since the counters were cleared; zero if the design does not have
-    /// the scheme.
+    /// Bytes that reached the content scheme `kind` (such as compression) and bytes it did not save, since the counters
+    /// were cleared; zero if the design does not have the scheme.
     pub fn observed(&self, kind: SchemeKind) -> Observed {
         let mut observed = self.observations.seen[kind as usize];
         if let Some(stage) = self.chunks.as_ref().filter(|_| kind == SchemeKind::Compression) {
@@ -126,7 +128,7 @@ impl<N: Nand> Ftl<N> {
         observed
     }
 
-    /// Returns the content schemes that the design has and that are switched on now.
+    /// Returns the content schemes (such as compression) that the design has and that are switched on now.
     pub fn running_schemes(&self) -> ContentSchemes {
         let runs = |kind: &SchemeKind| match kind {
             SchemeKind::Dedup => self.deduplicates(),
@@ -153,19 +155,20 @@ impl<N: Nand> Ftl<N> {
             || self.observations.samples_content(fingerprint)
     }
 
-    /// Counts a page that reached scheme `kind`, with its outcome.
+    /// Counts a page write that reached the content scheme `kind` (such as compression), with its outcome.
     pub(crate) fn note_seen(&mut self, kind: SchemeKind, seen: Seen) {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.observations.note(kind, page_bytes, seen);
     }
 
-    /// Charges delta encoding with `pages` pages that it programmed, or would have programmed if it were on.
+    /// Charges delta encoding with `pages` flash pages that it programmed, or would have programmed if it were on.
     pub(crate) fn charge_delta(&mut self, pages: u64) {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.observations.charge(SchemeKind::Delta, pages * page_bytes);
     }
 
-    /// Passes a page by compression, which is off; one page in 64 is sampled, in groups of a chunk's size.
+    /// Counts a page write that compression does not process because it is off, and compresses a sample of such pages
+    /// to measure the saving: one page in 64, in groups of a chunk's size.
     pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
         if self.chunks.is_some() && self.observations.pass(content, page_bytes) {

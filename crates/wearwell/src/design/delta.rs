@@ -12,8 +12,8 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "the delta table has no copy on flash and no journal, it is rebuilt from delta pages; a capacitor keeps or writes tables and temp buffer; the access counts stand beside the mapping cache, not on its entries",
 };
 
-/// Returns the design whose map is in RAM that a capacitor keeps, or with `cache` on flash, with a capacitor that
-/// writes dirty entries at power loss.
+/// Returns the design of Delta-FTL, with the L2P table in RAM that a capacitor keeps. With `cache` the table is on
+/// flash, and a capacitor writes dirty entries at power loss.
 pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) -> Parts {
     Parts {
         mapping: cache.map_or(MappingPart::Flat, MappingPart::Cached),
@@ -25,8 +25,8 @@ pub fn delta(gc: GcOptions, delta: DeltaDesign, cache: Option<CachedOptions>) ->
     }
 }
 
-/// Returns [`delta()`] with the map on flash and a journal of map updates. A capacitor writes the last page of the
-/// journal at power loss.
+/// Returns the design of [`delta()`] with the L2P table on flash and a journal of its changes. A capacitor writes the
+/// last page of the journal at power loss.
 pub fn delta_with_journal(
     gc: GcOptions,
     delta: DeltaDesign,

@@ -15,12 +15,12 @@ pub(super) const DESIGN: Design = Design {
 /// Options of the design [`dftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DftlOptions {
-    /// Entries of the cached mapping table, 8 bytes of RAM each.
+    /// Entries of the cached mapping table (CMT), 8 bytes of RAM each.
     pub cache_entries: u32,
 }
 
-/// Returns the design with a demand-paged map and page validity in RAM. At power loss a battery writes dirty entries
-/// and the validity bitmap.
+/// Returns the design of DFTL: a demand-paged L2P table, and page validity in RAM. At power loss a battery writes dirty
+/// entries and the validity bitmap.
 pub fn dftl(gc: GcOptions, options: DftlOptions) -> Parts {
     Parts {
         mapping: MappingPart::Cached(CachedOptions::of_entries(options.cache_entries)),

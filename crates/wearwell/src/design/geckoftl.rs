@@ -12,22 +12,23 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "erase markers are written when a block is opened, not when it is erased; entries restored by a recovery are those known to be dirty, not the newest C; a trim is written to flash at once; wear leveling by rolling scan is a part of its own",
 };
 
-/// Share of all blocks that metadata may occupy before its blocks with the fewest valid pages are collected. Without
-/// collection the worst case is one valid page in every block of translation pages: a share of 0.0875 on 2 TiB
-/// (requirement G20).
+/// Share of all blocks that metadata may occupy before GC collects the metadata blocks with the fewest valid pages.
+/// Without this collection the worst case is one valid page in every block of translation pages: a share of 0.0875 on 2
+/// TiB (requirement G20).
 pub const METADATA_SHARE: f64 = 0.1;
 
 /// Options of the design [`geckoftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeckoFtlOptions {
-    /// Entries of the mapping cache, 8 bytes of RAM each.
+    /// Entries of the cache of the L2P table, 8 bytes of RAM each.
     pub cache_entries: u32,
     /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,
 }
 
-/// Returns the design with a lazy map with checkpoints, page validity in Logarithmic Gecko, metadata blocks that GC
-/// spares, and no battery.
+/// Returns the design of GeckoFTL: a demand-paged L2P table with checkpoints, which identifies invalid pages late, and
+/// page validity in Logarithmic Gecko (a log-structured merge tree on flash). GC spares metadata blocks, and no battery
+/// is needed.
 pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
     let cache = CachedOptions {
         entries: options.cache_entries,

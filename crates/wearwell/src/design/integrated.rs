@@ -14,8 +14,9 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "persistence, which the paper leaves open: a battery keeps map, counts, directory and chunk buffer; reads cost what they cost, though the paper leaves them out",
 };
 
-/// Returns the design with a flat map in battery-backed RAM and with deduplication and compression if they are
-/// requested. Which of them is used at a time is decided by the manager at run time ([`crate::lifetime`]).
+/// Returns the design of integrated lifetime management: the whole L2P table in battery-backed RAM, with deduplication
+/// and compression if they are requested. Which of them is used at a time is decided by the manager at run time
+/// ([`crate::lifetime`]).
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
     let sharing = dedup.map(|dedup| SharingDesign {
         reverse_map: ReverseMapPart::Ideal,

@@ -12,13 +12,14 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "LazyFTL's own areas for updates and copies (block conversion); GeckoFTL's comparison keeps only the bound on dirty entries, and so does this",
 };
 
-/// Returns the maximum number of dirty entries in a cache of `cache_entries`: a tenth (GeckoFTL, section 5.3).
+/// Returns the maximum number of dirty entries in a mapping cache of `cache_entries` entries: a tenth (GeckoFTL,
+/// section 5.3).
 pub(super) fn dirty_tenth(cache_entries: u32) -> u32 {
     (cache_entries / 10).max(1)
 }
 
-/// Returns the design with a lazy map, a cache of `cache_entries` of which at most a tenth is dirty, and page validity
-/// in RAM.
+/// Returns the design of LazyFTL: a demand-paged L2P table with `cache_entries` cached entries, of which at most a
+/// tenth is dirty, and page validity in RAM.
 pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
     let options = CachedOptions {
         entries: cache_entries,

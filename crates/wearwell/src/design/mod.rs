@@ -39,45 +39,46 @@ use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
 
-/// Part of a design: where the L2P table is stored.
+/// Where a design stores its L2P table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MappingPart {
-    /// The whole L2P table is in RAM.
+    /// The whole L2P table is in RAM (page map without cache).
     Flat,
-    /// The L2P table is on flash, with a cache of entries in RAM.
+    /// The L2P table is on flash, with a cache of its entries in RAM.
     Cached(CachedOptions),
-    /// The L2P table is on flash with a cache in RAM, and its changes are also logged in a journal (Delta-FTL, section
-    /// 3.5.1).
+    /// The L2P table is on flash with a cache of its entries in RAM, and its changes are also logged in a journal on
+    /// flash (Delta-FTL, section 3.5.1).
     Journalled {
-        /// Options of the cache. The journal requires that the old PPN of a page is identified when its entry is
-        /// updated.
+        /// Options of the cache of L2P entries. The journal requires that the old PPN of a page is identified when its
+        /// entry is updated.
         cache: CachedOptions,
-        /// Options of the journal of map changes.
+        /// Options of the journal of L2P table changes.
         journal: JournalOptions,
     },
 }
 
-/// Parts of a design that look at content. By default there are none: every host page is stored in a flash page of its
-/// own.
+/// Mechanisms of a design that look at content: recycling, sharing, delta encoding, compression. By default there are
+/// none: every host page is stored in a flash page of its own.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ContentParts {
     /// Recycling: a write revives a dead page of equal content.
     pub recycle: Option<RecycleDesign>,
-    /// Sharing of stored pages between logical pages: deduplication and the remap command.
+    /// Sharing of stored pages between logical pages of equal content: deduplication and the remap command.
     pub sharing: Option<SharingDesign>,
-    /// Delta encoding: overwrites are stored as compressed differences.
+    /// Delta encoding: overwrites are stored as compressed differences to the older version.
     pub delta: Option<DeltaDesign>,
-    /// Compression: pages are compressed in chunks.
+    /// Compression: several logical pages are compressed together into fewer flash pages.
     pub chunks: Option<ChunkDesign>,
 }
 
 impl ContentParts {
-    /// Whether the design has no content mechanism other than recycling.
+    /// Whether recycling (reviving dead pages of equal content) is the only content mechanism of the design.
     pub(crate) fn recycles_alone(&self) -> bool {
         self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
     }
 
-    /// Checks that the content parts can be combined with each other and with `mapping`.
+    /// Checks that the content mechanisms of the design can be combined with each other and with `mapping`, its L2P
+    /// table.
     pub(crate) fn checked(&self, mapping: MappingPart) -> Result<()> {
         let binds_nothing =
             self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
@@ -106,29 +107,30 @@ impl ContentParts {
     }
 }
 
-/// What makes flushed data survive power loss, and which hardware that requires.
+/// What makes flushed data survive a power loss (flash alone, NVRAM or a battery).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
-    /// Flash alone: the L2P table is rebuilt from owner and sequence number of every page, newest version first. The
-    /// [`BlockSurvey`] determines which pages are read for this. Trims are not durable: a page trimmed before a power
-    /// loss may read as one of its earlier versions.
+    /// Flash alone: recovery rebuilds the L2P table from owner and sequence number of every flash page, newest version
+    /// first. The [`BlockSurvey`] determines which pages are read for this. Trims are not durable: a page trimmed
+    /// before a power loss may read as one of its earlier versions.
     OobScan,
-    /// A battery keeps the L2P table, the history of writes and the access counts in RAM; the fingerprint store is
-    /// rebuilt.
+    /// A battery keeps RAM over a power loss: the L2P table, the history of writes and the access counts. The store of
+    /// fingerprints of dead pages is rebuilt.
     BatteryRam,
-    /// A battery lasts long enough to write dirty map entries and page validity to flash. Directories are rebuilt from
-    /// the spare areas of metadata pages. In a design with content mechanisms, page validity is rebuilt from all
-    /// translation pages instead.
+    /// A battery lasts long enough to write dirty L2P entries and page validity to flash. The directories in RAM that
+    /// locate metadata pages are rebuilt from the spare areas of these pages. In a design with content mechanisms, page
+    /// validity is rebuilt from all translation pages instead.
     BatteryFlush,
-    /// Flash alone: the newest data pages, read backwards in time, reveal which map entries changed last (GeckoFTL,
-    /// section 4.3 and appendix C). Trims are durable.
+    /// Flash alone: recovery reads the newest data pages, backwards in time, to find which L2P entries changed last
+    /// (GeckoFTL, section 4.3 and appendix C). Trims are durable.
     BackwardScan {
-        /// Whether recovered map changes are written to translation pages before the device accepts requests (LazyFTL),
+        /// Whether recovered L2P changes are written to translation pages before the device accepts requests (LazyFTL),
         /// or later, when their entries are evicted from the cache.
         synchronises: bool,
     },
-    /// Flash and NVRAM: the L2P table is rebuilt as with [`Persistence::OobScan`], and in addition from the entries of
-    /// the reverse map, newest sequence number first. Trims and remaps are durable.
+    /// Flash and NVRAM: recovery rebuilds the L2P table as with [`Persistence::OobScan`], and in addition from the
+    /// entries that the reverse map (referrers of shared pages) has in NVRAM, newest sequence number first. Trims and
+    /// remaps are durable.
     NvramEntries,
     /// Flash and NVRAM: every change of the L2P table is also an 8-byte store to NVRAM, which holds a copy of the
     /// table, or of its dirty entries if the table is on flash. All other state is rebuilt from flash or starts empty.
@@ -137,51 +139,54 @@ pub enum Persistence {
 }
 
 impl Persistence {
-    /// Whether recovery rebuilds the L2P table from flash and reverse-map entries, so that every change must leave a
-    /// record.
+    /// Whether recovery rebuilds the L2P table from flash pages and reverse-map entries, so that every change of the
+    /// table must leave a record in one of them.
     pub(crate) fn replays_entries(self) -> bool {
         self == Self::NvramEntries
     }
 
-    /// Whether recovery compares versions of translation pages, so that GC must retain old versions for a while.
+    /// Whether recovery compares old and new versions of translation pages, so that GC must retain old versions for a
+    /// while.
     pub(crate) fn compares_versions(self) -> bool {
         matches!(self, Self::BackwardScan { .. })
     }
 }
 
-/// What recovery reads of each block if it rebuilds the L2P table from flash.
+/// Which pages of each block recovery reads if it rebuilds the L2P table from flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BlockSurvey {
-    /// Recovery reads the spare area (OOB) of every page.
+    /// Recovery reads the spare area (OOB) of every page of the device.
     #[default]
     OobScan,
-    /// The head page of every block, the tail pages of full blocks, and the spare areas of all pages in other blocks
-    /// (Remap-SSD, section 4.5). Head and tail pages cost programs and capacity: see [`crate::store::HeadTail`].
+    /// Recovery reads the head page of every block, the tail pages of full blocks, and the spare areas of all pages in
+    /// other blocks (Remap-SSD, section 4.5). Head and tail pages describe the other pages of their block. They cost
+    /// programs and capacity: see [`crate::store::HeadTail`].
     HeadTail,
 }
 
-/// A design of an FTL: the list of its parts.
+/// A design of an FTL: the list of its parts (map, page validity, content mechanisms, GC, recovery).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parts {
-    /// L2P table: where it is stored.
+    /// Where the L2P table of the design is stored.
     pub mapping: MappingPart,
-    /// Page validity: where it is stored.
+    /// Page validity (which flash pages are valid): where it is stored.
     pub validity: ValidityPart,
-    /// Mechanisms that look at content.
+    /// Mechanisms of the design that depend on the content of pages.
     pub content: ContentParts,
-    /// Garbage collection and wear leveling.
+    /// Options of garbage collection and wear leveling.
     pub gc: GcOptions,
-    /// What makes data survive power loss.
+    /// What makes the design's data survive a power loss.
     pub persistence: Persistence,
-    /// What recovery reads of each block if it rebuilds the L2P table from flash.
+    /// Which pages of each block recovery reads if it rebuilds the L2P table from flash.
     pub survey: BlockSurvey,
 }
 
 impl Parts {
-    /// Returns the persistence that the papers combine with this map, page validity and content mechanisms. Flash alone
-    /// for a flat map; reverse-map entries in addition if pages are shared (Remap-SSD); the newest pages for a lazy map
-    /// (GeckoFTL); a battery that writes dirty state for an eager cached map (DFTL, Delta-FTL) and for a bitmap on
-    /// flash (u-FTL); a battery that keeps all RAM for everything else.
+    /// Returns the way to survive a power loss that the papers combine with this design's L2P table, page validity and
+    /// content mechanisms. Flash alone for a table in RAM; reverse-map entries in addition if pages are shared
+    /// (Remap-SSD); the newest pages for a demand-paged table that identifies invalid pages late (GeckoFTL); a battery
+    /// that writes dirty state for other demand-paged tables (DFTL, Delta-FTL) and for a validity bitmap on flash
+    /// (u-FTL); a battery that keeps all RAM for everything else.
     pub fn usual_persistence(&self) -> Persistence {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let has_content_stage = self.content != ContentParts::default();
@@ -208,7 +213,7 @@ impl Parts {
         }
     }
 
-    /// Checks that the parts of the design can be combined.
+    /// Checks that the parts of the design (map, page validity, content mechanisms, GC, recovery) can be combined.
     pub(crate) fn checked(&self) -> Result<()> {
         self.content.checked(self.mapping)?;
         self.gc.wear.check()?;
@@ -260,7 +265,8 @@ impl Parts {
         Ok(())
     }
 
-    /// Checks that recovery can rebuild what the content mechanisms keep in RAM, or that RAM survives.
+    /// Checks that recovery can rebuild what the design's content mechanisms keep in RAM, or that RAM survives a power
+    /// loss.
     fn check_survival(&self) -> Result<()> {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
@@ -281,8 +287,8 @@ impl Parts {
         ))
     }
 
-    /// Checks that page validity on flash is combined with a recovery that keeps its reports, or derives them from the
-    /// map on flash.
+    /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or
+    /// derives them from the map on flash.
     fn check_validity(&self) -> Result<()> {
         let has_map_alone =
             matches!(self.mapping, MappingPart::Cached(_)) && self.content == ContentParts::default();
@@ -306,8 +312,8 @@ impl Parts {
         ))
     }
 
-    /// Checks that a map in NVRAM is complete after every change: invalid pages are identified at once, and there is no
-    /// journal.
+    /// Checks that an L2P table in NVRAM is complete after every change: invalid pages are identified at once, and
+    /// there is no journal of the table.
     fn check_nvram_map(&self) -> Result<()> {
         let is_complete = match self.mapping {
             MappingPart::Flat => true,
@@ -324,8 +330,8 @@ impl Parts {
         ))
     }
 
-    /// Checks that a journal of the map is combined with a recovery that replays it, which only one that reads all
-    /// translation pages does.
+    /// Checks that a journal of the L2P table is combined with a recovery that replays it. Only a recovery that reads
+    /// all translation pages does.
     fn check_journal(&self) -> Result<()> {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
         let is_plain = cache == CachedOptions::of_entries(cache.entries);
@@ -353,7 +359,8 @@ impl Parts {
         ))
     }
 
-    /// Returns what the medium must keep of each page if this design runs on descriptors instead of bytes.
+    /// Returns what the flash model must keep of each page if this design runs on content descriptors (fingerprint and
+    /// sizes) instead of bytes.
     pub fn retain(&self) -> Retain {
         let ContentParts { recycle, sharing, delta, chunks } = &self.content;
         let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
@@ -363,13 +370,14 @@ impl Parts {
         }
     }
 
-    /// Returns the bytes of NVRAM that the design needs for its reverse map, for pages of `page_bytes`.
+    /// Returns the bytes of NVRAM that the design needs for its reverse map (referrers of shared pages), for pages of
+    /// `page_bytes`.
     pub fn nvram_bytes(&self, page_bytes: u32) -> u64 {
         self.content.sharing.map_or(0, |sharing| sharing.reverse_map.nvram_bytes(page_bytes))
     }
 
-    /// Returns the bytes of NVRAM that the design needs in all. In addition to [`Self::nvram_bytes`] these are, if the
-    /// map is kept in NVRAM, 8 bytes per logical page, or per dirty entry if the map is on flash.
+    /// Returns the bytes of NVRAM that the design needs in all: those of [`Self::nvram_bytes`] and, if the L2P table is
+    /// kept in NVRAM, 8 bytes per logical page, or per dirty entry if the table is on flash.
     pub fn nvram_bytes_with_map(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let words = match self.mapping {
             _ if self.persistence != Persistence::NvramMap => 0,
@@ -389,12 +397,13 @@ impl Parts {
     }
 
     /// Changes the design for a device with real bytes that may lose its RAM at any moment. If the design requires a
-    /// battery, or cannot make trims durable, the map (or its dirty entries, if it is on flash) is kept in NVRAM
+    /// battery, or cannot make trims durable, the L2P table (or its dirty entries, if it is on flash) is kept in NVRAM
     /// instead. Contents are compared before pages are shared or revived, because equal 64-bit fingerprints do not
     /// prove equal bytes.
     ///
     /// # Errors
-    /// [`Error::Options`] for a design that requires a battery and whose map is lazy or has a journal.
+    /// [`Error::Options`] for a design that requires a battery and whose L2P table is lazy (identifies invalid pages
+    /// late) or has a journal.
     pub fn without_battery(mut self) -> Result<Self> {
         match self.persistence {
             Persistence::OobScan | Persistence::BatteryRam | Persistence::BatteryFlush => {
@@ -413,20 +422,20 @@ impl Parts {
     }
 }
 
-/// Name and description of a design, for lists and command lines.
+/// Name and description of an FTL design, for lists and command lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Design {
     /// Name of the design on the command line.
     pub name: &'static str,
     /// Source of the design: title, venue, year.
     pub source: &'static str,
-    /// What the implementation of the design models.
+    /// What the implementation of the design models, in words.
     pub modelled: &'static str,
     /// What the implementation of the design simplifies or leaves out, and what hardware it assumes.
     pub not_modelled: &'static str,
 }
 
-/// All named designs; the baseline `page-map` is first.
+/// All named FTL designs; the baseline `page-map` is first.
 pub const ALL: [Design; 11] = [
     page_map::DESIGN,
     recyclable::DESIGN,

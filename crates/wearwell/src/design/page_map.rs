@@ -11,8 +11,8 @@ pub(super) const DESIGN: Design = Design {
     not_modelled: "L2P checkpoints: after power loss the map is rebuilt from the OOB of all pages; trims are not durable",
 };
 
-/// Returns the design with the whole L2P table in RAM and no content mechanism; recovery rebuilds the table from the
-/// OOB of all pages.
+/// Returns the baseline design: the whole L2P table in RAM and no content mechanism. Recovery rebuilds the table from
+/// the OOB of all pages.
 pub fn page_map(gc: GcOptions) -> Parts {
     Parts {
         mapping: MappingPart::Flat,

@@ -15,15 +15,15 @@ pub(super) const DESIGN: Design = Design {
 /// Options of the design [`recyclable`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleDesign {
-    /// Fingerprint store and recycle probability.
+    /// Options of recycling: size and policy of the fingerprint store of dead pages, and the recycle probability.
     pub options: RecycleOptions,
-    /// Read and compare the dead page before it is revived; the read is counted under the cause `content`. The paper
-    /// trusts MD5, but equal 64-bit fingerprints do not prove equal bytes on a device with real data.
+    /// Whether the dead page is read and compared before it is revived; the read is counted under the cause `content`.
+    /// The paper trusts MD5, but equal 64-bit fingerprints do not prove equal bytes on a device with real data.
     pub verify_on_hit: bool,
 }
 
-/// Returns the design with a flat map in battery-backed RAM and recycling; `gc.policy` chooses greedy or
-/// recycling-aware GC.
+/// Returns the design of the Recyclable SSD: the whole L2P table in battery-backed RAM, and recycling (a write revives
+/// a dead page of equal content). `gc.policy` chooses greedy or recycling-aware GC.
 pub fn recyclable(gc: GcOptions, design: RecycleDesign) -> Parts {
     Parts {
         mapping: MappingPart::Flat,

@@ -13,7 +13,8 @@ pub(super) const DESIGN: Design = Design {
 };
 
 impl SharingDesign {
-    /// Returns the persistence that keeps shared pages shared over a power loss; it depends on the reverse map.
+    /// Returns the persistence with which shared pages stay shared over a power loss; it depends on where the reverse
+    /// map (referrers of shared pages) is stored.
     pub(super) fn usual_persistence(self) -> Persistence {
         match self.reverse_map {
             ReverseMapPart::Ideal => Persistence::BatteryRam,
@@ -25,8 +26,9 @@ impl SharingDesign {
     }
 }
 
-/// Returns the design with a flat map and shared pages. Data survives power loss in flash and NVRAM, unless the reverse
-/// map itself needs a battery.
+/// Returns the design of Remap-SSD: the whole L2P table in RAM, and pages that are remapped (shared) instead of copied.
+/// Data survives power loss in flash and NVRAM, unless the reverse map (referrers of shared pages) itself needs a
+/// battery.
 pub fn remap(gc: GcOptions, sharing: SharingDesign) -> Parts {
     Parts {
         mapping: MappingPart::Flat,

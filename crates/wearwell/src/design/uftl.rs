@@ -16,14 +16,14 @@ pub(super) const DESIGN: Design = Design {
 /// Options of the design [`uftl`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UFtlOptions {
-    /// Entries of the mapping cache, 8 bytes of RAM each.
+    /// Entries of the cache of the L2P table, 8 bytes of RAM each.
     pub cache_entries: u32,
-    /// Inner nodes of the translation tree cached in RAM, one page each.
+    /// Inner nodes of the tree of translation pages that are cached in RAM, one page each.
     pub cached_nodes: u32,
 }
 
-/// Returns the design with a lazy map under a tree and page validity in a bitmap on flash. A battery writes dirty
-/// entries at power loss.
+/// Returns the design of u-FTL: a demand-paged L2P table under a tree, which identifies invalid pages late, and page
+/// validity in a bitmap on flash. A battery writes dirty entries at power loss.
 pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = CachedOptions {
         entries: options.cache_entries,

@@ -22,20 +22,22 @@ pub(super) const DESIGN: Design = Design {
 /// Options of the design [`wearwell`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct WearwellOptions {
-    /// Entries of the mapping cache in RAM. NVRAM holds as many 8-byte words, and some more for garbage collection.
+    /// Entries of the cache of the L2P table in RAM. NVRAM holds an 8-byte word for each of them, and some more words
+    /// for garbage collection.
     pub cache_entries: u32,
     /// Options of Logarithmic Gecko, the tree that stores page validity on flash.
     pub gecko: GeckoOptions,
-    /// Options of recycling dead pages.
+    /// Options of recycling: a write revives a dead page of equal content.
     pub recycle: RecycleDesign,
-    /// Options of deduplication: the content index of live pages.
+    /// Options of deduplication: the size of its content index of live pages, and whether hits are verified.
     pub dedup: DedupOptions,
     /// Options of delta encoding. Only one delta page is filled at a time, because no battery saves open ones.
     pub delta: DeltaDesign,
 }
 
-/// Returns the design with every content mechanism over a map and page validity on flash. Staged deltas and chunks that
-/// are not full are buffered in RAM until a flush, like pages in any write buffer.
+/// Returns the design `wearwell`: every content mechanism, over a demand-paged L2P table and page validity on flash.
+/// Deltas and compressed pages that do not yet fill a flash page are buffered in RAM until a flush, like pages in any
+/// write buffer.
 pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
     let sharing = SharingDesign {
         reverse_map: ReverseMapPart::Ideal,

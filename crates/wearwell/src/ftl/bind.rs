@@ -17,8 +17,9 @@ use crate::operation::Cause;
 use crate::sharing::reverse_map::Entry;
 
 impl<N: Nand> Ftl<N> {
-    /// Finds a stored unit (page or chunk member) with this content in the content index. With `verify_on_hit`, the
-    /// bytes of the hit are read and compared, and the flash read is charged.
+    /// Finds a stored unit (physical page or member of a compressed chunk) with this content in the content index, the
+    /// hash table of stored contents. With `verify_on_hit`, the bytes of the hit are read and compared, and the flash
+    /// read is charged.
     #[inline(always)]
     pub(crate) fn find_stored(
         &mut self,
@@ -51,8 +52,8 @@ impl<N: Nand> Ftl<N> {
         Ok(Some(unit))
     }
 
-    /// Serves a write of `lpn` by mapping it to `unit`, a stored page or chunk member of equal content, without a
-    /// program. Returns `false` if that is not possible and the page must be programmed.
+    /// Serves a write of `lpn` by mapping it to `unit`, a stored physical page or member of a compressed chunk of equal
+    /// content, without a program. Returns `false` if that is not possible and the page must be programmed.
     pub(crate) fn deduplicate(&mut self, lpn: Lpn, unit: Unit) -> Result<bool> {
         if !self.bind(lpn, unit, None)? {
             return Ok(false);
@@ -62,9 +63,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Maps `lpn` to `unit` without a program. With a `source`, the same step unmaps `source` (the remap relocates).
-    /// Returns `false` if the bind cannot be recorded: the caller must write the page instead. The caller has made room
-    /// for metadata.
+    /// Maps `lpn` to `unit` (a stored physical page or member of a compressed chunk) without a program. With a
+    /// `source`, the same step unmaps the logical page `source` (the remap relocates). Returns `false` if the reverse
+    /// map cannot record this: the caller must write the page instead. The caller has made room for metadata.
     ///
     /// # Errors
     /// Power loss.
@@ -110,9 +111,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Records the trim of a range durably, with one tombstone (reverse-map entry without a place) for all pages.
-    /// Returns `false` if the reverse map has no room for it. Nothing is recorded if RAM survives a power loss, or if
-    /// no page of the range is mapped.
+    /// Records the trim of a range of logical pages durably, with one tombstone (reverse-map entry without a physical
+    /// page) for all. Returns `false` if the reverse map has no room for it. Nothing is recorded if RAM survives a
+    /// power loss, or if no page of the range is mapped.
     pub(crate) fn record_tombstone(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
         let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
@@ -129,8 +130,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Removes the reference of `lpn` to `unit`. Returns `true` if other logical pages still refer to `unit`; otherwise
-    /// removes `unit` from the content index.
+    /// Removes the reference of `lpn` to `unit`, the physical page or member of a compressed chunk to which it was
+    /// mapped. Returns `true` if other logical pages still refer to `unit`; otherwise removes `unit` from the content
+    /// index.
     #[inline]
     pub(crate) fn remove_reference(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
@@ -151,8 +153,8 @@ impl<N: Nand> Ftl<N> {
         design.is_some_and(|dedup| dedup.verify_on_hit)
     }
 
-    /// Whether a unit (page or chunk member) is known to be unreadable, so that no further logical page may be mapped
-    /// to it.
+    /// Whether a unit (page or member of a compressed chunk) is known to be unreadable, so that no further logical page
+    /// may be mapped to it.
     fn is_unit_lost(&self, unit: Unit) -> bool {
         match &self.chunks {
             Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
@@ -162,8 +164,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Whether a stored unit (page or chunk member) holds exactly this content, found by one charged flash read.
-    /// `false` if the unit cannot be read.
+    /// Whether a stored unit (page or member of a compressed chunk) holds exactly this content, found by one charged
+    /// flash read. `false` if the unit cannot be read.
     pub(crate) fn holds(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
         let mut stored = self.blank_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);

@@ -1,4 +1,5 @@
-//! Construction of a used drive in one pass: pages are placed where a long run of writes would have left them.
+//! Construction of a used drive without replaying its history: each page is programmed once, valid or already invalid,
+//! in a layout as a long run of writes would have left it.
 
 use crate::address::{Address, Lpn, Ppn};
 use crate::data::{Content, Descriptor};
@@ -10,9 +11,9 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Appends one page to the host stream of `pool` without GC: a valid page of `lpn` (which must be unmapped), or for
-    /// `None` a page that is invalid from the start. Used to build a device in a known state; the programs are counted
-    /// like any other.
+    /// Appends one page to the open block for host data of `pool` (set of planes) without GC. With an `lpn`, which must
+    /// be unmapped, this is its valid page; for `None`, a page that is invalid from the start. Used to build a device
+    /// in a known state; the programs are counted like any other.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if the pool has no free block.
@@ -46,8 +47,8 @@ impl<N: Nand> Ftl<N> {
         self.validity.write_deferred_in_construction(&mut self.store)
     }
 
-    /// Ends the construction of a known state: writes buffered changes of a map and a validity store on flash, each
-    /// metadata page once. Needs free blocks for these pages.
+    /// Ends the construction of a device in a known state ([`Self::construct_page`]): writes the buffered changes of an
+    /// L2P map and a validity store on flash, each metadata page once. Needs free blocks for these pages.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if there are no free blocks for metadata pages.

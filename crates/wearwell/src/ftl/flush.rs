@@ -1,4 +1,5 @@
-//! Writes buffered RAM contents to flash: at a flush command, at shutdown, and when content schemes are switched off.
+//! Writes data and metadata buffered in RAM to flash: at a flush command, at shutdown, and when content schemes
+//! (compression, deltas) are switched off.
 
 use crate::design::Persistence;
 use crate::error::Result;
@@ -9,8 +10,8 @@ use crate::nand::Nand;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Serves a flush command of the host: writes the pages of the unfinished compressed chunk, and buffered deltas if
-    /// the map is in NVRAM. Then it synchronises the medium.
+    /// Serves a flush command of the host: writes the logical pages buffered for the next compressed chunk and, if the
+    /// L2P map is in NVRAM, the buffered deltas. Then synchronises the medium.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -26,13 +27,14 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Switches the content schemes of the design on or off at run time. Content that is stored already keeps its form
-    /// and stays readable. While deduplication and recycling are both off, content index and fingerprint store learn
-    /// only sampled writes, but still drop content that is overwritten.
+    /// Switches the content schemes (deduplication, recycling, deltas, compression) of the design on or off at run
+    /// time. Content that is stored already keeps its form and stays readable. While deduplication and recycling are
+    /// both off, the hash tables of stored contents (content index and fingerprint store) learn only sampled writes,
+    /// but still drop content that is overwritten.
     ///
     /// # Errors
-    /// Those of [`Ftl::write`]: pages buffered for a chunk and deltas buffered for a page are written before their
-    /// scheme is switched off.
+    /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
+    /// their scheme is switched off.
     pub fn switch_schemes(&mut self, running: ContentSchemes) -> Result<()> {
         if !running.contains(SchemeKind::Delta) {
             self.retry_after_program_failure(Self::write_staged_deltas)?;
@@ -55,8 +57,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes everything that exists only in RAM to flash, as a battery does at power loss, or a drive at a shutdown
-    /// command. Needs free pages like any other write.
+    /// Writes all data and metadata that exist only in RAM to flash, as a battery does at power loss, or a drive at a
+    /// shutdown command. Needs free pages like any other write.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -86,21 +88,23 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Most old versions of translation pages that are retained for recovery. With more, the validity buffer is
-    /// written, after which they are not needed any more (GeckoFTL, appendix C.2.2). The limit is the number of reports
-    /// that the buffer holds, which bounds what recovery reads; at most 1/64 of the device's pages.
+    /// Maximum number of superseded versions of translation pages that are retained for recovery. With more, the buffer
+    /// of the validity store on flash is written, after which they are not needed any more (GeckoFTL, appendix C.2.2).
+    /// The limit is the number of invalidation reports that this buffer holds, which bounds what recovery reads; at
+    /// most 1/64 of the device's pages.
     pub(crate) fn retained_limit(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.entries_per_flush()).min(spared) as usize
     }
 
-    /// Most page programs between two writes of the validity buffer. Recovery reads only the newest pages, and would
-    /// miss reports that stayed in the buffer longer.
+    /// Maximum number of page programs between two writes of the RAM buffer of the validity store on flash. Recovery
+    /// reads only the newest pages, and would miss reports of invalid pages that stayed in the buffer longer.
     pub(crate) fn max_programs_between_flushes(&self) -> u64 {
         4 * u64::from(self.validity.entries_per_flush())
     }
 
-    /// Configures the store to report opened blocks and to retain old translation pages, if this design needs that.
+    /// Configures the block store to report newly opened blocks, and to retain superseded versions of translation
+    /// pages, if this design needs that.
     pub(super) fn configure_store_reports(&mut self) {
         if self.validity.is_on_flash() {
             self.store.note_opened();

@@ -1,4 +1,5 @@
-//! The FTL engine: host write, read, trim and bind, each about one screen of code.
+//! The FTL engine: host write, read, trim and bind (mapping a logical page to stored content), each about one screen of
+//! code.
 //!
 //! A write has five steps.
 //! 1. Make room: GC runs before a write starts, never inside a component of the FTL.
@@ -50,7 +51,8 @@ use crate::stats::Stats;
 use crate::store::{RESERVE_BLOCKS, Store};
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
-/// A flash translation layer over a flash medium, assembled from a mapping, a validity store, GC and content stages.
+/// A flash translation layer (FTL) over a flash medium, assembled from a mapping, a validity store, GC and content
+/// stages.
 #[derive(Clone, Debug)]
 pub struct Ftl<N> {
     pub(crate) store: Store<N>,
@@ -65,25 +67,27 @@ pub struct Ftl<N> {
     pub(crate) flush_limits: FlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
-    /// What recovery reads of each block: the spare area of every page, or head and tail pages.
+    /// What recovery reads of each block of the device: the spare area of every page, or only the head and tail pages.
     pub(crate) survey: BlockSurvey,
-    /// Valid counts of blocks may be too high since recovery, for more pages than a lazy map accounts for. If GC finds
-    /// no victim, it counts valid pages anew.
+    /// Whether valid counts of blocks may be too high since recovery, by more pages than a lazy map (which learns late
+    /// which pages are invalid) accounts for. If GC then finds no victim, it counts valid pages anew.
     pub(crate) valid_counts_are_upper_bounds: bool,
-    /// A recovery by backward scan has run on this device, so audits accept valid counts that are too high.
+    /// Whether a recovery by backward scan has run on this device, so that audits accept valid counts that are too
+    /// high.
     pub(crate) has_recovered: bool,
-    /// The battery has written RAM contents to flash after a power failure, and recovery has not finished yet.
+    /// Whether the battery has written RAM contents to flash after a power failure, and recovery has not finished yet.
     pub(crate) battery_has_saved: bool,
 }
 
-/// Limits at which the buffer of a validity store on flash is written before it is full. Checked whenever room for
+/// Limits at which the RAM buffer of a validity store on flash is written before it is full. Checked whenever room for
 /// metadata is made, that is, at every host request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlushLimits {
-    /// Most old versions of translation pages that are retained before the validity buffer is written
-    /// ([`Ftl::retained_limit`]).
+    /// Maximum number of superseded versions of translation pages that are retained before the RAM buffer of the
+    /// validity store is written ([`Ftl::retained_limit`]).
     pub(crate) retained_pages: usize,
-    /// Most page programs since the validity buffer was last written ([`Ftl::max_programs_between_flushes`]).
+    /// Maximum number of page programs between two writes of the validity store's RAM buffer
+    /// ([`Ftl::max_programs_between_flushes`]).
     pub(crate) programs: u64,
 }
 
@@ -192,8 +196,9 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Returns the number of pages beyond the logical ones that may hold valid data, or an error if there are too few
-    /// physical pages. If it were negative, every closed block could be full of valid pages when a write needs room.
+    /// Returns how many valid pages the device may hold beyond its logical pages, or an error if there are too few
+    /// physical pages. If the number were negative, every closed block could be full of valid pages when a write needs
+    /// room.
     fn require_spare_space(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
         let block_pages = self.store.data_pages() as u64;
@@ -209,9 +214,10 @@ impl<N: Nand> Ftl<N> {
         Ok(usable - self.logical_pages as u64)
     }
 
-    /// Blocks of each pool that data pages must leave free: the GC reserve, an open block for GC copies (with dual-pool
-    /// wear leveling another), and one open block for each further kind of page. Compressed chunks and a map under a
-    /// tree need several pages at once, which the rest of an open block may not hold: they count one block more.
+    /// Blocks of each pool (set of planes) that data pages must leave free: the GC reserve, an open block for GC copies
+    /// (with dual-pool wear leveling another), and one open block for each further kind of page. Compressed chunks and
+    /// a map with a tree of translation pages need several pages at once, which the rest of an open block may not hold:
+    /// each counts one block more.
     pub fn reserved_blocks_per_pool(&self) -> u64 {
         let open_blocks = 1
             + u64::from(self.metadata_pages() > self.validity.metadata_pages())
@@ -223,7 +229,7 @@ impl<N: Nand> Ftl<N> {
         RESERVE_BLOCKS as u64 + open_blocks
     }
 
-    /// Most flash pages that metadata can occupy, obsolete versions that are still retained included.
+    /// Maximum number of flash pages that metadata can occupy, with superseded versions that are retained for recovery.
     pub fn metadata_pages(&self) -> u64 {
         let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
         let held = if self.persistence.compares_versions() { self.retained_limit() as u64 } else { 0 };
@@ -232,17 +238,17 @@ impl<N: Nand> Ftl<N> {
         self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap
     }
 
-    /// Number of logical pages, the capacity the host sees.
+    /// Number of logical pages of the device, the capacity that the host sees.
     pub fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
 
-    /// Counters of host requests, flash operations and content mechanisms.
+    /// Returns the device's counters of host requests, flash operations and content mechanisms.
     pub fn stats(&self) -> &Stats {
         &self.store.stats
     }
 
-    /// Resets all counters to zero, for example after preconditioning. Erase counts (wear) are kept.
+    /// Resets all counters of the device to zero, for example after preconditioning. Erase counts (wear) are kept.
     pub fn clear_stats(&mut self) {
         self.store.clear_stats();
         if let Some(cached) = self.mapping.on_flash_mut() {
@@ -268,27 +274,27 @@ impl<N: Nand> Ftl<N> {
         self.observations = Observations::default();
     }
 
-    /// The store: block allocation, block table, operation list and the medium.
+    /// The device's store: block allocation, block table, list of flash operations, and the medium.
     pub fn store(&self) -> &Store<N> {
         &self.store
     }
 
-    /// The store, mutable: to subscribe to flash operations, or to inject faults into the medium.
+    /// The device's store, mutable: to subscribe to flash operations, or to inject faults into the medium.
     pub fn store_mut(&mut self) -> &mut Store<N> {
         &mut self.store
     }
 
-    /// Returns the store (allocation and medium) and drops everything else in RAM.
+    /// Consumes the FTL and returns its store (block allocation and medium); drops everything else in RAM.
     pub fn into_store(self) -> Store<N> {
         self.store
     }
 
-    /// The L2P mapping, for reading its counters.
+    /// The device's L2P mapping, for reading its counters.
     pub fn mapping(&self) -> &AnyMapping {
         &self.mapping
     }
 
-    /// The store of page validity, for reading its counters.
+    /// The store of page validity (which pages are valid), for reading its counters.
     pub fn validity(&self) -> &AnyValidity {
         &self.validity
     }
@@ -299,7 +305,8 @@ impl<N: Nand> Ftl<N> {
         self.recycle.as_deref().map(|stage| &stage.part)
     }
 
-    /// Whether the design has a content stage, so that each write needs the fingerprint of its content.
+    /// Whether the design has a content stage (deduplication, recycling, deltas or compression), so that each write
+    /// needs the fingerprint of its content.
     #[inline]
     pub fn has_content_stage(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
@@ -316,7 +323,7 @@ impl<N: Nand> Ftl<N> {
         self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.valid_entries())
     }
 
-    /// Whether `lpn` is mapped, as far as the map entries in RAM show.
+    /// Whether the logical page `lpn` is mapped, as far as the map entries in RAM show.
     pub fn is_mapped(&self, lpn: Lpn) -> bool {
         self.mapping.in_ram(lpn).is_some()
     }
@@ -326,7 +333,8 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
-    /// Number of pages that are acknowledged to the host and still in the RAM buffer of the next compressed chunk.
+    /// Number of logical pages that are acknowledged to the host but still in the RAM buffer of the next compressed
+    /// chunk.
     pub fn buffered_chunk_pages(&self) -> usize {
         self.chunks.as_ref().map_or(0, |stage| stage.pending_pages())
     }
@@ -336,20 +344,20 @@ impl<N: Nand> Ftl<N> {
         self.delta.as_ref().map(|stage| stage.statistics)
     }
 
-    /// Resets the access counts by which delta encoding finds hot pages. Called after preconditioning, whose accesses
-    /// do not show what the workload accesses often.
+    /// Resets the access counts of logical pages by which delta encoding finds hot pages. Called after preconditioning,
+    /// whose accesses do not show what the workload accesses often.
     pub fn reset_access_counts(&mut self) {
         if let Some(stage) = &mut self.delta {
             stage.forget_heat();
         }
     }
 
-    /// Options of garbage collection: thresholds, victim policy and wear leveling.
+    /// Returns the device's options of garbage collection: thresholds, victim policy and wear leveling.
     pub fn gc_options(&self) -> &GcOptions {
         &self.collector.options
     }
 
-    /// Replaces the victim policy at run time.
+    /// Replaces the GC victim policy at run time.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
         let own = self.collector.own.take();
@@ -367,15 +375,15 @@ impl<N: Nand> Ftl<N> {
         self.collector.own = policy;
     }
 
-    /// Replaces policy and capacity of the fingerprint store (the recycler's index of dead pages) at run time. Does
-    /// nothing if the design has no recycling.
+    /// Changes the replacement policy and the capacity of the fingerprint store (the recycler's index of dead pages) at
+    /// run time. Does nothing if the design has no recycling.
     pub fn set_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         if let Some(stage) = &mut self.recycle {
             stage.part.set_policy(policy, capacity_entries);
         }
     }
 
-    /// Bytes of RAM that a controller needs for this design, one pair of name and bytes per data structure.
+    /// Bytes of RAM that an SSD controller needs for this design, one pair of name and bytes per data structure.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.mapping.ram_bytes();
         parts.extend(self.validity.ram_bytes());

@@ -11,8 +11,9 @@ use crate::nand::Nand;
 use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
 
 impl<N: Nand> Ftl<N> {
-    /// Reads the table entries that host writes to `upcoming` will need, so that their cache misses overlap.
-    /// `fingerprints` are those of the pages to be written, empty if unknown.
+    /// Reads the entries of map, page validity and content tables that host writes to the logical pages `upcoming` will
+    /// need, so that their cache misses overlap. `fingerprints` are those of the contents to be written, empty if
+    /// unknown.
     #[inline]
     pub fn prefetch(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
@@ -31,8 +32,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the table entries that host reads of `upcoming` will need, so that their cache misses overlap: the map
-    /// entry of each page, then its spare area.
+    /// Reads the map entry, then the spare area, of each logical page in `upcoming` ahead of host reads of these pages,
+    /// so that the cache misses overlap.
     #[inline]
     pub fn prefetch_reads(&self, upcoming: &[Lpn]) {
         let pages = self.store.geometry().pages();
@@ -74,8 +75,8 @@ impl<N: Nand> Ftl<N> {
         self.prefetch_validity(places.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0)));
     }
 
-    /// Reads the valid count and valid bit of each of `places` ahead of their invalidation, so that the cache misses
-    /// overlap.
+    /// Reads the valid count and valid bit of each physical page in `places` ahead of its invalidation, so that the
+    /// cache misses overlap.
     #[inline]
     fn prefetch_validity(&self, places: impl Iterator<Item = Ppn>) {
         let in_ram = !self.validity.is_on_flash();
@@ -83,9 +84,9 @@ impl<N: Nand> Ftl<N> {
         touch_all(places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))));
     }
 
-    /// Reads the table entries of content stages that releasing the current pages of `lpns` will need, so that their
-    /// cache misses overlap. Never inlined: devices without content stages are faster without this code in the middle
-    /// of their loop.
+    /// Reads the entries of the content stages' tables that overwriting the current physical pages of `lpns` will need,
+    /// so that their cache misses overlap. Never inlined: devices without content stages are faster without this code
+    /// in the middle of their loop.
     #[inline(never)]
     fn prefetch_content(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
         let mut contents = [Fingerprint::default(); PREFETCHED_WRITES];
@@ -105,8 +106,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the entries of fingerprint store and content index that looking up these fingerprints will need, so that
-    /// their cache misses overlap.
+    /// Reads the entries of the fingerprint store (index of dead pages) and content index (index of stored pages) that
+    /// looking up these fingerprints will need, so that their cache misses overlap.
     #[inline(never)]
     fn prefetch_content_lookups(&self, fingerprints: &[Fingerprint]) {
         if let Some(stage) = &self.recycle {

@@ -1,4 +1,5 @@
-//! The read path: a logical page, a run of logical pages, or a unit (page or chunk member).
+//! The host read path: reads a logical page, a run of logical pages, or a unit (physical page or member of a compressed
+//! chunk).
 
 use crate::address::{Lpn, Ppn, Unit, is_page};
 use crate::data::Fingerprint;
@@ -9,8 +10,8 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 
 impl<N: Nand> Ftl<N> {
-    /// Reads one logical page. Returns `false` if it was never written or is trimmed, and reads as zeros. `into` is one
-    /// page long, or empty if the caller does not need the bytes; it is filled if the medium keeps bytes.
+    /// Reads one logical page. Returns `false` if the page was never written or is trimmed; it then reads as zeros.
+    /// `into` is one page long, or empty if the caller does not need the bytes; it is filled if the medium keeps bytes.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Lost`], power loss. A demand-paged mapping may have to write translation pages
@@ -69,7 +70,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Appends the physical pages of the logical pages from `first` on, at most `most`, up to the first unmapped one.
+    /// Appends to `places` the physical pages of the logical pages from `first` on, at most `most`, up to the first
+    /// unmapped one.
     fn collect_mapped_pages(&mut self, first: Lpn, most: usize, places: &mut Vec<Ppn>) -> Result<()> {
         for lpn in (first.0..).take(most).map(Lpn) {
             self.require_in_range(lpn)?;
@@ -79,8 +81,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the old content of a page for a partial write (read-modify-write), like [`Ftl::read`] but without counting
-    /// a host read.
+    /// Reads the old content of a logical page for a partial write (read-modify-write), like [`Ftl::read`] but without
+    /// counting a host read.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
         if self.read_pending(lpn, into) {
@@ -90,8 +92,9 @@ impl<N: Nand> Ftl<N> {
         self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))
     }
 
-    /// Looks up the unit to which `lpn` is mapped. A device that is full or has lost a metadata page cannot write
-    /// translation pages any more: there the look-up writes and caches nothing, so that reads still work.
+    /// Looks up the unit (physical page or member of a compressed chunk) to which `lpn` is mapped. A device that is
+    /// full or has lost a metadata page cannot write translation pages any more: there the look-up writes and caches
+    /// nothing, so that reads still work.
     #[inline]
     fn locate(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         match self.make_room_for_metadata() {
@@ -125,7 +128,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Reads the content of a unit: a physical page, or a member of a compressed chunk.
+    /// Reads the content of a unit: a physical page, or a logical page stored in a compressed chunk (chunk member).
     #[inline]
     pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
         if self.chunks.is_some() && !is_page(unit, self.store.geometry().pages()) {
@@ -134,13 +137,15 @@ impl<N: Nand> Ftl<N> {
         self.store.read(Ppn(unit.0), into, cause).map(drop)
     }
 
-    /// Fingerprint of a unit's content, as the medium or the chunk table keeps it.
+    /// Fingerprint of the content of `unit`: from the OOB record of a physical page, or from the chunk table for a
+    /// member of a compressed chunk.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
         content_of(&self.store, self.chunks.as_deref(), unit)
     }
 
-    /// Fingerprint of the current content of `lpn`, buffered pages and deltas included; used to merge partial writes.
+    /// Fingerprint of the current content of `lpn`, with its buffered page or delta if there is one; `None` if `lpn` is
+    /// unmapped. Used to merge partial writes.
     pub(crate) fn fingerprint_of(&mut self, lpn: Lpn) -> Result<Option<Fingerprint>> {
         if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
             return Ok(Some(pending));

@@ -1,4 +1,5 @@
-//! Remap of one page: a bind (mapped to the source's content without a program), or a write if it cannot be bound.
+//! Remap of one logical page: a bind (mapped to the source's physical page without a program), or a write if it cannot
+//! be bound.
 
 use crate::address::{Lpn, RemapMode};
 use crate::data::{Content, Fingerprint};
@@ -41,8 +42,9 @@ impl<N: Nand> Ftl<N> {
         self.remap_by_writing(target, source, mode)
     }
 
-    /// Writes a page that could not be bound, without trying deduplication: that would find the page that was just
-    /// rejected. The new copy serves later writes of this content.
+    /// Writes a page that could not be bound (mapped to stored content without a program), without trying
+    /// deduplication: that would find the page that was just rejected. The new copy serves later writes of this
+    /// content.
     pub(crate) fn write_demoted(
         &mut self,
         lpn: Lpn,
@@ -58,9 +60,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Remaps by a read and a program, which every design can do and which is the fallback of a bind (Remap-SSD,
-    /// section 4.3). A relocated source is trimmed; each operation counts as a host operation. On a medium without
-    /// bytes the fingerprint is copied, but not the known compressed size.
+    /// Remaps by a read and a program, which every design can do and which is the fallback if the bind (mapping without
+    /// a program) is impossible (Remap-SSD, section 4.3). A relocated source is trimmed; each operation counts as a
+    /// host operation. On a medium without bytes the fingerprint is copied, but not the known compressed size.
     fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         let mut page = self.blank_page();
         if !self.read(source, &mut page)? {

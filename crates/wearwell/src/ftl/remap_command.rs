@@ -25,7 +25,7 @@ use crate::nand::Nand;
 use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::{Command, Entry};
 
-/// A remap command of several pages: maps a range of target pages to the content of a range of source pages.
+/// A remap command of several pages: maps a range of target logical pages to the content of a range of source pages.
 #[derive(Clone, Copy)]
 struct Remap {
     target: Lpn,
@@ -43,7 +43,8 @@ impl Remap {
         (self.source.0..self.source.0 + self.pages).map(Lpn)
     }
 
-    /// Whether the command deallocates `source`: it relocates, and `source` is not one of its targets.
+    /// Whether this remap command deallocates the logical page `source`: the command relocates, and `source` is not one
+    /// of its targets.
     fn deallocates_source(self, source: Lpn) -> bool {
         let is_target = (self.target.0..self.target.0 + self.pages).contains(&source.0);
         self.mode == RemapMode::Relocate && !is_target
@@ -52,8 +53,9 @@ impl Remap {
 
 impl<N: Nand> Ftl<N> {
     /// Maps `pages` logical pages from `target` on to the contents of the pages from `source` on, as if the source
-    /// range had been copied aside first. Relocated sources are deallocated, unless they are targets too. Atomic if the
-    /// design has atomic commands; otherwise page by page, and after an error the pages before it stay remapped.
+    /// range had been copied aside first. With [`RemapMode::Relocate`] the sources are deallocated, unless they are
+    /// targets too. Atomic if the design has atomic commands; otherwise page by page, and after an error the pages
+    /// before it stay remapped.
     ///
     /// # Errors
     /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole and
@@ -83,8 +85,8 @@ impl<N: Nand> Ftl<N> {
         self.apply_remap(remap, &places)
     }
 
-    /// Returns the first source whose page would get too many referrers, with those that earlier sources of the command
-    /// add.
+    /// Returns the first source page of the command whose physical page would get more referrers (logical pages mapped
+    /// to it) than are allowed, with the referrers that earlier sources of the command add.
     fn saturated_source(&self, remap: Remap) -> Option<Lpn> {
         let sharing = self.sharing.as_ref()?;
         let mut added: HashMap<Unit, u32, FxBuildHasher> = HashMap::default();
@@ -96,7 +98,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Writes the content of `lpn` to a page of its own, so that it shares no page.
+    /// Writes the content of `lpn` to a physical page of its own, so that it no longer shares one with other logical
+    /// pages.
     fn rewrite(&mut self, lpn: Lpn) -> Result<()> {
         let mut page = self.blank_page();
         self.read(lpn, &mut page)?;
@@ -122,8 +125,9 @@ impl<N: Nand> Ftl<N> {
         sharing.record_command(store, Command { start: remap.target, pages: remap.pages }, &entries)
     }
 
-    /// Updates the map with the recorded entries. New referrers are counted before old ones are released, because a
-    /// page may gain and lose referrers in one command.
+    /// Updates the L2P map by the recorded entries of an atomic remap command. New referrers of a physical page
+    /// (logical pages mapped to it) are counted before old ones are released, because a page may gain and lose
+    /// referrers in one command.
     fn apply_remap(&mut self, remap: Remap, places: &[Option<Unit>]) -> Result<()> {
         let Some(sharing) = &mut self.sharing else { unreachable!("only sharing has atomic commands") };
         places.iter().flatten().for_each(|&unit| sharing.refs.up(unit));

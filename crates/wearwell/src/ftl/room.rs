@@ -15,7 +15,7 @@ use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
     /// Frees blocks by GC until the next host page, and the metadata pages that it may cause, can be appended. Returns
-    /// the pool in which the host page is to be placed.
+    /// the pool (set of planes) in which the host page is to be placed.
     #[inline(always)]
     pub(crate) fn make_room_for_write(&mut self) -> Result<u32> {
         let pool = self.store.peek_pool(Stream::Host);
@@ -35,9 +35,9 @@ impl<N: Nand> Ftl<N> {
             || self.store.free_blocks(pool) > RESERVE_BLOCKS
     }
 
-    /// Finds the next pool that can take a host page, called if the pool whose turn it is holds only valid data. A
-    /// round tries every pool. Deferred map writes at the end of a round may make new garbage, so rounds repeat while
-    /// they collect any block.
+    /// Finds the next pool (set of planes) that can take a host page; called if the pool whose turn it is holds only
+    /// valid data. A round tries every pool. Deferred map writes at the end of a round may make new garbage, so rounds
+    /// repeat while they collect any block.
     fn find_writable_pool(&mut self) -> Result<u32> {
         loop {
             let victims = self.store.stats.gc_victims;
@@ -64,7 +64,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Runs the deferred metadata writes of mapping and validity store, and reserves space for the next metadata pages.
+    /// Runs the deferred metadata writes of mapping and validity store, and makes room for the next metadata pages, by
+    /// GC if needed.
     #[inline]
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
         if self.validity.is_on_flash() {
@@ -88,8 +89,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Runs the deferred writes of mapping and validity store, for designs with both on flash. Validity is written
-    /// first, because pages that the map identifies as invalid are added to its buffer. After a map step that
-    /// programmed nothing, validity has no new work and is not checked again.
+    /// first, because pages that the map identifies as invalid are added to its buffer. After a step of the map that
+    /// programmed nothing, the validity store has no new work and is not checked again.
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
             (self.mapping.pages_per_update(), self.validity.pages_per_deferred_write());
@@ -108,9 +109,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Runs one deferred write of the validity store, at most one page; `false` if none was due. The buffer is written
-    /// when it is full, when too many old translation pages are retained for it, or after too many programs without a
-    /// write.
+    /// Runs one deferred write of the validity store on flash, at most one page; `false` if none was due. Its RAM
+    /// buffer is written when it is full, when too many superseded translation pages are retained until it is written,
+    /// or after too many programs since its last write.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         self.report_opened_blocks();
@@ -176,8 +177,8 @@ impl<N: Nand> Ftl<N> {
         self.store.open_ahead(stream)
     }
 
-    /// Makes room for `pages` pages of a stream that host writes fill in addition to the host stream (deltas, chunks).
-    /// Returns a pool that has this room.
+    /// Makes room for `pages` pages of `stream`, which host writes fill in addition to the host stream (deltas or
+    /// compressed chunks). Returns a pool (set of planes) that has this room.
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.pools() {

@@ -13,21 +13,22 @@ use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::Nand;
 
-/// Pages that are mapped together. A larger number means fewer waits for the last cache misses of a loop; at 128 the
-/// cache lines still fit the first-level cache.
+/// Number of host pages that a run of writes handles together, in one loop each over map, validity and block table. A
+/// larger number means fewer waits for the last cache misses of a loop; at 128 the cache lines still fit the
+/// first-level cache.
 const PREFETCHED_WRITES: usize = 128;
 
 impl<N: Nand> Ftl<N> {
-    /// Whether this design writes runs of pages table by table: the map is a plain table in RAM, validity is in RAM,
-    /// and there is no content stage.
+    /// Whether this design writes runs of pages together, table by table ([`Self::write_run`]): its L2P map is a plain
+    /// table in RAM, validity is in RAM, and there is no content stage.
     #[inline]
     pub fn writes_in_runs(&self) -> bool {
         let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.is_mirrored());
         is_flat && !self.validity.is_on_flash() && !self.has_content_stage()
     }
 
-    /// Writes pages in order, with content that the design does not look at. Returns how many were written, and the
-    /// error that ended the run, if any.
+    /// Writes the logical pages `lpns` in order, with content that the design does not look at. Returns how many were
+    /// written, and the error that ended the run, if any.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -44,8 +45,8 @@ impl<N: Nand> Ftl<N> {
         (done, Ok(()))
     }
 
-    /// Writes as many of `lpns` together as fit the current open blocks, or the first one alone. Returns how many were
-    /// written.
+    /// Writes as many of the pages `lpns` together as fit the current open blocks, or the first page alone. Returns how
+    /// many were written.
     #[inline]
     fn write_some(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.writes_in_runs() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
@@ -62,7 +63,8 @@ impl<N: Nand> Ftl<N> {
         (usize::from(written.is_ok()), written)
     }
 
-    /// Maps logical pages to `places`, where they were appended, and invalidates their old pages.
+    /// Maps the logical pages `lpns` to `places`, the physical pages to which they were appended, and invalidates their
+    /// old pages.
     #[inline]
     fn map_run(&mut self, lpns: &[Lpn], places: &[Ppn]) {
         let (AnyMapping::Flat(map), Some(bitmap)) = (&mut self.mapping, self.validity.ram_mut()) else {

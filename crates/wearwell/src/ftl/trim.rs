@@ -9,8 +9,8 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 
 impl<N: Nand> Ftl<N> {
-    /// Deallocates one logical page, which then reads as zeros. Its physical page stays recyclable until the block is
-    /// erased.
+    /// Deallocates one logical page, which then reads as zeros. Recycling can still reuse the content of its physical
+    /// page until the block is erased.
     ///
     /// # Errors
     /// Those of [`Ftl::read`].
@@ -18,8 +18,8 @@ impl<N: Nand> Ftl<N> {
         self.trim_range(lpn, 1)
     }
 
-    /// Deallocates `pages` logical pages from `first` on. A design that records trims durably records one tombstone for
-    /// the range.
+    /// Deallocates `pages` logical pages from `first` on. A design that records trims durably records one tombstone
+    /// (durable record of a trim) for the range.
     ///
     /// # Errors
     /// Those of [`Ftl::trim`]; pages before the one that failed may be deallocated already.
@@ -38,8 +38,9 @@ impl<N: Nand> Ftl<N> {
         lpns.try_for_each(|lpn| self.retry_after_program_failure(|ftl| ftl.trim_page(lpn, is_recorded)))
     }
 
-    /// Trims on a lazy map: its steps write the changed translation pages to flash at once, and old pages are
-    /// invalidated as the map identifies them.
+    /// Trims the logical pages `first` to `last` on a lazy map (which learns late which page an overwrite made
+    /// invalid). Each step writes changed translation pages to flash at once, and old pages are invalidated as the map
+    /// identifies them.
     fn trim_through(&mut self, first: Lpn, last: Lpn) -> Result<()> {
         let mut next = first;
         while next <= last {
@@ -69,7 +70,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Trims a page by overwriting it with zeros, for the case that no tombstone could be recorded.
+    /// Trims `lpn` by overwriting it with a page of zeros, because no tombstone (durable record of the trim) could be
+    /// stored.
     fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
         let pool = self.make_room_for_write()?;
         let zeros = self.blank_page();

@@ -1,4 +1,5 @@
-//! The host write path: make room, try the content stages, append a page, update the map, release the old place.
+//! The host write path: makes room, tries the content stages (deduplication, recycling, deltas, compression), appends a
+//! page, updates the L2P map, and releases the old physical page.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -13,8 +14,8 @@ use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
     /// Retries `step` while it returns [`Error::Full`] and a program failed in between: the failure used up the
-    /// reserved block, and GC may free another. Terminates because every failed program closes a block for good. A step
-    /// that returns `Full` has changed nothing.
+    /// reserved block, and GC may free another. Terminates because every failed program closes a block for good. A
+    /// `step` that returns `Full` has changed nothing.
     pub(crate) fn retry_after_program_failure<T>(
         &mut self,
         step: impl Fn(&mut Self) -> Result<T>,
@@ -27,7 +28,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Writes one page.
+    /// Writes `content` to the logical page `lpn`.
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::Full`], power loss.
@@ -39,7 +40,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Handles [`Error::Full`] of the first attempt; see [`Ftl::retry_after_program_failure`].
+    /// Repeats a host write whose first attempt returned [`Error::Full`], if a failed program was the cause; see
+    /// [`Ftl::retry_after_program_failure`].
     #[cold]
     #[inline(never)]
     fn write_again(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
@@ -116,7 +118,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Fingerprint of a page to be written. Counts one hashed page if this design looks fingerprints up, even if two
-    /// schemes use the hash.
+    /// schemes (deduplication and recycling) use the hash.
     #[inline]
     fn hash(&mut self, content: &Content<'_>) -> Fingerprint {
         let fingerprint = content.fingerprint();
@@ -124,7 +126,7 @@ impl<N: Nand> Ftl<N> {
         fingerprint
     }
 
-    /// Programs a page of host data and maps `lpn` to it.
+    /// Programs a physical page of host data and maps `lpn` to it.
     #[inline(always)]
     pub(super) fn write_page(
         &mut self,
@@ -152,8 +154,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Adds a newly stored unit (page or chunk member) to the content index, so that later writes of this content can
-    /// share it. If the content was not hashed, marks the page so that recycling ignores it.
+    /// Adds a newly stored unit (physical page or member of a compressed chunk) to the content index, the hash table by
+    /// which deduplication finds stored contents. If the content was not hashed, marks the page so that recycling
+    /// ignores it.
     #[inline]
     pub(crate) fn learn_content(&mut self, fingerprint: Fingerprint, unit: Unit) {
         if self.sharing.is_none() && self.recycle.is_none() {
@@ -174,7 +177,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Marks a page just programmed as not hashed: recycling cannot find it by content after it dies.
+    /// Marks a physical page just programmed as not hashed: recycling cannot find it by content after it is
+    /// invalidated.
     #[cold]
     fn note_unhashed(&mut self, unit: Unit) {
         if let Some(stage) = &mut self.recycle

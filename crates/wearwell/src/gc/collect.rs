@@ -21,8 +21,8 @@ use crate::store::{BlockState, Moves, RESERVE_BLOCKS, Stream};
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
-    /// Executes one step of background GC: collects a victim in the first pool with fewer free blocks than the
-    /// background threshold; `false` if no pool has so few.
+    /// Executes one step of background GC: collects a victim in the first pool (set of planes) with fewer free blocks
+    /// than [`GcOptions::background_blocks`](crate::gc::GcOptions::background_blocks); `false` if no pool has so few.
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
@@ -37,7 +37,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Collects one victim of `pool`, and moves a block if wear leveling requires it; `false` if no page can be freed.
+    /// Collects one GC victim of `pool` (set of planes), and moves a block if wear leveling requires it; `false` if no
+    /// page can be freed.
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
         self.write_back_crowded_map()?;
         let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
@@ -60,9 +61,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Erases up to `most` blocks without valid pages before collection needs them; returns how many. This causes no
-    /// extra wear, because each would be erased anyway before its next program. Erases none if dead pages may be
-    /// revived, or if page validity is on flash, where a query costs reads.
+    /// Erases up to `most` blocks without valid pages before GC needs them; returns how many. This causes no extra
+    /// wear, because each would be erased anyway before its next program. Erases none if recycling may revive dead
+    /// pages, or if page validity is on flash, where a query costs reads.
     ///
     /// # Errors
     /// Power loss.
@@ -85,7 +86,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Writes translation pages if a map on flash is short of NVRAM for the changes that a collection causes, as long
-    /// as they have room without using the reserve of GC.
+    /// as these pages have room without using the blocks reserved for GC.
     #[inline]
     fn write_back_crowded_map(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
@@ -95,15 +96,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Whether wear leveling may move a block now: GC keeps its reserve, and all referrers of the block's pages can be
-    /// recorded.
+    /// Whether wear leveling may move the data of `block` now: the pool (set of planes) keeps its GC reserve, and the
+    /// reverse map can record all referrers (logical pages) of the block's pages.
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > RESERVE_BLOCKS
             && self.can_empty(block, self.store.blocks().block_pages())?)
     }
 
-    /// Moves the data of `cold` to the block `worn`, which was just erased. Does nothing while the block of the last
-    /// swap is still being filled; the rule is checked again at the next erase.
+    /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
+    /// erased. Does nothing while the block of the last swap is still being filled; the rule is checked again at the
+    /// next erase.
     fn swap_dirty(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
         let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
         if self.store.has_parked(stream, pool) {
@@ -115,9 +117,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the victim that the policy chooses, if emptying it frees a page. Otherwise (its referrers cannot be
-    /// recorded again, and storing its pages once per referrer frees nothing) returns the first other block that can be
-    /// emptied with a gain, fewest valid pages first.
+    /// Returns the victim that the policy chooses, if emptying it frees a page. Emptying may free nothing if the
+    /// reverse map cannot record that several logical pages share a copy, so that each shared page must be stored once
+    /// per logical page. Then returns the first other block that can be emptied with a gain, fewest valid pages first.
     fn take_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let Some(chosen) = self.choose_victim(pool)? else { return Ok(None) };
         if self.can_empty(chosen, self.most_pages(chosen, pool))? {
@@ -133,8 +135,8 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Returns the maximum number of pages that emptying a block may append: fewer than it frees and, without a free
-    /// block, no more than the open block has left.
+    /// Returns the maximum number of pages that emptying `block` may append: fewer than its erase frees and, if the
+    /// pool (set of planes) has no free block, no more than the open block for copies has left.
     fn most_pages(&self, block: BlockId, pool: u32) -> u32 {
         let blocks = self.store.blocks();
         let gaining = blocks.block_pages() - 1;
@@ -186,8 +188,8 @@ impl<N: Nand> Ftl<N> {
         Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
     }
 
-    /// Returns the choice of the user-supplied policy; `None` if there is no policy, or if the pool is short of free
-    /// blocks.
+    /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
+    /// of planes) is short of free blocks.
     #[inline]
     fn user_policy_choice(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.own else { return Ok(None) };
@@ -199,10 +201,10 @@ impl<N: Nand> Ftl<N> {
         policy.choose(&Candidates { blocks, erases: &erases, pool, now })
     }
 
-    /// Returns a victim for a pool without a free block (failures or a power cut used up the reserve): the block with
-    /// the fewest valid pages whose copies fit into an open block. A worn drive can spend much of its life in this
-    /// state, so the index of blocks by valid pages is queried first. All blocks are searched only if that block does
-    /// not fit and blocks of another kind, whose copies use another stream, may.
+    /// Returns a victim for a pool (set of planes) without a free block (failures or a power cut used up the reserve):
+    /// the block with the fewest valid pages whose copies fit into an open block. A worn drive can spend much of its
+    /// life in this state, so the index of blocks by valid pages is queried first. All blocks are searched only if that
+    /// block does not fit and blocks of another kind, whose copies use another stream, may.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let emptiest = self.store.blocks_mut().least_valid(pool);
         let fits = |block: BlockId| self.store.blocks().valid(block) <= self.most_pages(block, pool);
@@ -228,7 +230,7 @@ impl<N: Nand> Ftl<N> {
         self.fitting_with_superseded(&closed, pool)
     }
 
-    /// Returns a victim as [`Self::fitting_victim`] does, for lazy maps, whose valid counts may be too high: after an
+    /// Returns a victim as [`Self::fitting_victim`] does, for a lazy map, which makes valid counts too high: after an
     /// interrupted collection the victim is full of pages that its copies have superseded, and only spare areas show
     /// this.
     fn fitting_with_superseded(&mut self, closed: &[BlockId], pool: u32) -> Result<Option<BlockId>> {
@@ -278,8 +280,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Copies the live pages of a victim in one batch, then updates map, page validity and content mechanisms. Pages
-    /// copied before an error are accounted for as well, so that RAM that survives a power cut is consistent.
+    /// Copies the live pages of the data block `victim` in one batch, then updates map, page validity and content
+    /// mechanisms. Pages copied before an error are accounted for as well, so that RAM that survives a power cut is
+    /// consistent.
     fn move_data(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
@@ -304,8 +307,9 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Clears the valid count of a victim whose page validity is on flash. The erase will invalidate its pages; if
-    /// power was lost before, copied pages are invalidated one by one instead, for RAM that a battery keeps.
+    /// Clears the valid count of a victim whose page validity is on flash. Its erase will invalidate its pages. If
+    /// copying was interrupted by a power loss, the copied pages are invalidated one by one instead, for RAM that a
+    /// battery keeps.
     fn finish_victim(&mut self, victim: BlockId, batch: &Batch, is_emptied: bool) {
         if is_emptied {
             // Pages still counted as valid were superseded, or never programmed.
@@ -315,7 +319,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Appends the pages of a victim that are not known to be invalid. Costs a query if page validity is on flash.
+    /// Appends to `pages` the pages of `victim` that are not known to be invalid. Costs a query of the validity store
+    /// if that is on flash.
     pub(crate) fn live_pages(&mut self, victim: BlockId, pages: &mut Vec<Ppn>) -> Result<()> {
         if !self.validity.is_on_flash() {
             let (first, count) =
@@ -330,8 +335,8 @@ impl<N: Nand> Ftl<N> {
         Ok(self.store.nand_mut().retain_readable(pages)?)
     }
 
-    /// Returns the pages of a block of deltas or chunks that are still needed, according to the delta table or the
-    /// chunk directory.
+    /// Returns the pages of a block of packed pages (deltas or compressed chunks) that still hold live data, according
+    /// to the delta table or the chunk directory.
     pub(crate) fn packed_pages(&self, block: BlockId) -> Vec<Ppn> {
         let geometry = self.store.geometry();
         let first = geometry.first_page(block);
@@ -345,7 +350,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Removes pages from the batch that a lazy map knows to be superseded: copying them would restore old data.
+    /// Removes pages from a batch of GC copies that a lazy map knows to be superseded: copying them would restore old
+    /// data.
     fn drop_superseded(&mut self, batch: &mut Batch) {
         if !self.mapping.identifies_late() {
             return;
@@ -381,7 +387,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
     }
 
-    /// Appends one referrer (a logical page mapped to it) of each page.
+    /// Appends to `into` one referrer (a logical page mapped to it) of each physical page in `pages`.
     fn referrers(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         if self.recycle.is_none() && self.sharing.is_none() {
             return self.store.nand().owners(pages, into);
@@ -389,8 +395,8 @@ impl<N: Nand> Ftl<N> {
         into.extend(pages.iter().map(|&ppn| self.referrer(ppn)));
     }
 
-    /// Returns a logical page that is mapped to `ppn`, or was last. For recycled and shared pages the owner in the OOB
-    /// may be wrong; for shared pages the reverse-map entries of the current victim must have been loaded.
+    /// Returns a logical page that is mapped to `ppn`, or was the last one. For recycled and shared pages the owner in
+    /// the OOB may be wrong; for shared pages the reverse-map entries of the current victim must have been loaded.
     #[inline]
     pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
         let spare_owner = self.store.owner(ppn);
@@ -401,8 +407,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Moves the valid bits of a batch to its copies. The copied pages are a prefix of the victim's live pages and the
-    /// copies are consecutive, so both sides are changed by ranges.
+    /// Moves the valid bits of the pages that GC copied to their copies. The copied pages are a prefix of the victim's
+    /// live pages and the copies are consecutive, so both sides are changed by ranges.
     fn move_valid_bits(&mut self, batch: &Batch) {
         if self.validity.is_on_flash() {
             return;
@@ -454,7 +460,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Whether `ppn` is the current copy of metadata page number `id` of a stream.
+    /// Whether `ppn` is the current copy of the metadata page with number `id` (translation, validity or reverse-map
+    /// log page, by `stream`).
     pub(crate) fn owns_metadata(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
             Some(sharing) if stream == Stream::RemapLog => sharing.reverse.owns(id, ppn),

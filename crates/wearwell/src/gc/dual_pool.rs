@@ -29,19 +29,20 @@ use crate::address::BlockId;
 use crate::nand::Nand;
 use crate::store::{BlockState, Store};
 
-/// Bytes of RAM that dual-pool wear leveling needs per block.
+/// Bytes of RAM that dual-pool wear leveling needs per block of the device.
 pub(crate) const BLOCK_RAM_BYTES: u64 = 16;
 
-/// State of one block: its erase counts and its pool.
+/// State of one block in dual-pool wear leveling: its erase counts, and whether it is in the hot or the cold pool.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     erases: u32,
-    /// Number of erases since the block took part in a dirty swap.
+    /// Number of erases since the block last took part in a dirty swap (exchange with a cold block).
     effective_erases: u32,
     is_hot: bool,
 }
 
-/// The blocks of one hot or cold pool, ordered by erases and by effective erases.
+/// The blocks of one hot or cold pool of dual-pool wear leveling, ordered by erases and by effective erases (those
+/// since the last dirty swap).
 #[derive(Clone, Debug, Default)]
 struct Queues {
     by_erases: BTreeSet<(u32, BlockId)>,
@@ -63,7 +64,7 @@ impl Queues {
 /// State of dual-pool wear leveling: the hot and the cold pool of each set of planes.
 #[derive(Clone, Debug)]
 pub(crate) struct DualPool {
-    /// Threshold of all three rules in erases, TH in the paper.
+    /// Threshold of all three rules of dual-pool wear leveling, in erases; TH in the paper.
     threshold: u32,
     entries: Vec<Entry>,
     hot: Vec<Queues>,
@@ -72,7 +73,8 @@ pub(crate) struct DualPool {
 }
 
 impl DualPool {
-    /// Creates the pools; at first every second block of each set of planes is hot.
+    /// Creates the hot and cold pools of dual-pool wear leveling; at first every second block of each set of planes is
+    /// hot.
     pub(crate) fn new<N: Nand>(store: &Store<N>, threshold: u32) -> Self {
         let (blocks, pools) = (store.blocks().len(), store.pools());
         let entry = |block: BlockId| Entry {
@@ -107,14 +109,15 @@ impl DualPool {
         queues.remove(block, entry);
     }
 
-    /// Moves a block to the hot or to the cold pool.
+    /// Moves a block to the hot pool (`is_hot`) or to the cold pool of dual-pool wear leveling.
     fn move_to(&mut self, block: BlockId, is_hot: bool) {
         self.remove(block);
         self.entries[block.index()].is_hot = is_hot;
         self.insert(block);
     }
 
-    /// Counts the erase of a block and applies the two resize rules to its pools. A retired block is removed.
+    /// Counts the erase of a block and applies the two resize rules of dual-pool wear leveling to the hot and cold pool
+    /// of its planes. A retired block is removed.
     pub(crate) fn note_erased<N: Nand>(&mut self, store: &Store<N>, block: BlockId) {
         self.remove(block);
         if store.blocks().state(block) == BlockState::Retired {
@@ -136,22 +139,24 @@ impl DualPool {
         }
     }
 
-    /// Returns the block that the cold pool resize moves to the hot pool, if any.
+    /// Returns the cold block that is erased too often for its pool (cold pool resize): it moves to the hot pool.
+    /// `None` if there is none.
     fn busy_cold_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, block) = self.cold[pool].by_effective_erases.last()?;
         let &(least, _) = self.hot[pool].by_effective_erases.first()?;
         (most > least.saturating_add(self.threshold)).then_some(block)
     }
 
-    /// Returns the block that the hot pool resize moves to the cold pool, if any.
+    /// Returns the hot block that is erased too rarely for its pool (hot pool resize): it moves to the cold pool.
+    /// `None` if there is none.
     fn idle_hot_block(&self, pool: usize) -> Option<BlockId> {
         let &(most, _) = self.hot[pool].by_erases.last()?;
         let &(least, block) = self.hot[pool].by_erases.first()?;
         (most - least > self.threshold.saturating_mul(2)).then_some(block)
     }
 
-    /// Returns the cold block whose data a dirty swap moves to `worn`, which was just erased; `None` if no swap is due.
-    /// Blocks found to be retired are removed from the cold pool.
+    /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
+    /// swap is due. Blocks found to be retired are removed from the cold pool.
     pub(crate) fn due_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
         let Entry { erases, is_hot, .. } = self.entries[worn.index()];
         if !is_hot || store.blocks().state(worn) != BlockState::Free {
@@ -172,7 +177,8 @@ impl DualPool {
         }
     }
 
-    /// Moves `worn` to the cold pool and `cold` to the hot pool, because the data of `cold` were moved to `worn`.
+    /// Moves the block `worn` to the cold pool and the block `cold` to the hot pool, because the data of `cold` were
+    /// moved to `worn`.
     pub(crate) fn swap(&mut self, worn: BlockId, cold: BlockId) {
         for (block, is_hot) in [(worn, false), (cold, true)] {
             let (queues, entry) = self.queues(block);
@@ -192,7 +198,8 @@ impl DualPool {
 mod tests {
     use super::*;
 
-    /// Returns pools of eight blocks, the even ones hot, with these erase counts, all counted since the last swap.
+    /// Returns hot and cold pools of eight blocks, the even ones hot, with these erase counts, all counted since the
+    /// last dirty swap.
     fn pools_of(erases: [u32; 8], threshold: u32) -> DualPool {
         let entry = |(number, erases): (usize, u32)| Entry {
             erases,

@@ -22,26 +22,27 @@ use crate::nand::Nand;
 pub use crate::store::Ties;
 use crate::store::{BlockState, FreeOrder, RESERVE_BLOCKS, Store};
 
-/// Options of garbage collection and wear leveling.
+/// Options of garbage collection and wear leveling of a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct GcOptions {
-    /// Policy that chooses the blocks to collect.
+    /// Policy that chooses the blocks that GC collects.
     pub policy: VictimPolicy,
-    /// Number of free blocks at or below which a pool is collected before a host write to it; at least
+    /// Number of free blocks at or below which a pool (set of planes) is collected before a host write to it; at least
     /// [`RESERVE_BLOCKS`].
     pub low_blocks: u32,
-    /// Number of free blocks (less than `low_blocks`) at or below which every policy is replaced by greedy. A pool has
-    /// so few only if the device is nearly full, failing or just recovered; then the next copies must fit.
+    /// Number of free blocks of a pool (less than `low_blocks`) at or below which GC uses the greedy policy in place of
+    /// any other. A pool has so few only if the device is nearly full, failing or just recovered; then the next copies
+    /// must fit.
     pub urgent_blocks: u32,
-    /// Number of free blocks below which a pool is collected in idle time; 0 means no background GC.
+    /// Number of free blocks below which a pool (set of planes) is collected in idle time; 0 means no background GC.
     pub background_blocks: u32,
-    /// Which block is collected if several have the fewest valid pages.
+    /// Which block the greedy policy collects if several have the fewest valid pages.
     pub ties: Ties,
     /// How blocks of metadata (translation pages, page validity) are collected.
     pub metadata: MetadataGc,
     /// Options of wear leveling.
     pub wear: WearOptions,
-    /// Seed of the random generator of random policies.
+    /// Seed of the random generator of victim policies that choose at random.
     pub seed: u64,
 }
 
@@ -63,7 +64,7 @@ impl Default for GcOptions {
 /// How GC treats blocks of metadata (translation pages, page validity).
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub enum MetadataGc {
-    /// Metadata blocks are victims like any other blocks.
+    /// GC collects blocks of metadata (translation pages, page validity) like any other blocks.
     #[default]
     Greedy,
     /// Metadata blocks are not collected until all their pages are invalid (GeckoFTL, section 4.2): metadata is hot, so
@@ -71,7 +72,7 @@ pub enum MetadataGc {
     /// valid pages are collected all the same if metadata occupies more than `share` of all blocks, or if nothing else
     /// can be collected.
     WhenEmpty {
-        /// Share of all blocks that metadata may occupy.
+        /// Share of all blocks that metadata may occupy before its blocks are collected with valid pages in them.
         share: f64,
     },
 }
@@ -79,14 +80,14 @@ pub enum MetadataGc {
 /// Options of wear leveling; by default there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WearOptions {
-    /// Dynamic wear leveling: the order in which free blocks are opened depends on their erase counts (least worn for
-    /// host data, most worn for cold copies).
+    /// Whether free blocks are opened by their erase counts (dynamic wear leveling): the least worn for host data, the
+    /// most worn for cold copies.
     pub dynamic: bool,
-    /// Static wear leveling: a closed block whose erase count is lower than the maximum of its pool by more than this
-    /// is moved; 0 means off.
+    /// Static wear leveling: a closed block is moved if its erase count is lower than the maximum of its pool (set of
+    /// planes) by more than this number; 0 means off.
     pub static_gap: u32,
-    /// Whether static wear leveling finds blocks by reading spare areas in rotation, one per flash write, instead of
-    /// with a table of erase counts in RAM.
+    /// Whether static wear leveling finds little-worn blocks by reading erase counts from spare areas in rotation, one
+    /// per flash write, instead of with a table of erase counts in RAM.
     pub scan: bool,
     /// Threshold of dual-pool wear leveling, in erases (Chang, SAC 2007); 0 means off. Excludes static wear leveling.
     pub dual_pool_gap: u32,
@@ -101,7 +102,8 @@ impl WearOptions {
         if both { Err(Error::Options(refusal.into())) } else { Ok(()) }
     }
 
-    /// Returns the bytes of RAM that wear leveling needs for a device of `blocks` blocks, by data structure.
+    /// Returns the bytes of RAM that wear leveling needs for a device of `blocks` blocks, one pair of name and bytes
+    /// per data structure.
     pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
         let blocks = u64::from(blocks);
         let has_scan = self.scan && self.static_gap > 0;
@@ -119,14 +121,15 @@ impl WearOptions {
     }
 }
 
-/// Pages that GC moves out of a victim: their PPNs, one referrer each (an LPN, or the number of a metadata page), and
-/// the PPNs of the copies.
+/// Pages that GC moves out of a victim: their PPNs, one referrer each (the LPN mapped to it, or the number of a
+/// metadata page), and the PPNs of the copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) from: Vec<Ppn>,
     pub(crate) owners: Vec<Lpn>,
     pub(crate) to: Vec<Ppn>,
-    /// Owners of pages that are not copied because a lazy map knows a newer version.
+    /// Logical pages whose page in the victim is not copied, because the map knows a newer version of them (only for
+    /// lazy maps, which invalidate pages late).
     pub(crate) superseded: Vec<Lpn>,
 }
 
@@ -144,11 +147,11 @@ impl Batch {
 pub(crate) struct Collector {
     pub(crate) options: GcOptions,
     pub(crate) chooser: Chooser,
-    /// User-supplied policy, queried before `chooser`, if there is one.
+    /// User-supplied victim policy, queried before `chooser`, if there is one.
     pub(crate) own: Option<OwnPolicy>,
-    /// Pages of the current victim; kept between victims for its allocations.
+    /// Pages of the current victim to be moved; kept between victims so that its vectors are not allocated anew.
     pub(crate) batch: Batch,
-    /// Number of victims until static wear leveling checks a pool again.
+    /// Number of victims until static wear leveling searches a pool (set of planes) again for little-worn blocks.
     wear_countdown: u32,
     wear_scan: WearScan,
     /// State of dual-pool wear leveling; created at the first erase of a victim.
@@ -190,8 +193,8 @@ impl Collector {
         pools.swap(worn, cold);
     }
 
-    /// Returns the block of `pool` that static wear leveling requires to be moved, if any. With a table of erase counts
-    /// the blocks are only searched after 1/32 of the pool's blocks has been collected.
+    /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved, if any. With a table
+    /// of erase counts in RAM, the blocks are only searched once in as many victims as 1/32 of the pool's blocks.
     pub(crate) fn coldest_block<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
         let WearOptions { static_gap, scan, .. } = self.options.wear;
         if static_gap == 0 {

@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::nand::PageKind;
 use crate::store::BlockTable;
 
-/// A victim policy that replaces those of the engine.
+/// A user-supplied policy that chooses GC victims in place of the engine's policies.
 pub trait ChooseVictim: Send {
-    /// Returns the name of the policy for records and messages.
+    /// Returns the name of the victim policy, for records and messages.
     fn name(&self) -> String;
 
-    /// Returns the block to be collected, one of `candidates`, which is never empty; `None` lets greedy choose this
-    /// victim.
+    /// Returns the block that GC is to collect, one of `candidates`, which is never empty; `None` lets the greedy
+    /// policy choose this victim.
     ///
     /// # Errors
     /// A sentence that explains why the policy cannot choose. The request that needed free blocks then fails with
@@ -29,7 +29,8 @@ pub trait ChooseVictim: Send {
     fn choose(&mut self, candidates: &Candidates<'_>) -> std::result::Result<Option<BlockId>, String>;
 }
 
-/// Candidates for collection: the closed blocks of one pool that have an invalid page.
+/// The blocks from which a user-supplied policy may choose a GC victim: the closed blocks of one pool (set of planes)
+/// that have an invalid page.
 #[expect(missing_debug_implementations, reason = "a view with a function in it")]
 pub struct Candidates<'a> {
     pub(crate) blocks: &'a BlockTable,
@@ -41,25 +42,25 @@ pub struct Candidates<'a> {
 /// Properties of one block that can be collected, as a user-supplied victim policy sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Candidate {
-    /// Number of the block.
+    /// Number of the block that can be collected.
     pub block: BlockId,
     /// Number of valid pages in the block, which collection must copy.
     pub valid_pages: u32,
     /// Flash programs since the block was closed.
     pub age_programs: u64,
-    /// Number of times that the block was erased.
+    /// Number of times that the block was erased so far.
     pub erases: u32,
     /// Kind of data in the block's pages.
     pub kind: PageKind,
 }
 
 impl Candidates<'_> {
-    /// Returns the number of the pool: of the plane, if a block lies in one plane.
+    /// Returns the number of the pool to be collected: of the plane, if a block lies in one plane.
     pub fn pool(&self) -> u32 {
         self.pool
     }
 
-    /// Returns the number of pages per block that can hold data.
+    /// Returns the number of pages per block of the device that can hold data.
     pub fn block_pages(&self) -> u32 {
         self.blocks.block_pages()
     }
@@ -69,7 +70,7 @@ impl Candidates<'_> {
         self.now
     }
 
-    /// Returns all candidates in the order of their block numbers. O(blocks of the pool).
+    /// Returns all candidates for collection in the order of their block numbers. O(blocks of the pool).
     pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.blocks.of_pool(self.pool).filter(|&block| self.has(block)).map(|block| Candidate {
             block,
@@ -80,7 +81,7 @@ impl Candidates<'_> {
         })
     }
 
-    /// Whether `block` is a candidate for collection: a closed block of the pool with an invalid page.
+    /// Whether `block` is a candidate for collection: a closed block of the pool (set of planes) with an invalid page.
     pub fn has(&self, block: BlockId) -> bool {
         let is_of_pool = block.0 < self.blocks.len() && block.0 % self.blocks.pools() == self.pool;
         is_of_pool && self.blocks.is_candidate(block) && self.blocks.valid(block) < self.block_pages()
@@ -97,13 +98,13 @@ impl OwnPolicy {
         Self(Arc::new(Mutex::new(policy)))
     }
 
-    /// Returns the name of the policy for records and messages.
+    /// Returns the name of the user-supplied victim policy, for records and messages.
     pub fn name(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).name()
     }
 
-    /// Returns the block that the policy chooses; an error if the policy fails or the block is not one of `candidates`.
-    /// `None` if there are no candidates, or if the policy leaves the choice to greedy.
+    /// Returns the block that the user-supplied policy chooses; an error if the policy fails or the block is not one of
+    /// `candidates`. `None` if there are no candidates, or if the policy leaves the choice to greedy.
     pub(crate) fn choose(&self, candidates: &Candidates<'_>) -> Result<Option<BlockId>> {
         if candidates.iter().next().is_none() {
             return Ok(None);

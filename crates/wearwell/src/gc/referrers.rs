@@ -23,8 +23,8 @@ use crate::sharing::reverse_map::{Entry, EntryLiveness};
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Whether a victim can be emptied by appending at most `most_pages` pages, if it needs more than one per valid
-    /// page. Loads the victim's entries of the reverse map, and may compact the reverse map.
+    /// Whether the victim `block` can be emptied by appending at most `most_pages` pages; always true if one page per
+    /// valid page is enough. Loads the victim's entries of the reverse map, and may compact the reverse map.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -38,8 +38,9 @@ impl<N: Nand> Ftl<N> {
         Ok(sharing.recordable || self.pages_without_entries(block)? <= most_pages)
     }
 
-    /// Returns the number of pages needed to empty the victim without new entries: one per referrer, and one per
-    /// logical page that only entries of the victim mark as deallocated.
+    /// Returns the number of pages needed to empty the victim `block` without new reverse-map entries: one per referrer
+    /// (logical page mapped to one of its pages), and one per logical page whose deallocation only entries of the
+    /// victim record.
     fn pages_without_entries(&mut self, block: BlockId) -> Result<u32> {
         let mut valid = Vec::new();
         self.live_pages(block, &mut valid)?;
@@ -52,9 +53,9 @@ impl<N: Nand> Ftl<N> {
         Ok(referrers + buried.len() as u32)
     }
 
-    /// Updates the sharing state after pages moved: reference counts and content index follow the copies. The referrer
-    /// in the OOB of a copy needs no entry any more. Every other referrer gets a new entry or a page of its own,
-    /// durable before the victim is erased.
+    /// Updates the sharing state after GC copied pages: reference counts and content index follow the copies. The
+    /// referrer (logical page) that the OOB of a copy names needs no reverse-map entry any more. Every other referrer
+    /// gets a new entry or a page of its own, durable before the victim is erased.
     pub(super) fn relocate_shared(&mut self, pool: u32, batch: &Batch) -> Result<()> {
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
@@ -89,7 +90,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Renews `entry`, whose page was copied to `to`; the OOB of the copy names `owner` as its referrer.
+    /// Renews the reverse-map entry `entry`, whose page was copied to `to`; the OOB of the copy names the logical page
+    /// `owner`, which needs no entry any more.
     fn rebind(&mut self, entry: Entry, to: Ppn, owner: Lpn, is_recordable: bool) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
@@ -110,8 +112,8 @@ impl<N: Nand> Ftl<N> {
         self.record_remaining_tombstones(entry, pool, is_recordable)
     }
 
-    /// Keeps only what a bind entry records beyond its mapping: the deallocation of the page from which the content was
-    /// taken, if that is still needed.
+    /// Keeps of a bind entry of the reverse map only the deallocation of the logical page from which the content was
+    /// taken, if that record is still needed.
     fn record_remaining_tombstones(&mut self, entry: Entry, pool: u32, is_recordable: bool) -> Result<()> {
         let need = self.sharing.as_ref().map(|sharing| sharing.need(&self.mapping, &entry));
         match need.and_then(|need| EntryLiveness { bind: false, ..need }.rest_of(entry)) {
@@ -120,7 +122,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Gives `lpn`, which refers to the copy at `at`, a flash page of its own with the same content.
+    /// Stores a copy of the shared page `at` for `lpn` alone and maps `lpn` to it, so that `lpn` no longer refers to
+    /// `at`.
     fn store_own_copy(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
         let mut page = self.blank_page();
         let pool = self.store.pool_of(self.store.block_of(at));
@@ -141,8 +144,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Records a tombstone (the deallocation of a logical page) again, because the victim that holds its entry will be
-    /// erased.
+    /// Records a tombstone (the deallocation of a logical page) again, because the victim whose reverse-map entry
+    /// records it will be erased. Without room in the reverse map, overwrites the logical page with zeros instead.
     fn record_tombstone_again(&mut self, tombstone: Entry, pool: u32, is_recordable: bool) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
@@ -158,7 +161,7 @@ impl<N: Nand> Ftl<N> {
         self.append_for(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
     }
 
-    /// Appends a page with `content` for `lpn` alone to the GC stream, and maps `lpn` to it.
+    /// Appends a page with `content` for `lpn` alone to the open block of GC copies, and maps `lpn` to it.
     fn append_for(
         &mut self,
         lpn: Lpn,
@@ -171,7 +174,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Maps `lpn` to `ppn`, which is no longer shared with other logical pages.
+    /// Maps `lpn` to `ppn`, a copy made by GC that `lpn` shares with no other logical page, and marks the copy as
+    /// valid.
     fn adopt_demoted(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
         self.validity.set(ppn);

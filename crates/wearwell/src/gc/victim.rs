@@ -12,33 +12,34 @@ use crate::address::BlockId;
 use crate::nand::PageKind;
 use crate::store::{BlockState, BlockTable};
 
-/// Policy by which GC chooses victims.
+/// Policy by which GC chooses the block to collect (the victim).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum VictimPolicy {
-    /// The block with the fewest valid pages. Amortised O(1).
+    /// Collects the block with the fewest valid pages. Amortised O(1).
     #[default]
     Greedy,
-    /// The block with the largest `(1 - u) / 2u * age`, where `u` is its share of valid pages and age is the number of
-    /// flash programs since it was closed. O(blocks of the pool) per victim: meant for pools of thousands of blocks,
-    /// not millions.
+    /// Collects the block with the largest `(1 - u) / 2u * age`, where `u` is its share of valid pages and age is the
+    /// number of flash programs since it was closed. O(blocks of the pool) per victim: meant for pools of thousands of
+    /// blocks, not millions.
     CostBenefit,
-    /// The block with the fewest valid pages among `d` random closed blocks; `d` = 1 is random cleaning. O(d).
+    /// Collects the block with the fewest valid pages among `d` random closed blocks; `d` = 1 is random cleaning. O(d).
     DChoices {
-        /// Number of random blocks of which the best is taken.
+        /// Number of random closed blocks, of which the one with the fewest valid pages is collected.
         d: u32,
     },
-    /// The block that was closed first. Amortised O(1).
+    /// Collects the block that was closed (filled) first. Amortised O(1).
     Fifo,
-    /// The block with the most dead bytes: as greedy, but a valid page of deltas counts as partly dead if some of its
-    /// deltas are dead. (Delta-FTL has one policy for data and delta blocks, section 3.4, and does not define how they
-    /// are compared; this is our definition.) O(blocks of the pool), plus the deltas in them.
+    /// Collects the block with the most dead bytes: as greedy, but a valid page that holds deltas counts as partly dead
+    /// if some of its deltas are dead. (Delta-FTL has one policy for data and delta blocks, section 3.4, and does not
+    /// define how they are compared; this is our definition.) O(blocks of the pool), plus the deltas in them.
     DeadBytes,
-    /// The block with the largest dirtiness, where a dead page counts as 1 minus its probability of being revived (LX,
-    /// equation 5). O(n log n) in the blocks of the pool, plus the dead pages of the blocks that can still win.
+    /// Collects the block with the largest dirtiness: the sum over its dead pages of 1 minus the probability that the
+    /// page is revived, because its content is written again (LX, equation 5). O(n log n) in the blocks of the pool
+    /// (set of planes), plus the dead pages of the blocks that can still win.
     RecycleAware,
 }
 
-/// A victim policy with its random generator.
+/// Chooses GC victims by one victim policy; holds the random generator of the policy.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     policy: VictimPolicy,
@@ -46,18 +47,18 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Creates a chooser for `policy`; random choices depend on `seed` only.
+    /// Creates a chooser of GC victims for `policy`; random choices depend on `seed` only.
     pub fn new(policy: VictimPolicy, seed: u64) -> Self {
         Self { policy, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// Returns the victim policy.
+    /// Returns the policy by which GC victims are chosen.
     pub fn policy(&self) -> VictimPolicy {
         self.policy
     }
 
-    /// Returns the victim: a closed block of `pool`, or `None` if no closed block has an invalid page. `dirtiness`
-    /// returns the weight of a block's dead pages, given the number of its invalid pages. Only
+    /// Returns the block that GC is to collect: a closed block of `pool`, or `None` if no closed block has an invalid
+    /// page. `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages. Only
     /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas.
     pub fn choose(
         &mut self,
@@ -76,8 +77,9 @@ impl Chooser {
         }
     }
 
-    /// Returns the block with the fewest valid pages among `d` random closed blocks. It may have no invalid page, which
-    /// is the cost of random cleaning; it is refused only if no block of the pool has an invalid page.
+    /// Returns the block with the fewest valid pages among `d` random closed blocks of `pool`. It may have no invalid
+    /// page, which is the cost of random cleaning; `None` is returned only if no block of the pool (set of planes) has
+    /// an invalid page.
     fn sample(&mut self, blocks: &mut BlockTable, pool: u32, d: u32) -> Option<BlockId> {
         let best = (0..d.max(1))
             .filter_map(|_| self.random_closed(blocks, pool))
@@ -138,8 +140,8 @@ fn most_dead_bytes(
     best.map(|(_, block)| block)
 }
 
-/// Returns the greedy victim, unless another block has strictly greater dirtiness. So if all dead pages have equal
-/// weight, the victims are those of greedy.
+/// Returns the block with the fewest valid pages, unless another block has strictly greater dirtiness (weighted number
+/// of dead pages). So if all dead pages have equal weight, the victims are those of greedy.
 ///
 /// Blocks are visited with the most invalid pages first. The search stops when the best dirtiness reaches the number of
 /// invalid pages of the next block, which no later block can exceed.

@@ -14,27 +14,29 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{BlockState, Store};
 
-/// Bytes of RAM counted for the scan: an upper bound for the cursor, the maximum erase counts of two rounds, the number
-/// of programs and the block to be moved.
+/// Bytes of RAM counted for the scan of erase counts: an upper bound for the cursor, the maximum erase counts of two
+/// rounds, the number of programs and the block to be moved.
 pub(crate) const RAM_BYTES: u64 = 40;
 
-/// State of the scan for blocks with low erase counts.
+/// State of the scan that reads erase counts from spare areas, in rotation over all blocks, to find blocks with low
+/// counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WearScan {
     cursor: u32,
-    /// Maximum erase count of any block found in the last complete round of the scan.
+    /// Maximum erase count of any block that the last complete round of the scan over all blocks found.
     last_most: u32,
-    /// Maximum erase count found in the current round so far.
+    /// Maximum erase count of any block that the current round of the scan has found so far.
     most: u32,
-    /// Page programs of the device at the end of the last scan.
+    /// Number of page programs of the device at the last call of [`Self::coldest_block`]; one block is scanned per
+    /// program since then.
     programs: u64,
     to_move: Option<BlockId>,
 }
 
 impl WearScan {
-    /// Advances the scan by one block per page programmed since the last call, but by at most one round; each block in
-    /// use costs one read of a spare area. Returns a closed block of `pool` whose erase count is lower than the maximum
-    /// by more than `gap`, if one was found.
+    /// Advances the scan of erase counts by one block per page programmed since the last call, but by at most one round
+    /// over the device; each block in use costs one read of a spare area. Returns a closed block of `pool` (set of
+    /// planes) whose erase count is lower than the maximum by more than `gap`, if one was found.
     pub(crate) fn coldest_block<N: Nand>(
         &mut self,
         store: &mut Store<N>,

@@ -25,60 +25,65 @@ pub const MAX_SCHEMES: usize = 32;
 /// Expected effect of a lifetime scheme (such as deduplication or compression) in the coming epoch.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SchemeEstimate {
-    /// Share of the pages offered to the scheme that are still written (D), 0 to 1.
+    /// Share of the pages offered to the scheme (such as compression) that it does not save: they are still written
+    /// (D). 0 to 1.
     pub write_ratio: f64,
-    /// Energy per offered page, in units of a page program; includes the programs that are still written (E).
+    /// Energy per page offered to the scheme (such as compression), in units of a page program; includes the programs
+    /// of pages that are still written (E).
     pub energy_ratio: f64,
 }
 
 impl SchemeEstimate {
-    /// Returns the estimate for a scheme that needs the energy of `overhead` page programs per offered page: E = D + e.
+    /// Returns the estimate for a scheme (such as compression) that still writes the share `write_ratio` (D) of its
+    /// pages and needs the energy of `overhead` (e) page programs per offered page: E = D + e.
     pub fn new(write_ratio: f64, overhead: f64) -> Self {
         Self { write_ratio, energy_ratio: write_ratio + overhead }
     }
 
-    /// Whether the scheme leaves fewer pages to write than it is offered.
+    /// Whether the scheme (such as compression) leaves fewer pages to write than it is offered.
     pub fn saves_writes(self) -> bool {
         self.write_ratio < 1.0
     }
 
-    /// Whether the scheme saves both writes and energy.
+    /// Whether the scheme (such as compression) saves both writes and energy.
     fn is_free(self) -> bool {
         self.saves_writes() && self.energy_ratio < 1.0
     }
 
-    /// Whether the scheme saves more writes than it costs energy. In the paper, E >= D implies that it saves writes at
-    /// all; this is tested here because estimates may come from anywhere.
+    /// Whether the scheme (such as compression) saves more writes than it costs energy. In the paper, E >= D implies
+    /// that it saves writes at all; this is tested here because estimates may come from anywhere.
     fn is_worth_its_energy(self) -> bool {
         self.saves_writes() && 1.0 - self.write_ratio > self.energy_ratio - 1.0
     }
 }
 
-/// Returns the estimate for schemes that share their work as one scheme: the product of the ratios of those that save
-/// writes, and the energy `overhead` of the shared work, counted once.
+/// Combines the estimates of lifetime schemes that share their work, such as deduplication and recycling, which use one
+/// hash: multiplies the write ratios of those that save writes, and counts `overhead`, the energy of the shared work,
+/// once.
 pub fn together(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
     let saving = members.iter().filter(|member| member.saves_writes());
     SchemeEstimate::new(saving.map(|member| member.write_ratio).product(), overhead)
 }
 
-/// Whether `scheme`, which itself programs the share `own` of its pages, needs less energy than `rival`, the scheme
-/// after it in the pipeline, for the writes that either could serve. Algorithm 1 does not test this: it treats schemes
-/// as independent.
+/// Whether the lifetime scheme `scheme` (such as compression) needs less energy than `rival`, the scheme after it in
+/// the write pipeline, for the writes that either could serve. `own` is the share of its pages that `scheme` itself
+/// programs. Algorithm 1 does not test this: it treats schemes as independent.
 pub fn beats(scheme: SchemeEstimate, own: f64, rival: SchemeEstimate) -> bool {
     let passed = scheme.write_ratio - own;
     let overhead = scheme.energy_ratio - scheme.write_ratio;
     own + overhead < (1.0 - passed) * rival.energy_ratio
 }
 
-/// A set of schemes, identified by their positions in the write pipeline.
+/// A set of lifetime schemes (such as deduplication or compression), identified by their positions in the write
+/// pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SchemeSet(u32);
 
 impl SchemeSet {
-    /// The empty set of schemes.
+    /// The empty set of lifetime schemes (such as compression).
     pub const NONE: Self = Self(0);
 
-    /// Returns the set of the first `count` schemes.
+    /// Returns the set of the first `count` lifetime schemes (such as compression) of the write pipeline.
     ///
     /// # Panics
     /// If `count` is greater than [`MAX_SCHEMES`].
@@ -87,46 +92,48 @@ impl SchemeSet {
         Self(((1_u64 << count) - 1) as u32)
     }
 
-    /// Returns the set with the scheme at `position` added.
+    /// Returns the set with the lifetime scheme (such as compression) at `position` of the write pipeline added.
     #[must_use]
     pub fn with(self, position: usize) -> Self {
         debug_assert!(position < MAX_SCHEMES, "no scheme {position}");
         Self(self.0 | 1 << position)
     }
 
-    /// Returns the set with the scheme at `position` removed.
+    /// Returns the set with the lifetime scheme (such as compression) at `position` of the write pipeline removed.
     #[must_use]
     pub fn without(self, position: usize) -> Self {
         Self(self.0 & !(1 << position))
     }
 
-    /// Whether the scheme at `position` is in the set.
+    /// Whether the lifetime scheme (such as compression) at `position` of the write pipeline is in the set.
     pub fn contains(self, position: usize) -> bool {
         position < MAX_SCHEMES && self.0 >> position & 1 == 1
     }
 
-    /// Returns the number of lifetime schemes in the set.
+    /// Returns the number of lifetime schemes (such as compression) in the set.
     pub fn len(self) -> usize {
         self.0.count_ones() as usize
     }
 
-    /// Whether the set contains no scheme.
+    /// Whether the set of lifetime schemes (such as compression) is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// Decision for one epoch: the schemes that run, and throttling.
+/// Decision of lifetime management for one epoch: the schemes (such as compression) that run, and whether host writes
+/// are throttled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Decision {
-    /// Lifetime schemes that run in the epoch.
+    /// Lifetime schemes (such as compression) that run in the epoch.
     pub enabled: SchemeSet,
     /// Flash bytes per epoch to which host writes are throttled; `None` means not throttled.
     pub throttle_bytes_per_epoch: Option<u64>,
 }
 
-/// Decides for an epoch in which `demand_bytes` of flash writes are expected without any scheme, and `capacity_bytes`
-/// may be written. Cost: O(schemes).
+/// Decides by algorithm 1 which lifetime schemes (such as compression) run in an epoch and whether host writes are
+/// throttled. `demand_bytes` of flash writes are expected in the epoch without any scheme, and `capacity_bytes` may be
+/// written. Cost: O(schemes).
 ///
 /// A demand equal to the capacity enables further schemes, but is not throttled, as in the paper's listing.
 ///
@@ -148,7 +155,7 @@ fn select(schemes: &[SchemeEstimate], chosen: impl Fn(usize, SchemeEstimate) -> 
     positions.fold(SchemeSet::NONE, SchemeSet::with)
 }
 
-/// Returns the flash bytes still to be written after the schemes in `enabled`.
+/// Returns the flash bytes that must still be written if the lifetime schemes (such as compression) in `enabled` run.
 fn demand_with(schemes: &[SchemeEstimate], enabled: SchemeSet, demand_bytes: f64) -> f64 {
     let kept = schemes.iter().enumerate().filter(|&(k, _)| enabled.contains(k));
     kept.fold(demand_bytes, |bytes, (_, scheme)| bytes * scheme.write_ratio)

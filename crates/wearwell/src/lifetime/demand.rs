@@ -10,19 +10,20 @@
 //!
 //! The price is an assumption: the writes that the schemes saved would have been amplified like the others.
 
-/// Number of past epochs that are averaged (IL).
+/// Number of past epochs over which demand and write ratios are averaged (IL).
 pub const HISTORY_EPOCHS: usize = 10;
 
 /// Weighted average of a value over the last epochs: of n epochs the newest has weight n, the oldest 1. The paper says
 /// "weighted average of previous 10 epochs" and gives no weights; linear weights are our choice.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct History {
-    /// Values of the last epochs, oldest first.
+    /// Values to be averaged, one for each of the last epochs, oldest first.
     values: Vec<f64>,
 }
 
 impl History {
-    /// Adds the value of the newest epoch; drops the oldest if there are more than [`HISTORY_EPOCHS`].
+    /// Adds the value of the newest epoch to the history; drops the oldest value if there are more than
+    /// [`HISTORY_EPOCHS`].
     pub fn push(&mut self, value: f64) {
         if self.values.len() == HISTORY_EPOCHS {
             self.values.remove(0);
@@ -30,13 +31,13 @@ impl History {
         self.values.push(value);
     }
 
-    /// Drops the values of all epochs except the newest.
+    /// Drops from the history the values of all epochs except the newest.
     pub fn keep_newest(&mut self) {
         self.values.drain(..self.values.len().saturating_sub(1));
     }
 
-    /// Returns the weighted average; `None` before the first epoch. With fewer than ten epochs, the weights are those
-    /// that they would have if there were older ones.
+    /// Returns the weighted average over the epochs in the history; `None` before the first epoch. With fewer than ten
+    /// epochs, the weights are those that they would have if there were older ones.
     pub fn average(&self) -> Option<f64> {
         let newest_first = self.values.iter().rev();
         let weights = (1..=HISTORY_EPOCHS).rev().map(|weight| weight as f64);
@@ -47,21 +48,22 @@ impl History {
     }
 }
 
-/// Bytes written to a device in some time.
+/// Bytes that the host wrote to a device and that the device programmed, in some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
-    /// Bytes of the pages that the host wrote.
+    /// Bytes of the logical pages that the host wrote.
     pub host_bytes: u64,
-    /// Bytes programmed for host writes after the schemes: raw pages and chunk pages, without GC copies.
+    /// Bytes programmed for host writes after the lifetime schemes (deduplication, compression) saved some: raw pages
+    /// and pages of compressed chunks, without GC copies.
     pub stored_bytes: u64,
-    /// Bytes programmed in all, GC copies included.
+    /// Bytes programmed to flash in all, GC copies included.
     pub flash_bytes: u64,
     /// Time for which throttling delayed host writes, nanoseconds.
     pub held_ns: u64,
 }
 
 impl Activity {
-    /// Returns the activity since the earlier reading `earlier` of the same counters; counters only grow.
+    /// Returns the bytes written since the earlier reading `earlier` of the same counters; counters only grow.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -72,9 +74,9 @@ impl Activity {
         }
     }
 
-    /// Returns the flash bytes that an epoch of `epoch_ns` would program at this rate without schemes and throttling,
-    /// if this activity took `elapsed_ns`. If writes were throttled all the time, one nanosecond is counted as
-    /// unthrottled.
+    /// Returns the flash bytes that an epoch of `epoch_ns` would program at this rate of host writes without lifetime
+    /// schemes (such as compression) and throttling, if this activity took `elapsed_ns`. If writes were throttled all
+    /// the time, one nanosecond is counted as unthrottled.
     pub fn demand_bytes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         let amplification =
             if self.stored_bytes == 0 { 1.0 } else { self.flash_bytes as f64 / self.stored_bytes as f64 };
@@ -83,13 +85,15 @@ impl Activity {
     }
 }
 
-/// Returns the bytes that an epoch may program so that the remaining bytes suffice for `remaining_epochs` (C in the
-/// paper). The last epoch, and every epoch after the target, may program all remaining bytes.
+/// Returns the flash bytes that an epoch may program so that `remaining_bytes` (until the rated cycles are used up)
+/// suffice for `remaining_epochs` (C in the paper). The last epoch, and every epoch after the target lifetime, may
+/// program all remaining bytes.
 pub fn epoch_capacity_bytes(remaining_bytes: u64, remaining_epochs: u64) -> f64 {
     remaining_bytes as f64 / remaining_epochs.max(1) as f64
 }
 
-/// Returns the bytes that can be programmed until the rated cycles of all blocks are used up; assumes even wear.
+/// Returns the bytes that a device can still program until the rated cycles of all its blocks are used up; assumes even
+/// wear. `erases` is the number of block erases so far.
 pub fn remaining_bytes(blocks: u64, endurance_cycles: u32, erases: u64, block_bytes: u64) -> u64 {
     let cycles = (blocks * endurance_cycles as u64).saturating_sub(erases);
     cycles * block_bytes

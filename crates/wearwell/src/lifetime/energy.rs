@@ -8,23 +8,24 @@
 //! text says 0.5. [`EnergyModel::FITTED`] doubles the energy of compression, which gives the break-even of the text. It
 //! is a fit with one parameter, not a figure of the paper. Reports of energy should give both.
 
-/// Time and power of one operation on one page.
+/// Time and power of one operation (program, compression or hash) on one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageCost {
-    /// Duration of the operation, nanoseconds.
+    /// Duration of the operation on the page, nanoseconds.
     pub time_ns: u64,
-    /// Power during the operation, microwatts.
+    /// Power during the operation on the page, microwatts.
     pub power_uw: u64,
 }
 
 impl PageCost {
-    /// Returns the energy of one operation in picojoules, rounded down (nanoseconds times microwatts are femtojoules).
+    /// Returns the energy of one page operation in picojoules, rounded down (nanoseconds times microwatts are
+    /// femtojoules).
     pub fn energy_pj(self) -> u64 {
         self.time_ns * self.power_uw / 1000
     }
 }
 
-/// Energy of the page operations between which lifetime schemes trade.
+/// Energy of page programs, compression and hashing, which decides whether a lifetime scheme pays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EnergyModel {
     /// Time and power of programming a page.
@@ -36,16 +37,16 @@ pub struct EnergyModel {
 }
 
 impl EnergyModel {
-    /// Model stated in the paper (IL, section IV): program 600 us at 48.5 mW, compression 64 us at 60 mW, hash 8.6 us at
-    /// 49 mW, pages of 4 KiB.
+    /// Energy model stated in the paper (IL, section IV): program 600 us at 48.5 mW, compression 64 us at 60 mW, hash
+    /// 8.6 us at 49 mW, pages of 4 KiB.
     pub const STATED: Self = Self {
         program: PageCost { time_ns: 600_000, power_uw: 48_500 },
         compress: PageCost { time_ns: 64_000, power_uw: 60_000 },
         hash: PageCost { time_ns: 8_600, power_uw: 49_000 },
     };
 
-    /// [`EnergyModel::STATED`] with twice the energy of compression, expressed as twice the power. The fit does not
-    /// determine how time and power share the factor.
+    /// The energy model [`EnergyModel::STATED`] with twice the energy of compression, expressed as twice the power. The
+    /// fit does not determine how time and power share the factor.
     pub const FITTED: Self =
         Self { compress: PageCost { power_uw: 120_000, ..Self::STATED.compress }, ..Self::STATED };
 
@@ -59,8 +60,8 @@ impl EnergyModel {
         self.in_programs(self.hash)
     }
 
-    /// Returns the energy of encoding a delta, in units of a page program. The difference is compressed like a page.
-    /// The read of the stored page costs nothing, as reads do in the paper.
+    /// Returns the energy of encoding a delta of a page against its stored version, in units of a page program. The
+    /// difference is compressed like a page. The read of the stored page costs nothing, as reads do in the paper.
     pub fn delta_overhead(&self) -> f64 {
         self.compression_overhead()
     }
@@ -70,9 +71,9 @@ impl EnergyModel {
     }
 }
 
-/// Returns the share of the pages that compression still writes if chunks of `members` pages are reduced by the share
-/// `removed` of their bytes. A chunk takes whole pages, hence `ceil(members * (1 - removed)) / members`; at least one
-/// page, at most all.
+/// Returns the share of the pages that compression still writes if compression in chunks of `members` pages removes the
+/// share `removed` of their bytes. A chunk takes whole pages, hence `ceil(members * (1 - removed)) / members`; at least
+/// one page, at most all.
 ///
 /// A rounded ratio may exceed a page border by a tiny amount; a billionth of a page is ignored.
 pub fn chunk_write_ratio(removed: f64, members: u32) -> f64 {
@@ -81,8 +82,8 @@ pub fn chunk_write_ratio(removed: f64, members: u32) -> f64 {
     pages.clamp(1.0, members) / members
 }
 
-/// Returns the number of pages that a chunk of `compressed_bytes` occupies, at least one. Exact; [`chunk_write_ratio`]
-/// is for averages.
+/// Returns the number of flash pages that a compressed chunk of `compressed_bytes` occupies, at least one. Exact;
+/// [`chunk_write_ratio`] is for averages.
 pub fn chunk_pages(compressed_bytes: u64, page_bytes: u32) -> u32 {
     compressed_bytes.div_ceil(page_bytes as u64).max(1) as u32
 }

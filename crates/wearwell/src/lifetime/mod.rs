@@ -50,30 +50,30 @@ pub const YEAR_S: u64 = 365 * 86_400;
 /// The five configurations that the paper (IL, table I) compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Configuration {
-    /// No lifetime schemes and no throttling.
+    /// No lifetime schemes (such as compression) and no throttling.
     #[default]
     Baseline,
-    /// Throttling of host writes, but no lifetime schemes.
+    /// Throttling of host writes, but no lifetime schemes (such as compression).
     Throttling,
-    /// Compression always runs; no throttling.
+    /// Only compression, which always runs; no throttling.
     Compression,
-    /// Deduplication always runs; no throttling.
+    /// Only deduplication, which always runs; no throttling.
     Dedup,
-    /// Deduplication, compression and throttling, as algorithm 1 decides.
+    /// Deduplication, compression and throttling, used as algorithm 1 decides.
     Integrated,
 }
 
-/// A lifetime scheme that may run, with its cost.
+/// A lifetime scheme (such as deduplication or compression) that may run, with its energy cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scheme {
-    /// Kind of the lifetime scheme.
+    /// Kind of the lifetime scheme (such as compression).
     pub kind: SchemeKind,
-    /// Energy that the scheme needs per page it processes, in units of a page program.
+    /// Energy that the scheme (such as compression) needs per page it processes, in units of a page program.
     pub overhead: f64,
 }
 
 impl Scheme {
-    /// Returns the scheme with its cost in the given energy model.
+    /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
     pub fn of(kind: SchemeKind, energy: &EnergyModel) -> Self {
         let overhead = match kind {
             SchemeKind::Dedup | SchemeKind::Recycle => energy.dedup_overhead(),
@@ -84,28 +84,30 @@ impl Scheme {
     }
 }
 
-/// How it is decided which lifetime schemes run.
+/// Rule by which lifetime management decides which lifetime schemes (such as compression) run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// All lifetime schemes always run.
+    /// All lifetime schemes (such as compression) always run.
     Always,
-    /// Algorithm 1 of the paper decides for each epoch which schemes run.
+    /// Algorithm 1 of the paper decides for each epoch which schemes (such as compression) run.
     Algorithm,
-    /// In each epoch those schemes run that save both writes and energy: algorithm 1 without a limit on writes.
+    /// In each epoch those lifetime schemes (such as compression) run that save both writes and energy: algorithm 1
+    /// without a limit on writes.
     Best,
 }
 
-/// Length of an epoch and its unit.
+/// Length of an epoch of lifetime management (the time between two decisions), and its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EpochLength {
-    /// Length of an epoch in seconds; required for target lifetimes and throttling.
+    /// Length of an epoch of lifetime management in seconds; required for target lifetimes and throttling.
     Seconds(u32),
-    /// Length of an epoch in page writes of the host.
+    /// Length of an epoch of lifetime management in page writes of the host.
     HostWrites(u32),
 }
 
 impl EpochLength {
-    /// Returns the length in the unit of the time passed to [`Lifetime::advance`]: nanoseconds, or page writes.
+    /// Returns the length of the epoch in the unit of the time passed to [`Lifetime::advance`]: nanoseconds, or page
+    /// writes.
     fn ticks(self) -> u64 {
         match self {
             Self::Seconds(seconds) => u64::from(seconds) * 1_000_000_000,
@@ -114,23 +116,24 @@ impl EpochLength {
     }
 }
 
-/// Options of lifetime management: schemes, epochs and target.
+/// Options of lifetime management: schemes (such as compression) that may run, epoch length and target lifetime.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeOptions {
     /// Length of an epoch, in seconds or in host writes.
     pub epoch: EpochLength,
-    /// Target lifetime in years, from the first request on; not used if epochs are counted in writes.
+    /// Target lifetime of the device in years, from the first request on; not used if epochs are counted in writes.
     pub target_years: f64,
-    /// Schemes that may run, in the order of the write pipeline.
+    /// Lifetime schemes that may run, in the order of the write pipeline.
     pub schemes: Vec<Scheme>,
-    /// How it is decided which lifetime schemes run.
+    /// Rule by which it is decided which lifetime schemes (such as compression) run.
     pub choice: Choice,
-    /// Whether host writes may be throttled.
+    /// Whether lifetime management may throttle host writes.
     pub throttles: bool,
 }
 
 impl LifetimeOptions {
-    /// Returns the options of one of the paper's configurations: epochs of five minutes, a target of five years.
+    /// Returns the lifetime-management options of one of the paper's configurations: epochs of five minutes, a target
+    /// of five years.
     pub fn of(configuration: Configuration, energy: &EnergyModel) -> Self {
         let [dedup, compression] =
             [SchemeKind::Dedup, SchemeKind::Compression].map(|kind| Scheme::of(kind, energy));
@@ -144,8 +147,8 @@ impl LifetimeOptions {
         Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, throttles }
     }
 
-    /// Returns options without a target and throttling: those of the schemes run that pay, decided every `epoch_writes`
-    /// page writes of the host.
+    /// Returns lifetime-management options without a target lifetime and without throttling: of `schemes`, those run
+    /// that save writes and energy, decided every `epoch_writes` page writes of the host.
     pub fn best(schemes: ContentSchemes, epoch_writes: u32, energy: &EnergyModel) -> Self {
         Self {
             epoch: EpochLength::HostWrites(epoch_writes),
@@ -156,8 +159,8 @@ impl LifetimeOptions {
         }
     }
 
-    /// Returns the number of epochs from the first request to the target lifetime, rounded up; 0 if epochs are counted
-    /// in writes.
+    /// Returns the number of epochs of lifetime management from the first request to the target lifetime, rounded up; 0
+    /// if epochs are counted in writes.
     pub fn target_epochs(&self) -> u64 {
         match self.epoch {
             EpochLength::Seconds(seconds) => {
@@ -168,27 +171,28 @@ impl LifetimeOptions {
     }
 }
 
-/// Counters of a device, since it was built or since its counters were cleared.
+/// Counters of a device that lifetime management reads, since the device was built or its counters were cleared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Bytes that the host wrote and that were programmed.
+    /// Bytes that the host wrote to the device and that the device programmed.
     pub activity: Activity,
-    /// Bytes that can still be programmed before the rated cycles are used ([`remaining_bytes`]).
+    /// Bytes that the device can still program before its rated cycles are used up ([`remaining_bytes`]).
     pub remaining_bytes: u64,
-    /// Bytes offered to and left over by each scheme, in the order of [`LifetimeOptions::schemes`]. A running scheme is
-    /// measured on all pages that earlier schemes leave over, the others on a sample of them.
+    /// Bytes offered to and left over by each lifetime scheme (such as compression), in the order of
+    /// [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave over, the
+    /// others on a sample of them.
     pub schemes: Vec<Observed>,
 }
 
-/// Lifetime manager of one device: decides at each epoch which schemes run and whether writes are throttled. Its time
-/// starts at 0 and is counted in nanoseconds or in page writes of the host ([`EpochLength`]).
+/// Lifetime manager of one device: decides at each epoch which schemes (such as compression) run and whether writes are
+/// throttled. Its time starts at 0 and is counted in nanoseconds or in page writes of the host ([`EpochLength`]).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lifetime {
     options: LifetimeOptions,
     epoch_ticks: u64,
-    /// Number of the epoch of the last decision; `None` before the first.
+    /// Number of the epoch for which the last decision was made; `None` before the first.
     epoch: Option<u64>,
-    /// Time of the last decision; `counted` holds the counters at that time.
+    /// Time of the last decision, in nanoseconds or page writes; `counted` holds the counters at that time.
     decided_at: u64,
     counted: Counters,
     demand: History,
@@ -198,7 +202,7 @@ pub struct Lifetime {
 }
 
 impl Lifetime {
-    /// Creates a manager before its first epoch.
+    /// Creates a lifetime manager that has made no decision yet.
     ///
     /// # Panics
     /// If an epoch has length 0, or if writes are to be throttled and epochs are not counted in time.
@@ -220,43 +224,43 @@ impl Lifetime {
         }
     }
 
-    /// Returns the options of lifetime management.
+    /// Returns the options with which this lifetime manager was created: schemes, epoch length and target lifetime.
     pub fn options(&self) -> &LifetimeOptions {
         &self.options
     }
 
-    /// Returns the number of the epoch at time `now`: 0, 1, 2, ..
+    /// Returns the number of the lifetime-management epoch at time `now`: 0, 1, 2, ..
     pub fn epoch_of(&self, now: u64) -> u64 {
         now / self.epoch_ticks
     }
 
-    /// Whether time `now` is in an epoch for which no decision was made yet.
+    /// Whether time `now` is in an epoch for which lifetime management has made no decision yet.
     pub fn is_due(&self, now: u64) -> bool {
         self.epoch.is_none_or(|decided| self.epoch_of(now) > decided)
     }
 
-    /// Returns the lifetime schemes that run in the current epoch.
+    /// Returns the lifetime schemes (such as compression) that run in the current epoch.
     pub fn running(&self) -> ContentSchemes {
         let schemes = self.options.schemes.iter().enumerate();
         schemes.filter(|&(at, _)| self.decision.enabled.contains(at)).map(|(_, scheme)| scheme.kind).collect()
     }
 
-    /// Returns the decision for the current epoch: schemes that run, and throttling.
+    /// Returns the decision for the current epoch: lifetime schemes (such as compression) that run, and throttling.
     pub fn decision(&self) -> Decision {
         self.decision
     }
 
-    /// Returns the flash bytes per epoch that are expected without schemes and throttling; `None` before the second
-    /// decision.
+    /// Returns the flash bytes per epoch that are expected without lifetime schemes (such as compression) and
+    /// throttling; `None` before the second decision.
     pub fn demand_bytes(&self) -> Option<f64> {
         self.demand.average()
     }
 
-    /// Advances the time to `now`; called before each request. The first call in an epoch makes the decision for it and
-    /// returns it. Epochs without requests are skipped. Cost: O(schemes), once per epoch.
+    /// Advances the time of lifetime management to `now`; called before each request. The first call in an epoch makes
+    /// the decision for it and returns it. Epochs without requests are skipped. Cost: O(schemes), once per epoch.
     ///
     /// # Panics
-    /// If counters decrease, or if the number of observations differs from that of the schemes.
+    /// If counters decrease, or if the number of observations in `counters` differs from that of the schemes.
     pub fn advance(&mut self, now: u64, counters: &Counters) -> Option<Decision> {
         if !self.is_due(now) {
             return None;
@@ -272,15 +276,15 @@ impl Lifetime {
         Some(self.decision)
     }
 
-    /// Returns how long a host write at `now_ns` must wait, nanoseconds, if `flash_bytes` have been programmed so far;
-    /// 0 while writes are not throttled. The caller has to query again after the wait, because another epoch may have
-    /// begun.
+    /// Returns how long a host write at `now_ns` must wait, nanoseconds, if the device has programmed `flash_bytes` so
+    /// far; 0 while writes are not throttled. The caller has to query again after the wait, because another epoch may
+    /// have begun.
     pub fn delay_ns(&self, now_ns: u64, flash_bytes: u64) -> u64 {
         self.throttle.map_or(0, |throttle| throttle.delay_ns(now_ns, flash_bytes))
     }
 
-    /// Adds the activity since the last decision to the histories. If several epochs have passed, each is assumed to
-    /// have seen an equal share.
+    /// Adds the bytes written since the last decision to the histories of demand and write ratios. If several epochs
+    /// have passed, each is assumed to have seen an equal share.
     fn learn(&mut self, epoch: u64, now: u64, counters: &Counters) {
         let Some(decided) = self.epoch else { return };
         let activity = counters.activity.since(&self.counted.activity);
@@ -316,8 +320,8 @@ impl Lifetime {
         decision
     }
 
-    /// Decides by algorithm 1, over groups of schemes that share their work. A scheme for which nothing was observed is
-    /// expected to save nothing.
+    /// Decides by algorithm 1 which lifetime schemes (such as compression) run, over groups of schemes that share their
+    /// work. A scheme for which nothing was observed is expected to save nothing.
     fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> Decision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.ratios).map(estimate).collect();
@@ -335,7 +339,7 @@ impl Lifetime {
         Decision { enabled: members.fold(SchemeSet::NONE, SchemeSet::with), ..decision }
     }
 
-    /// Removes delta encoding from the decision, if compression runs and serves the same writes at lower cost.
+    /// Removes delta encoding from the decision if compression runs as well and serves the same writes at lower energy.
     fn without_costlier_scheme(&self, decision: Decision) -> Decision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
         let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
@@ -350,8 +354,8 @@ impl Lifetime {
         Decision { enabled: decision.enabled.without(delta), ..decision }
     }
 
-    /// Returns groups of schemes as ranges of positions: adjacent schemes that share the hash are one group, every
-    /// other scheme is a group of its own.
+    /// Returns groups of lifetime schemes (such as deduplication) as ranges of positions: adjacent schemes that share
+    /// the hash are one group, every other scheme is a group of its own.
     fn groups(&self) -> Vec<std::ops::Range<usize>> {
         let shared = |a: &Scheme, b: &Scheme| a.kind.needs_hash() && b.kind.needs_hash();
         let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
@@ -362,8 +366,8 @@ impl Lifetime {
         groups
     }
 
-    /// Sets the token bucket for an epoch that starts at `start_ns`; the debt of a throttled previous epoch is carried
-    /// over.
+    /// Sets the token bucket that throttles host writes for an epoch that starts at `start_ns`; the debt of a throttled
+    /// previous epoch is carried over.
     fn set_throttle(&mut self, start_ns: u64, flash_bytes: u64) {
         let before = self.throttle;
         self.throttle = self.decision.throttle_bytes_per_epoch.map(|budget_bytes| match before {
@@ -373,7 +377,8 @@ impl Lifetime {
     }
 }
 
-/// Returns the expected effect of a scheme, derived from its observations; without observations it saves nothing.
+/// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; without
+/// observations it saves nothing.
 fn estimate((scheme, ratio): (&Scheme, &RatioEstimate)) -> SchemeEstimate {
     let overhead = scheme.overhead * ratio.processed_share();
     SchemeEstimate::new(ratio.write_ratio().unwrap_or(1.0), overhead)

@@ -28,17 +28,18 @@
 use super::demand::History;
 use crate::data::{Fingerprint, mix};
 
-/// Chooses pages for shadow sampling. Stateless: equal arguments give equal answers.
+/// Chooses the pages on which a lifetime scheme (such as compression) that does not run is tried (shadow sampling).
+/// Stateless: equal arguments give equal answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sampler {
-    /// One group of writes (or one content) in this many is sampled.
+    /// Sampling interval: one group of writes (or one content) in this many is sampled.
     one_in: u32,
-    /// Number of consecutive writes that are sampled together.
+    /// Number of consecutive page writes that are sampled together as a group.
     group_pages: u32,
 }
 
 impl Sampler {
-    /// Creates a sampler that takes one group of `group_pages` consecutive writes in `one_in`. Groups are needed
+    /// Creates a sampler that takes one group of `group_pages` consecutive page writes in `one_in`. Groups are needed
     /// because the members of a compression chunk can only be judged together.
     ///
     /// # Panics
@@ -63,27 +64,30 @@ impl Sampler {
 }
 
 impl Default for Sampler {
-    /// Returns a sampler for one group in 64, in groups of four pages.
+    /// Returns a sampler that takes one group of four consecutive page writes in 64.
     fn default() -> Self {
         Self::new(64, 4)
     }
 }
 
-/// Bytes offered to a scheme, and bytes that remain to be written after it; measured on all pages or on a sample.
+/// Bytes offered to a lifetime scheme (such as compression), and bytes that remain to be written after it; measured on
+/// all pages or on a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Observed {
-    /// Bytes offered to the scheme.
+    /// Bytes of the pages offered to the scheme (such as compression).
     pub offered_bytes: u64,
-    /// Bytes that the scheme passed on or programmed itself, that is did not save.
+    /// Bytes that the scheme (such as compression) passed on or programmed itself, that is did not save.
     pub kept_bytes: u64,
-    /// Part of `kept_bytes` that the scheme programmed itself, so that later schemes do not receive them.
+    /// Part of `kept_bytes` that the scheme programmed itself (such as deltas), so that later schemes do not receive
+    /// them.
     pub own_bytes: u64,
-    /// Part of `offered_bytes` that the scheme passed on without processing them.
+    /// Part of `offered_bytes` that the scheme (such as compression) passed on without processing them.
     pub untried_bytes: u64,
 }
 
 impl Observed {
-    /// Returns the bytes observed since the earlier reading `earlier` of the same counters; counters only grow.
+    /// Returns the bytes offered to a lifetime scheme (such as compression), and kept by it, since the earlier reading
+    /// `earlier` of the same counters; counters only grow.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -95,8 +99,8 @@ impl Observed {
     }
 }
 
-/// Predicted write ratio of one scheme: bytes kept over bytes offered. Both are averaged over the last epochs before
-/// they are divided, so that an epoch with more bytes has more weight.
+/// Predicted write ratio of one lifetime scheme (such as compression): bytes kept over bytes offered. Both are averaged
+/// over the last epochs before they are divided, so that an epoch with more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RatioEstimate {
     offered: History,
@@ -106,7 +110,8 @@ pub struct RatioEstimate {
 }
 
 impl RatioEstimate {
-    /// Adds the observations of an epoch; skipped if no bytes were offered in it.
+    /// Adds what was observed of a lifetime scheme (such as compression) in an epoch; skipped if no bytes were offered
+    /// to the scheme in it.
     pub fn push(&mut self, epoch: Observed) {
         if epoch.offered_bytes > 0 {
             self.offered.push(epoch.offered_bytes as f64);
@@ -116,23 +121,26 @@ impl RatioEstimate {
         }
     }
 
-    /// Drops the observed bytes of all epochs except the newest.
+    /// Drops the bytes observed in all epochs except the newest.
     pub fn keep_newest(&mut self) {
         let Self { offered, kept, own, untried } = self;
         [offered, kept, own, untried].into_iter().for_each(History::keep_newest);
     }
 
-    /// Returns the predicted write ratio; `None` before anything was observed.
+    /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before anything
+    /// was observed.
     pub fn write_ratio(&self) -> Option<f64> {
         Some(self.kept.average()? / self.offered.average()?)
     }
 
-    /// Returns the share of the offered bytes that the scheme processes; 1 before anything was observed.
+    /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it processes; 1 before
+    /// anything was observed.
     pub fn processed_share(&self) -> f64 {
         1.0 - self.share_of_offered(&self.untried)
     }
 
-    /// Returns the bytes that the scheme programs itself as a share of the bytes offered to it.
+    /// Returns the bytes that a lifetime scheme (such as compression) programs itself as a share of the bytes offered
+    /// to it.
     pub fn own_share(&self) -> f64 {
         self.share_of_offered(&self.own)
     }

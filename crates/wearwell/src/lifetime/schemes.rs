@@ -3,7 +3,8 @@
 
 use crate::design::ContentParts;
 
-/// Kind of a content scheme. Kinds are in the order in which a write passes them.
+/// Kind of a content scheme (mechanism that saves writes by the content of pages). Kinds are in the order in which a
+/// write passes through them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum SchemeKind {
@@ -13,18 +14,18 @@ pub enum SchemeKind {
     Recycle,
     /// Delta encoding: overwrites are stored as compressed differences.
     Delta,
-    /// Compression: pages are compressed in chunks.
+    /// Compression: several logical pages are compressed together into a chunk.
     Compression,
 }
 
 impl SchemeKind {
-    /// Number of kinds of content schemes.
+    /// Number of kinds of content schemes (mechanisms that save writes by the content of pages).
     pub const COUNT: usize = 4;
 
-    /// All kinds of content schemes, in the order of the write pipeline.
+    /// All kinds of content schemes (such as compression), in the order in which a write passes through them.
     pub const ALL: [Self; Self::COUNT] = [Self::Dedup, Self::Recycle, Self::Delta, Self::Compression];
 
-    /// Returns the name of the kind in records, tables and the option `parts.content`.
+    /// Returns the name of the content scheme (such as compression) in records, tables and the option `parts.content`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dedup => "dedup",
@@ -34,24 +35,26 @@ impl SchemeKind {
         }
     }
 
-    /// Whether the scheme looks up pages by the hash of their content. The hash is computed once for all such schemes.
+    /// Whether the content scheme (such as deduplication) looks up pages by the hash of their content. The hash is
+    /// computed once for all such schemes.
     pub fn needs_hash(self) -> bool {
         matches!(self, Self::Dedup | Self::Recycle)
     }
 }
 
-/// A set of content schemes: those that a design has, or those that run.
+/// A set of content schemes (deduplication, recycling, delta encoding, compression): those that a design has, or those
+/// that run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ContentSchemes(u8);
 
 impl ContentSchemes {
-    /// The empty set of content schemes.
+    /// The empty set of content schemes (deduplication, recycling, delta encoding, compression).
     pub const NONE: Self = Self(0);
 
-    /// The set of all content schemes.
+    /// The set of all content schemes: deduplication, recycling, delta encoding and compression.
     pub const ALL: Self = Self((1 << SchemeKind::COUNT) - 1);
 
-    /// Returns the content schemes of a design.
+    /// Returns the content schemes (deduplication, recycling, delta encoding, compression) of a design.
     pub fn of(parts: &ContentParts) -> Self {
         let has = |kind: &SchemeKind| match kind {
             SchemeKind::Dedup => parts.sharing.is_some_and(|sharing| sharing.dedup.is_some()),
@@ -62,24 +65,24 @@ impl ContentSchemes {
         SchemeKind::ALL.into_iter().filter(has).collect()
     }
 
-    /// Whether the content scheme `kind` is in the set.
+    /// Whether the content scheme `kind` (such as compression) is in the set.
     pub fn contains(self, kind: SchemeKind) -> bool {
         self.0 >> kind as u8 & 1 == 1
     }
 
-    /// Returns the set with the content scheme `kind` added.
+    /// Returns the set with the content scheme `kind` (such as compression) added.
     #[must_use]
     pub fn with(self, kind: SchemeKind) -> Self {
         Self(self.0 | 1 << kind as u8)
     }
 
-    /// Returns the set with the content scheme `kind` removed.
+    /// Returns the set with the content scheme `kind` (such as compression) removed.
     #[must_use]
     pub fn without(self, kind: SchemeKind) -> Self {
         Self(self.0 & !(1 << kind as u8))
     }
 
-    /// Returns the schemes in the set, in the order of the write pipeline.
+    /// Returns the content schemes (such as compression) in the set, in the order in which a write passes through them.
     pub fn iter(self) -> impl Iterator<Item = SchemeKind> {
         SchemeKind::ALL.into_iter().filter(move |&kind| self.contains(kind))
     }

@@ -15,23 +15,24 @@
 /// Token bucket of flash bytes that throttles host writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Throttle {
-    /// Bytes that the token bucket earns per epoch; never 0.
+    /// Flash bytes that the token bucket earns per epoch; never 0.
     budget_bytes: u64,
     epoch_ns: u64,
-    /// Start of the current epoch, nanoseconds.
+    /// Time at which the current epoch of the token bucket began, nanoseconds.
     start_ns: u64,
-    /// Flash bytes programmed when the current epoch began, minus the debt at that time.
+    /// Flash bytes that the device had programmed when the current epoch began, minus the debt at that time.
     paid_bytes: u64,
 }
 
 impl Throttle {
-    /// Creates an empty bucket without debt at time `start_ns`, when the device had programmed `flash_bytes`. A budget
-    /// of 0 is raised to one byte: a device that has used up its rated cycles is slow, but not stopped.
+    /// Creates a token bucket of flash bytes, empty and without debt, at time `start_ns`, when the device had
+    /// programmed `flash_bytes`. A budget of 0 is raised to one byte: a device that has used up its rated cycles is
+    /// slow, but not stopped.
     pub fn new(budget_bytes: u64, epoch_ns: u64, start_ns: u64, flash_bytes: u64) -> Self {
         Self { budget_bytes: budget_bytes.max(1), epoch_ns, start_ns, paid_bytes: flash_bytes }
     }
 
-    /// Returns the bucket of a later epoch: unused bytes are dropped, debt is kept.
+    /// Returns the token bucket for a later epoch with its own budget: unused bytes are dropped, debt is kept.
     #[must_use]
     pub fn renewed(self, budget_bytes: u64, start_ns: u64, flash_bytes: u64) -> Self {
         let paid_bytes = self.earned_bytes(start_ns).saturating_add(self.paid_bytes).min(flash_bytes);
@@ -47,7 +48,7 @@ impl Throttle {
         due_ns.saturating_sub(now_ns.saturating_sub(self.start_ns))
     }
 
-    /// Returns the bytes earned from the start of the epoch to `now_ns`.
+    /// Returns the flash bytes that the token bucket has earned from the start of the epoch to `now_ns`.
     fn earned_bytes(&self, now_ns: u64) -> u64 {
         let elapsed_ns = now_ns.saturating_sub(self.start_ns) as u128;
         u64::try_from(elapsed_ns * self.budget_bytes as u128 / self.epoch_ns as u128).unwrap_or(u64::MAX)

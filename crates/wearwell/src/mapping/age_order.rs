@@ -12,34 +12,36 @@
 //! Invariants: the first position is valid; `len` positions are valid; apart from a small minimum, the queue has room
 //! for at most four times as many.
 
-/// Number of a queue position, truncated to its lower 32 bits. Positions are counted from the creation of the order,
-/// and the lower half is enough to tell those in the queue apart.
+/// Number of a position in the queue of cache slots, truncated to its lower 32 bits. Positions are counted from the
+/// creation of the queue, and the lower half is enough to tell those in the queue apart.
 pub(super) type Place = u32;
 
-/// Bit to flip in a slot's position number to void it: the result is half the number range away from the position.
+/// Bit to flip in the queue position that a cache slot stores, to make it invalid: the result is half the number range
+/// away, so no position in the queue equals it.
 const FAR: Place = 1 << (Place::BITS - 1);
 
-/// Minimum length of the queue, in positions.
+/// Minimum length of the queue of cache slots, in positions.
 const FEWEST: usize = 64;
 
-/// The container of the slots of one order, which stores the queue position of each slot. A slot outside the order
-/// keeps its last position, or any value if it never was in the order.
+/// The container of the cache slots of one LRU queue ([`AgeOrder`]), which stores the queue position of each slot. A
+/// slot outside the queue keeps its last position, or any value if it never was in the queue.
 pub(super) trait Placed {
     fn place(&self, slot: u32) -> Place;
     fn set_place(&mut self, slot: u32, place: Place);
 }
 
-/// Queue of slots (numbered cache entries) in order of their last push or touch. Every operation is amortised O(1).
+/// LRU queue of slots (numbered cache entries), in order of their last push or touch. Every operation is amortised
+/// O(1).
 #[derive(Clone, Debug)]
 pub(super) struct AgeOrder {
-    /// Slots at the positions from `first` to before `end`, at index position modulo length; the length is a power of
-    /// two.
+    /// Ring buffer of the LRU queue: slot numbers at the positions from `first` to before `end`, at index position
+    /// modulo length. The length is a power of two.
     queue: Vec<u32>,
     first: u64,
     end: u64,
     len: u32,
-    /// Queue position of the mark, which is itself void: slots at earlier positions were not touched since the mark was
-    /// set.
+    /// Queue position of the mark, which separates earlier touches of cache slots from later ones. It belongs to no
+    /// slot: slots at earlier positions were not pushed or touched since the mark was set.
     mark: u64,
 }
 
@@ -64,19 +66,21 @@ impl AgeOrder {
         self.queue[self.at(place)]
     }
 
-    /// Returns the slot that was pushed or touched longest ago.
+    /// Returns the least recently used cache slot of the LRU queue: the one that was pushed or touched longest ago.
     #[inline]
     pub(super) fn oldest(&self) -> Option<u32> {
         (self.len > 0).then(|| self.slot(self.first))
     }
 
-    /// Returns the oldest slot, if it was not pushed or touched since the mark was set.
+    /// Returns the least recently used cache slot of the LRU queue, if it was not pushed or touched since the last
+    /// [`AgeOrder::set_mark`].
     #[inline]
     pub(super) fn older_than_mark(&self) -> Option<u32> {
         self.oldest().filter(|_| self.first < self.mark)
     }
 
-    /// Sets the mark (which separates older from later touches) at the newest end, after all slots.
+    /// Sets the mark of the LRU queue, which separates earlier from later touches, after its newest cache slot: all
+    /// slots now in the queue are older than the mark.
     pub(super) fn set_mark(&mut self, slots: &mut impl Placed) {
         self.have_room(slots);
         self.put_mark();
@@ -85,20 +89,21 @@ impl AgeOrder {
         }
     }
 
-    /// Puts the mark at a position of its own, so that even a touch of the newest slot moves that slot past the mark.
+    /// Puts the mark of the LRU queue, which separates earlier from later touches, at a position of its own, so that
+    /// even a touch of the newest cache slot moves that slot after the mark.
     fn put_mark(&mut self) {
         self.mark = self.end;
         self.end += 1;
     }
 
-    /// The slots at the first `count` queue positions; used only to prefetch. Positions of slots that were queued again
-    /// or removed are included.
+    /// Returns the cache slots at the first `count` positions of the LRU queue, used only to prefetch their entries.
+    /// Obsolete positions, of slots that were queued again or removed, are included.
     #[inline]
     pub(super) fn first_places(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
         (self.first..self.end.min(self.first + count as u64)).map(|place| self.slot(place))
     }
 
-    /// Adds a slot that is not in the order, at its newest end.
+    /// Adds a cache slot that is not in the LRU queue, as the most recently used.
     #[inline]
     pub(super) fn push(&mut self, slots: &mut impl Placed, slot: u32) {
         self.have_room(slots);
@@ -121,30 +126,31 @@ impl AgeOrder {
         self.end += 1;
     }
 
-    /// Removes a slot from the order.
+    /// Removes a cache slot from the LRU queue.
     #[inline]
     pub(super) fn remove(&mut self, slots: &mut impl Placed, slot: u32) {
-        self.void_position(slots, slot);
-        self.skip_void(slots);
+        self.make_position_obsolete(slots, slot);
+        self.skip_obsolete_positions(slots);
     }
 
-    /// Marks the queue position of a slot as void. If that may be the first position, [`AgeOrder::skip_void`] has to
-    /// follow.
+    /// Makes the position of a cache slot in the LRU queue obsolete, which removes the slot. If that may be the first
+    /// position, [`AgeOrder::skip_obsolete_positions`] has to follow.
     #[inline]
-    pub(super) fn void_position(&mut self, slots: &mut impl Placed, slot: u32) {
+    pub(super) fn make_position_obsolete(&mut self, slots: &mut impl Placed, slot: u32) {
         slots.set_place(slot, slots.place(slot) ^ FAR);
         self.len -= 1;
     }
 
-    /// Advances the beginning of the queue to the first valid position.
+    /// Advances the beginning of the LRU queue to the first position that is not obsolete, so that it belongs to the
+    /// least recently used cache slot.
     #[inline]
-    pub(super) fn skip_void(&mut self, slots: &impl Placed) {
+    pub(super) fn skip_obsolete_positions(&mut self, slots: &impl Placed) {
         while self.first < self.end && slots.place(self.slot(self.first)) != self.first as Place {
             self.first += 1;
         }
     }
 
-    /// Moves a slot that is in the order to its newest end.
+    /// Makes a cache slot that is in the LRU queue the most recently used.
     #[inline]
     pub(super) fn touch(&mut self, slots: &mut impl Placed, slot: u32) {
         if slots.place(slot).wrapping_add(1) != self.end as Place {
@@ -153,14 +159,14 @@ impl AgeOrder {
         }
     }
 
-    /// Makes room in a full queue: drops its void positions (of slots queued again or removed), or doubles the queue if
-    /// that would free too few.
+    /// Makes room in a full LRU queue: drops its obsolete positions (of cache slots queued again or removed), or
+    /// doubles the queue if that would free too few.
     #[cold]
     fn make_room(&mut self, slots: &mut impl Placed) {
         if self.len as usize > self.queue.len() / 2 {
             self.grow();
         } else {
-            self.drop_void(slots);
+            self.drop_obsolete_positions(slots);
         }
     }
 
@@ -174,9 +180,9 @@ impl AgeOrder {
         }
     }
 
-    /// Drops all void positions (of slots queued again or removed): gives every slot a new position in the same order,
-    /// and the mark its own.
-    fn drop_void(&mut self, slots: &mut impl Placed) {
+    /// Drops all obsolete positions of the LRU queue (of cache slots queued again or removed): assigns every slot a new
+    /// position in the same order, and the mark a new one too.
+    fn drop_obsolete_positions(&mut self, slots: &mut impl Placed) {
         for place in self.first..self.end {
             let slot = self.slot(place);
             self.first = place + 1;
@@ -206,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_a_list_whatever_leaves_or_comes_again() {
+    fn an_lru_queue_keeps_the_order_of_a_list_under_random_operations() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
         // Starts shortly before position numbers wrap, so that their lower halves begin again in the middle of a run.
         let first = u64::from(Place::MAX) - 5_000;

@@ -44,44 +44,46 @@ use crate::operation::Cause;
 use crate::store::Store;
 use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, touch_all};
 
-/// Bytes of one entry in the cache: LPN and PPN.
+/// Bytes of one entry in the cache of map entries: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
 
-/// Evictions that are prefetched together. Data prefetched for twice as many would be evicted from the first-level
-/// cache before its use.
+/// Number of evictions from the cache of map entries that are prefetched together. Data prefetched for twice as many
+/// would be evicted from the processor's first-level cache before its use.
 const EVICTIONS: usize = PREFETCHED_PAGES;
 
-/// When a demand-paged map reports the page that a write replaces as invalid.
+/// When a demand-paged L2P map reports the old page of an overwritten logical page as invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Identification {
-    /// At the write itself: if the write misses the cache, the translation page is read to find the old location.
+    /// The old page is reported as invalid at the write itself: if the write misses the cache of map entries, the
+    /// translation page is read to find the old location.
     #[default]
     OnUpdate,
-    /// When the translation page is written next. A write needs no read for it, but valid counts are too high until
-    /// then.
+    /// The old page is reported as invalid when the translation page is next written. A host write needs no read to
+    /// find it, but the valid counts of blocks are too high until then.
     AtSynchronisation,
 }
 
-/// Options of a demand-paged map.
+/// Options of a demand-paged L2P map: cache size, bounds, checkpoints (early writes of entries that are dirty for
+/// long).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CachedOptions {
-    /// Capacity of the cache in entries; at least 1.
+    /// Capacity of the cache of map entries, in entries; at least 1.
     pub entries: u32,
-    /// When the page that a write replaces is reported as invalid.
+    /// When the old page of an overwritten logical page is reported as invalid.
     pub identification: Identification,
-    /// Maximum number of dirty entries; `None` = no bound. Needs [`Identification::AtSynchronisation`], or a map whose
-    /// dirty entries are in NVRAM.
+    /// Maximum number of dirty entries in the cache of map entries; `None` = no bound. Needs
+    /// [`Identification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
     pub dirty_entries: Option<u32>,
-    /// Whether dirty entries that were not changed for a while are written early, so that a recovery finds all changes
-    /// in the newest data pages. Needs [`Identification::AtSynchronisation`].
+    /// Whether map entries that are dirty for long are written to flash early, by checkpoints, so that a recovery finds
+    /// all later changes in the newest data pages. Needs [`Identification::AtSynchronisation`].
     pub checkpoints: bool,
     /// Where the directory (the PPNs of the translation pages) is kept.
     pub directory: DirectoryPart,
 }
 
 impl CachedOptions {
-    /// Returns DFTL's options with a cache of `entries`: old pages reported at the write, directory in RAM, no
-    /// checkpoints.
+    /// Returns DFTL's options with a cache of `entries` map entries: old pages reported as invalid at the write,
+    /// directory of translation pages in RAM, no checkpoints.
     pub fn of_entries(entries: u32) -> Self {
         Self {
             entries,
@@ -93,65 +95,69 @@ impl CachedOptions {
     }
 }
 
-/// Counts of the cache of a demand-paged map.
+/// Hits, misses and write-backs of the cache of map entries of a demand-paged L2P map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FetchCounts {
-    /// Lookups and updates that found their entry in the cache.
+    /// Lookups and updates of the map that found their entry in the cache.
     pub hits: u64,
-    /// Lookups and updates that found no entry in the cache.
+    /// Lookups and updates of the map that found no entry in the cache.
     pub misses: u64,
-    /// Times that an entry became dirty.
+    /// Number of times that a cached map entry became dirty.
     pub dirty_inserts: u64,
-    /// Translation pages written because a dirty entry was evicted or a bound was exceeded.
+    /// Translation pages written because a dirty entry was evicted from the cache, or because the bound on dirty
+    /// entries, on unidentified invalid pages or on NVRAM words was reached.
     pub synchronisations: u64,
-    /// Translation pages written by checkpoints.
+    /// Translation pages written by checkpoints of the map, i.e. early because their entries were dirty for long.
     pub checkpoint_synchronisations: u64,
-    /// Writes of translation pages that were dropped because the table on flash already held all their dirty entries,
+    /// Writes of translation pages that were omitted because the table on flash already held all their dirty entries,
     /// as may be after a recovery.
     pub aborted_synchronisations: u64,
-    /// Spare areas read because a recovery left it uncertain whether a page had been reported as invalid.
+    /// Spare areas read because a recovery left it uncertain whether an overwritten page had been reported as invalid.
     pub uncertain_reads: u64,
 }
 
-/// An invalid page that the map found when it wrote a translation page.
+/// An invalid page that a lazy map found when it wrote or trimmed a translation page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identified {
     /// PPN of the invalid page.
     pub(crate) ppn: Ppn,
-    /// Whether the page was certainly not reported as invalid before; after a recovery that may be unknown.
+    /// Whether the invalid page was certainly not reported as invalid before; after a recovery that may be unknown.
     pub(crate) is_certain: bool,
 }
 
-/// Demand-paged map: the table on flash in translation pages, and a cache of entries in RAM.
+/// Demand-paged L2P map: the table on flash in translation pages, and a cache of entries in RAM.
 #[derive(Clone, Debug)]
 pub struct Cached {
     options: CachedOptions,
     table: TranslationTable,
     cache: EntryCache,
-    /// Invalid pages that were found when translation pages were written and that the engine has not taken yet.
+    /// Invalid pages that were found when translation pages were written and that the FTL has not fetched with
+    /// `take_identified` yet.
     identified: Vec<Identified>,
     hidden_limit: u32,
     pages_per_update: u32,
     changes_since_checkpoint: u32,
     at_checkpoint: bool,
-    /// Whether a translation page with changes was written since the last checkpoint.
+    /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
+    /// entries that are dirty for long).
     noted: bool,
-    /// Sequence number of the last program before the cache's mark was set, at the last checkpoint.
+    /// Sequence number of the newest page program at the last checkpoint of the map, when the mark in the cache (which
+    /// separates older from newer changes) was set.
     marked_at: u64,
-    /// Every dirty entry was changed by a program with a greater sequence number than this.
-    clean_until: u64,
-    /// The whole map in RAM, while a device is built in a known state.
+    /// Sequence number of a page program: every dirty entry of the map was changed by a program with a greater number.
+    dirty_changed_after: u64,
+    /// The whole L2P map in RAM, while a device is built in a known state; `None` otherwise.
     under_construction: Option<Construction>,
-    /// Evictions left until the next batch of evictions is prefetched.
+    /// Evictions from the cache of map entries that are left until the next batch of evictions is prefetched.
     evictions_until_prefetch: u32,
-    /// Copy of the dirty entries in NVRAM, where they survive a loss of power; `None` if the map has none.
+    /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     in_nvram: Option<NvramEntries>,
     counts: FetchCounts,
 }
 
 impl Cached {
-    /// Creates a map of `logical_pages` unmapped logical pages, with an empty cache and translation pages of
-    /// `page_bytes`.
+    /// Creates a demand-paged map of `logical_pages` unmapped logical pages, with an empty cache and translation pages
+    /// of `page_bytes` bytes.
     pub fn new(logical_pages: u32, page_bytes: u32, options: CachedOptions) -> Self {
         let options = CachedOptions { entries: options.entries.max(1), ..options };
         let table = TranslationTable::new(logical_pages, page_bytes, options.directory);
@@ -170,7 +176,7 @@ impl Cached {
             at_checkpoint: false,
             noted: false,
             marked_at: 0,
-            clean_until: 0,
+            dirty_changed_after: 0,
             under_construction: None,
             evictions_until_prefetch: 0,
             in_nvram: None,
@@ -179,8 +185,8 @@ impl Cached {
         }
     }
 
-    /// Creates a map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word `first_word` on.
-    /// At most `entries_per_page` logical pages refer to one page of flash.
+    /// Creates a demand-paged map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word (8
+    /// bytes) `first_word` on. At most `entries_per_page` logical pages refer to one page of flash.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has too little NVRAM.
@@ -201,73 +207,76 @@ impl Cached {
         Ok(Self { in_nvram: Some(in_nvram), pages_per_update, ..map })
     }
 
-    /// Options of the map.
+    /// Options of the demand-paged map.
     pub fn options(&self) -> &CachedOptions {
         &self.options
     }
 
-    /// Counts of the cache since they were last cleared.
+    /// Hits, misses and write-backs of the cache of map entries since they were last cleared.
     pub fn counts(&self) -> FetchCounts {
         self.counts
     }
 
-    /// Clears the counts; the cache is unchanged.
+    /// Clears the hit and miss counts of the cache of map entries; the cache is unchanged.
     pub fn clear_counts(&mut self) {
         self.counts = FetchCounts::default();
     }
 
-    /// Number of translation pages of the whole table.
+    /// Number of translation pages of the whole L2P table.
     pub fn translation_pages(&self) -> u32 {
         self.table.pages()
     }
 
-    /// Number of entries that are in the cache now.
+    /// Number of map entries that are in the cache now.
     pub fn cached_entries(&self) -> usize {
         self.cache.len()
     }
 
-    /// Number of dirty entries that are in the cache now.
+    /// Number of map entries in the cache that are dirty now.
     pub fn dirty_entries(&self) -> u32 {
         self.cache.dirty_entries()
     }
 
-    /// Number of changes of entries from one checkpoint to the next.
+    /// Number of changes of map entries from one checkpoint of the map (early write of entries that are dirty for long)
+    /// to the next.
     pub fn checkpoint_period(&self) -> u32 {
         self.options.dirty_entries.unwrap_or(self.options.entries).min(self.options.entries)
     }
 
-    /// Reads from the spare area of a translation page, at `version`, the sequence number that a checkpoint set: every
-    /// entry that was dirty when this version was written was changed later than that.
+    /// Reads from the spare area of the translation page at `version` the sequence number that a checkpoint set: every
+    /// entry that was dirty when this version of the page was written was changed by a later program.
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn clean_until<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
+    pub(crate) fn dirty_changed_after<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
         let mut page = vec![0; io.geometry().page_bytes as usize + NOTE_BYTES];
         io.read(version, &mut page, Cause::Recovery)?;
         Ok(note_in(&page))
     }
 
-    /// Sets, after a recovery, the sequence number after which every restored entry was changed.
-    pub(crate) fn set_clean_until(&mut self, sequence: u64) {
-        (self.clean_until, self.marked_at) = (sequence, sequence);
+    /// Sets, after a recovery, the sequence number of a program after which every restored map entry was changed.
+    pub(crate) fn set_dirty_changed_after(&mut self, sequence: u64) {
+        (self.dirty_changed_after, self.marked_at) = (sequence, sequence);
     }
 
     fn note(&self) -> Option<u64> {
-        self.options.checkpoints.then_some(self.clean_until)
+        self.options.checkpoints.then_some(self.dirty_changed_after)
     }
 
-    /// Bounds the number of unidentified invalid pages to `pages`, because the device has no room for more.
+    /// Bounds to `pages` the number of unidentified invalid pages (overwritten, but not yet reported as invalid),
+    /// because the device has no room for more.
     pub(crate) fn limit_unidentified_pages(&mut self, pages: u64) {
         self.hidden_limit = u32::try_from(pages).unwrap_or(u32::MAX);
     }
 
-    /// Returns one of the invalid pages found when translation pages were written, and removes it from the list.
+    /// Returns one of the invalid pages found when translation pages were written, and removes it from the map's list.
     #[inline]
     pub(crate) fn take_identified(&mut self) -> Option<Identified> {
         self.identified.pop()
     }
 
-    /// Drops cache and directory, as a loss of RAM does. The copy of the dirty entries in NVRAM stays.
+    /// Drops the map's cache of entries and its directory of translation pages, as a loss of RAM does. The copy of the
+    /// dirty entries in NVRAM stays.
     pub(crate) fn forget(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.hidden_limit);
         let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.in_nvram.take());
@@ -278,7 +287,7 @@ impl Cached {
         *self = Self { hidden_limit, pages_per_update, in_nvram, ..new };
     }
 
-    /// Reloads the dirty entries from NVRAM into the cache, after [`Cached::forget`].
+    /// Reloads the dirty map entries from NVRAM into the cache, after [`Cached::forget`].
     ///
     /// # Errors
     /// [`Error::Damaged`] for a word with an impossible logical page, or with one that another word has too.
@@ -298,7 +307,7 @@ impl Cached {
         Ok(())
     }
 
-    /// Checks that the entries in NVRAM are exactly the dirty entries of the cache. For audits.
+    /// Checks that the map entries in NVRAM are exactly the dirty entries of the cache. For audits.
     pub(crate) fn check_nvram<N: Nand>(&self, io: &Store<N>) -> std::result::Result<(), String> {
         let Some(in_nvram) = &self.in_nvram else { return Ok(()) };
         let dirty = (0..self.table.pages()).flat_map(|id| self.cache.dirty_of(id));
@@ -319,14 +328,15 @@ impl Cached {
         ))
     }
 
-    /// Stores the new location of an entry in NVRAM, if dirty entries are kept there. Called before RAM is changed, so
-    /// that the store is the commit point.
+    /// Stores the new location of a map entry in NVRAM, if dirty entries are kept there. Called before RAM is changed,
+    /// so that this store is the commit point of the change.
     fn commit<N: Nand>(&mut self, io: &mut Store<N>, slot: Slot, unit: Unit) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
         in_nvram.store(io, slot, self.cache.entry(slot).lpn, unit)
     }
 
-    /// Makes the NVRAM words of the dirty entries of translation page `id` vacant, because the entries become clean.
+    /// Frees the NVRAM words of the dirty entries of translation page `id`, because the page was written and the
+    /// entries become clean.
     fn vacate<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
         self.cache.dirty_of(id).try_for_each(|slot| in_nvram.clear(io, slot))
@@ -336,44 +346,47 @@ impl Cached {
         self.table.range_of(self.table.pages() - 1).end
     }
 
-    /// Sets the PPN of translation page `id`, which recovery found.
+    /// Sets, in the map's directory, the PPN of translation page `id` that recovery found.
     pub(crate) fn set_directory(&mut self, id: u32, ppn: Ppn) {
         self.table.set_place(id, ppn);
     }
 
-    /// PPN of translation page `id`; `None` if it was never written.
+    /// Returns the PPN of translation page `id`; `None` if it was never written.
     pub(crate) fn directory(&self, id: u32) -> Option<Ppn> {
         self.table.place(id)
     }
 
-    /// The translation page that holds the entry of `lpn`.
+    /// Returns the number of the translation page that holds the map entry of `lpn`.
     pub(crate) fn page_of(&self, lpn: Lpn) -> u32 {
         self.cache.page_of(lpn)
     }
 
-    /// Decodes all entries of translation page `id` from its `bytes`, unmapped ones included.
+    /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location), unmapped ones
+    /// included.
     pub(crate) fn all_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
         self.table.range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), entry_at(bytes, k)))
     }
 
-    /// Decodes the mapped entries of translation page `id` from its `bytes`, as (logical page, location). For recovery
-    /// and audits.
+    /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
+    /// For recovery and audits.
     pub(crate) fn table_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
         self.all_entries(id, bytes).filter(|(_, unit)| unit.some().is_some()).collect()
     }
 
-    /// The location of `lpn` if its entry is cached; [`Unit::NONE`] if the cached entry is unmapped.
+    /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry is
+    /// unmapped.
     pub(crate) fn cached(&self, lpn: Lpn) -> Option<Unit> {
         self.cache.find(lpn).map(|slot| self.cache.entry(slot).unit)
     }
 
-    /// Whether the location that flash holds for `lpn` is an earlier version that is still counted as valid.
+    /// Whether the location that the table on flash holds for `lpn` is of an earlier version that is still counted as
+    /// valid.
     pub(crate) fn hides_unidentified_page(&self, lpn: Lpn) -> bool {
         self.cache.find(lpn).is_some_and(|slot| self.cache.entry(slot).hides_unidentified_page)
     }
 
-    /// Writes the current version of translation page `id` once more, under a new sequence number. Dirty entries of the page
-    /// are not included.
+    /// Writes the current version of translation page `id` once more, under a new sequence number. Dirty cached entries
+    /// of the page are not included and stay dirty.
     pub(crate) fn rewrite<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         if id >= self.table.pages() {
             return Ok(());
@@ -382,34 +395,34 @@ impl Cached {
         self.table.save(io, id, self.note(), Cause::Translation)
     }
 
-    /// Locations in all dirty entries.
+    /// Returns the locations in all dirty entries of the cache of map entries.
     pub(crate) fn dirty_places(&self) -> Vec<Unit> {
         (0..self.table.pages())
             .flat_map(|id| self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).unit))
             .collect()
     }
 
-    /// Restores a dirty entry that recovery found in the journal: the table on flash lacks the change, and no earlier
-    /// version is still counted as valid.
+    /// Restores in the cache a dirty map entry that recovery found in the journal: the table on flash lacks the change,
+    /// and no earlier version of the page is still counted as valid.
     pub(crate) fn restore_journalled(&mut self, lpn: Lpn, unit: Unit) {
         self.cache.insert_dirty(lpn, unit, false);
     }
 
-    /// Restores a dirty entry that recovery found in a data page: the table on flash lacks the change, and it is
-    /// unknown whether the earlier version was reported as invalid.
+    /// Restores in the cache a dirty map entry that recovery found in the spare area of a data page: the table on flash
+    /// lacks the change, and it is unknown whether the earlier version of the page was reported as invalid.
     pub(crate) fn restore_change(&mut self, lpn: Lpn, unit: Unit) {
         let slot = self.cache.insert_dirty(lpn, unit, true);
         self.cache.set_uncertain(slot);
     }
 
-    /// Maps `lpn` while a device is built in a known state; returns the old location. Causes no flash operation before
-    /// [`Cached::finish_construction`].
+    /// Maps `lpn` to `unit` while a device is built in a known state; returns the old location. Causes no flash
+    /// operation before [`Cached::finish_construction`].
     pub(crate) fn construct(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let pages = self.logical_pages();
         self.under_construction.get_or_insert_with(|| Construction::new(pages)).replace(lpn, unit)
     }
 
-    /// Writes all translation pages of the map that was built with [`Cached::construct`].
+    /// Writes all translation pages of the L2P map that was built in RAM with [`Cached::construct`].
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let Some(mut map) = self.under_construction.take() else { return Ok(()) };
         for id in 0..self.table.pages() {
@@ -429,8 +442,8 @@ impl Cached {
         self.options.identification == Identification::AtSynchronisation
     }
 
-    /// Returns the cached entry of `lpn`, which becomes the most recent one. On a miss, reads the entry from its
-    /// translation page.
+    /// Returns the cache slot of the map entry of `lpn`, which becomes the most recently used one. On a miss, reads the
+    /// entry from its translation page.
     fn find_or_fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Slot> {
         if let Some(slot) = self.cache.find(lpn) {
             self.counts.hits += 1;
@@ -453,8 +466,8 @@ impl Cached {
         Ok(self.table.get(0))
     }
 
-    /// Evicts the least recently used entry, after writing its translation page if it is dirty. Returns whether it was
-    /// dirty.
+    /// Evicts the least recently used map entry from the cache, after writing its translation page if it is dirty.
+    /// Returns whether it was dirty.
     #[inline]
     fn evict<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.evictions_until_prefetch == 0 {
@@ -472,8 +485,8 @@ impl Cached {
         Ok(is_dirty)
     }
 
-    /// Evicts entries until the cache is within its capacity or a dirty entry was evicted. Returns whether one was
-    /// dirty.
+    /// Evicts least recently used map entries until the cache is within its capacity or a dirty entry was evicted.
+    /// Returns whether a dirty one was evicted.
     #[inline]
     fn evict_excess<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         while self.cache.len() > self.options.entries as usize {
@@ -485,7 +498,7 @@ impl Cached {
     }
 
     /// Writes translation page `id` with all its dirty entries, which are clean afterwards. Invalid pages that this
-    /// finds are added to `identified`.
+    /// finds are added to the list `identified`.
     fn synchronise<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         if self.in_nvram.is_some() {
             // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
@@ -522,8 +535,8 @@ impl Cached {
         Ok(())
     }
 
-    /// Writes the first translation page, from `first` on, that has dirty entries. Returns its number, or `None` if
-    /// there is none.
+    /// Writes the translation page with the lowest number, not less than `first`, that has dirty entries. Returns its
+    /// number, or `None` if there is none.
     pub(super) fn synchronise_from<N: Nand>(&mut self, io: &mut Store<N>, first: u32) -> Result<Option<u32>> {
         let has_dirty = |id: &u32| self.cache.dirty_of(*id).next().is_some();
         let Some(id) = (first..self.table.pages()).find(has_dirty) else { return Ok(None) };
@@ -531,7 +544,8 @@ impl Cached {
     }
 
     /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access (see
-    /// [`crate::tables::prefetch`]). Returns the locations in the entries on flash.
+    /// [`crate::tables::prefetch`]). Returns the old locations, read from the entries on flash of the logical pages
+    /// that are not cached.
     pub(crate) fn prefetch_updates<N: Nand>(
         &self,
         io: &Store<N>,
@@ -556,9 +570,9 @@ impl Cached {
         words.iter().map(|word| Unit(word.value)).collect()
     }
 
-    /// Prefetches what evicting the oldest entries will access (see [`crate::tables::prefetch`]): the entries, the
-    /// dirty entries of the same translation pages, their values on flash, and the valid counts of the blocks that
-    /// these name.
+    /// Prefetches what evicting the least recently used map entries will access (see [`crate::tables::prefetch`]): the
+    /// entries, the dirty entries of the same translation pages, their values on flash, and the valid counts of the
+    /// blocks that these values name.
     #[inline(never)]
     fn prefetch_evictions<N: Nand>(&self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, PREFETCHED_PAGES>::new();
@@ -598,8 +612,8 @@ impl Cached {
         self.cache.insert_dirty(lpn, unit, hides_unidentified_page);
     }
 
-    /// Updates the entry of `lpn` without a flash read. Returns the old location if the entry was cached; otherwise the
-    /// entry notes that an earlier version is still counted as valid.
+    /// Maps `lpn` to `new` without a flash read. Returns the old location if its map entry was cached; otherwise
+    /// inserts an entry with the flag "an earlier version is still counted as valid".
     #[inline]
     fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
         if let Some(slot) = self.cache.find(lpn) {
@@ -612,8 +626,8 @@ impl Cached {
         None
     }
 
-    /// Whether a translation page must be written although the cache is within its capacity: a checkpoint is due, or a
-    /// bound on dirty entries or unidentified invalid pages is exceeded.
+    /// Whether a translation page must be written although the cache of map entries is within its capacity: a
+    /// checkpoint is due, or a bound on dirty entries, unidentified invalid pages or NVRAM words is exceeded.
     #[inline]
     fn must_write(&self) -> bool {
         (self.is_lazy() || self.in_nvram.is_some()) && (self.is_checkpoint_due() || self.is_bound_exceeded())
@@ -633,8 +647,8 @@ impl Cached {
             || self.is_nvram_nearly_full()
     }
 
-    /// Writes one translation page for a due checkpoint or because a bound is exceeded; returns `false` if none was
-    /// written.
+    /// Writes one translation page for a due checkpoint of the map (early write of entries that are dirty for long) or
+    /// because a bound on its dirty entries is exceeded; returns `false` if none was written.
     #[cold]
     fn write_due<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
@@ -649,8 +663,8 @@ impl Cached {
         self.synchronise(io, id, Cause::Translation).map(|()| true)
     }
 
-    /// Writes one translation page with an entry that has been dirty since before the last checkpoint. If there is
-    /// none, ends the checkpoint: moves the mark to now and returns `false`.
+    /// Writes one translation page that has an entry dirty since before the last checkpoint of the map. If there is
+    /// none, ends the checkpoint: moves the mark between older and newer changes to now, and returns `false`.
     fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         self.at_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
@@ -658,7 +672,7 @@ impl Cached {
         let to_note = if self.noted { None } else { self.cache.oldest_change() };
         let Some(slot) = self.cache.older_than_mark().or(to_note) else {
             self.cache.set_mark();
-            (self.clean_until, self.marked_at) = (self.marked_at, io.sequence());
+            (self.dirty_changed_after, self.marked_at) = (self.marked_at, io.sequence());
             (self.at_checkpoint, self.changes_since_checkpoint, self.noted) = (false, 0, false);
             return Ok(false);
         };
@@ -667,7 +681,7 @@ impl Cached {
         self.synchronise(io, id, Cause::Checkpoint).map(|()| true)
     }
 
-    /// Last logical page, up to `last`, whose entry is on the translation page of `first`.
+    /// Returns the last logical page, at most `last`, whose map entry is on the translation page of `first`.
     fn last_of_page(&self, first: Lpn, last: Lpn) -> Lpn {
         Lpn(last.0.min(self.table.range_of(self.cache.page_of(first)).end - 1))
     }
@@ -713,10 +727,10 @@ impl Mapping for Cached {
         self.is_lazy()
     }
 
-    /// Writes the translation page twice. The first write puts the locations that only RAM knows into the table, so
-    /// that a recovery that compares versions finds them; the second removes the deallocated entries. The first write
-    /// includes all dirty entries of the page, also those outside the range, because a version must contain every older
-    /// change.
+    /// Deallocates the logical pages of one translation page, in two writes of that page. The first write puts the
+    /// locations that only RAM knows into the table, so that a recovery that compares versions finds them; the second
+    /// removes the deallocated entries. The first write includes all dirty entries of the translation page, also those
+    /// outside the range, because a version must contain every older change.
     fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
         let last = self.last_of_page(first, last);
         let id = self.cache.page_of(first);
@@ -784,9 +798,10 @@ impl Mapping for Cached {
         })
     }
 
-    /// Clears the entry's note of an earlier version. If that version were reported after the erase, the report would
-    /// hit a page that was written there since. An uncertain entry of a recovery keeps its note, because more than one
-    /// earlier version may be unidentified, and the spare area is read before any of them is reported.
+    /// Clears the flag "an earlier version is still counted as valid" of the map entry of a logical page, because that
+    /// version is about to be erased. If it were reported as invalid after the erase, the report would hit a page that
+    /// was written there since. An entry that a recovery left uncertain keeps its flag, because more than one earlier
+    /// version may be unidentified, and the spare area is read before any of them is reported.
     fn clear_superseded(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find(lpn)
             && !self.cache.entry(slot).is_uncertain

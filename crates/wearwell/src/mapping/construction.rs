@@ -9,18 +9,19 @@ use crate::address::{Address, Lpn, Unit};
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// Log2 of the entries per part of [`Construction`]: 4 MiB, large enough that freeing a part returns its memory to the
-/// operating system.
+/// Log2 of the map entries per part of [`Construction`]: 4 MiB, large enough that freeing a part returns its memory to
+/// the operating system.
 const PART_LOG2: u32 = 20;
 
-/// Locations by logical page, in parts that can be freed one by one.
+/// The whole L2P map in RAM while a device is built in a known state: the location of each logical page, in parts, each
+/// of which is freed as soon as its translation pages are written.
 #[derive(Clone, Debug)]
 pub(super) struct Construction {
     parts: Vec<Table<u32>>,
 }
 
 impl Construction {
-    /// Creates a map of `logical_pages` logical pages, all unmapped.
+    /// Creates an L2P map in RAM of `logical_pages` logical pages, all unmapped.
     pub(super) fn new(logical_pages: u32) -> Self {
         let starts = (0..logical_pages).step_by(1 << PART_LOG2);
         let len = |start: u32| (logical_pages - start).min(1 << PART_LOG2) as usize;
@@ -44,12 +45,14 @@ impl Construction {
         Unit(self.parts[part].replace(at, unit.0))
     }
 
-    /// Prefetches what assigning locations to `lpns` will access (see [`crate::tables::prefetch`]).
+    /// Prefetches the L2P entries of `lpns`, to which locations are about to be assigned (see
+    /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         touch_all(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }
 
-    /// Frees the last part of the table that lies entirely before `lpn`: its logical pages will not be accessed again.
+    /// Frees the last part of the L2P map in RAM that lies entirely before `lpn`: its logical pages will not be
+    /// accessed again.
     pub(super) fn free_parts_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::split(lpn);
         if let Some(before) = part.checked_sub(1) {

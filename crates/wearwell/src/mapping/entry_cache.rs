@@ -21,17 +21,17 @@ use crate::divide::Divider;
 use crate::tables::prefetch::{PREFETCHED_PAGES, touch_all};
 use crate::tables::{Chained, Chains};
 
-/// Slot number that means "no slot".
+/// Number that means "no slot" in the cache of map entries.
 pub(super) const NIL: Slot = Slot::MAX;
 
-/// Index in `Entry::places` of the order by last use; [`BY_CHANGE`] is that of the order by last change.
+/// Index in `Entry::places` of the LRU queue by last use; [`BY_CHANGE`] is that of the queue by last change.
 const BY_USE: usize = 0;
 const BY_CHANGE: usize = 1;
 
-/// Number of a cache slot, which holds one entry.
+/// Number of a slot of the cache of map entries; a slot holds one entry.
 pub(super) type Slot = u32;
 
-/// A cached mapping entry: a logical page, its location, and what RAM knows about it that flash does not. An entry is
+/// A cached L2P map entry: a logical page, its location, and what RAM knows about it that flash does not. An entry is
 /// half a cache line and aligned, so that a random access touches one line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
@@ -39,33 +39,35 @@ pub(super) struct Entry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
     dirty_next: Slot,
-    /// Next entry in the hash chain of this entry.
+    /// Slot of the next map entry in the same hash chain.
     next_in_chain: Slot,
-    /// Position of the entry in the order [`BY_USE`] and in the order [`BY_CHANGE`].
+    /// Positions of the map entry in the two LRU queues of the cache: by last use ([`BY_USE`]) and by last change
+    /// ([`BY_CHANGE`]).
     places: [Place; 2],
-    /// The table on flash holds another location for this logical page.
+    /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
-    /// The location in the table on flash holds an earlier version of the page that was not reported as invalid yet (an
-    /// unidentified invalid page).
+    /// Whether the location in the table on flash is that of an earlier version of the logical page that was not
+    /// reported as invalid yet (an unidentified invalid page).
     pub(super) hides_unidentified_page: bool,
-    /// A recovery made the entry; it is unknown whether the earlier version was reported as invalid before the power
-    /// loss.
+    /// Whether a recovery made this map entry, so that it is unknown whether the earlier version of the page was
+    /// reported as invalid before the power loss.
     pub(super) is_uncertain: bool,
 }
 
-/// Cache of mapping entries, found by logical page.
+/// Cache of L2P map entries in RAM, found by logical page.
 #[derive(Clone, Debug)]
 pub(super) struct EntryCache {
     slots: Vec<Entry>,
     free_slots: Vec<Slot>,
     index: Chains,
     recency: AgeOrder,
-    /// Dirty entries in the order of their last change; the mark is where the last checkpoint was.
+    /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
+    /// separates older from newer changes.
     changes: AgeOrder,
     by_page: Divider,
-    /// First slot of each translation page's list of dirty entries; [`NIL`] if the page has none.
+    /// First cache slot in the list of dirty entries of each translation page; [`NIL`] if the page has none.
     dirty_heads: Vec<u32>,
-    /// All translation pages before this one have no dirty entry.
+    /// Number of a translation page: all before it have no dirty entry in the cache.
     first_maybe_dirty_page: u32,
     hidden_pages: u32,
 }
@@ -85,7 +87,7 @@ impl Entry {
     }
 }
 
-/// The entries as one of the two [`AgeOrder`]s accesses them.
+/// The cached map entries, as one of the two [`AgeOrder`] queues accesses them: it stores its position in each entry.
 struct Ordered<'a, const ORDER: usize>(&'a mut [Entry]);
 
 impl<const ORDER: usize> Placed for Ordered<'_, ORDER> {
@@ -115,7 +117,7 @@ impl Chained for Vec<Entry> {
 }
 
 impl EntryCache {
-    /// Creates an empty cache with room for about `entries` entries before its index grows.
+    /// Creates an empty cache of map entries with a hash index for about `entries` entries before it grows.
     pub(super) fn new(entries: u32, translation_pages: u32, entries_per_page: u32) -> Self {
         Self {
             slots: Vec::new(),
@@ -130,20 +132,20 @@ impl EntryCache {
         }
     }
 
-    /// Number of cached entries.
+    /// Number of map entries in the cache.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Number of dirty entries.
+    /// Number of dirty map entries in the cache.
     #[inline]
     pub(super) fn dirty_entries(&self) -> u32 {
         self.changes.len()
     }
 
-    /// Number of entries with [`Entry::hides_unidentified_page`] set: each hides an invalid page that is still counted
-    /// valid.
+    /// Number of cached map entries with [`Entry::hides_unidentified_page`] set: for each, an invalid page is still
+    /// counted as valid.
     #[inline]
     pub(super) fn hidden_pages(&self) -> u32 {
         self.hidden_pages
@@ -154,8 +156,8 @@ impl EntryCache {
         self.index.find(&self.slots, lpn.0)
     }
 
-    /// Prefetches what evicting the `count` oldest entries will access (see [`crate::tables::prefetch`]). Returns the
-    /// translation pages of those entries that are dirty.
+    /// Prefetches what evicting the `count` least recently used map entries will access (see
+    /// [`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
     pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
         let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
         touch_all(oldest().map(|entry| entry.lpn.0.into()));
@@ -170,7 +172,8 @@ impl EntryCache {
         pages
     }
 
-    /// Prefetches what assigning new locations to `lpns` will access (see [`crate::tables::prefetch`]).
+    /// Prefetches the cached map entries of `lpns`, which are about to get new locations (see
+    /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         self.index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         touch_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
@@ -181,19 +184,19 @@ impl EntryCache {
         &self.slots[slot as usize]
     }
 
-    /// Records a use of the entry, which becomes the most recent one.
+    /// Records a use of a cached map entry, which becomes the most recently used one.
     #[inline]
     pub(super) fn touch(&mut self, slot: Slot) {
         self.recency.touch(&mut Ordered::<BY_USE>(&mut self.slots), slot);
     }
 
-    /// Inserts a clean entry for a logical page that is not cached.
+    /// Inserts into the cache a clean map entry of a logical page that is not cached.
     pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> Slot {
         self.add(Entry::clean(lpn, unit))
     }
 
-    /// Inserts a dirty entry for a logical page that is not cached. `hides_unidentified_page`: an earlier version of
-    /// the page is still counted as valid.
+    /// Inserts into the cache a dirty map entry of a logical page that is not cached. `hides_unidentified_page`: an
+    /// earlier version of the page is still counted as valid.
     pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> Slot {
         self.hidden_pages += u32::from(hides_unidentified_page);
         let slot = self.add(Entry { is_dirty: true, hides_unidentified_page, ..Entry::clean(lpn, unit) });
@@ -218,13 +221,13 @@ impl EntryCache {
         (self.slots.len() - 1) as Slot
     }
 
-    /// Returns the entry that was used longest ago.
+    /// Returns the cache slot of the least recently used map entry.
     #[inline]
     pub(super) fn oldest(&self) -> Option<Slot> {
         self.recency.oldest()
     }
 
-    /// Removes a clean entry from the cache.
+    /// Removes a clean map entry from the cache.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
         let Entry { lpn, is_dirty, .. } = *self.entry(slot);
@@ -234,8 +237,8 @@ impl EntryCache {
         self.free_slots.push(slot);
     }
 
-    /// Assigns a new location to an entry, which becomes dirty and the most recent change. Returns the old location and
-    /// whether the entry was clean.
+    /// Assigns a new location to a cached map entry, which becomes dirty and the most recently changed one. Returns the
+    /// old location and whether the entry was clean.
     #[inline]
     pub(super) fn assign(&mut self, slot: Slot, unit: Unit) -> (Unit, bool) {
         let entry = &mut self.slots[slot as usize];
@@ -251,7 +254,8 @@ impl EntryCache {
         (old, was_clean)
     }
 
-    /// Adds the entry of `lpn` to the dirty entries of its translation page, as the most recent change.
+    /// Adds the map entry of `lpn`, in cache slot `slot`, to the list of dirty entries of its translation page, as the
+    /// most recently changed one.
     #[inline(always)]
     fn link_dirty(&mut self, slot: Slot, lpn: Lpn) {
         let page = self.page_of(lpn);
@@ -261,8 +265,8 @@ impl EntryCache {
         self.changes.push(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
     }
 
-    /// Sets or clears the note of an entry that an earlier version of its page is still counted as valid, and counts
-    /// such entries.
+    /// Sets or clears the flag of a map entry "an earlier version of the page is still counted as valid", and updates
+    /// the count of entries with this flag.
     pub(super) fn set_hides_unidentified_page(&mut self, slot: Slot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
         self.hidden_pages -= u32::from(entry.hides_unidentified_page);
@@ -274,13 +278,13 @@ impl EntryCache {
         self.slots[slot as usize].is_uncertain = true;
     }
 
-    /// Returns the translation page that holds the entry of `lpn`.
+    /// Returns the number of the translation page that holds the map entry of `lpn`.
     #[inline]
     pub(super) fn page_of(&self, lpn: Lpn) -> u32 {
         self.by_page.quotient(lpn.0)
     }
 
-    /// The slots of the dirty entries of a translation page.
+    /// Returns the cache slots of the dirty map entries of translation page `page`.
     #[inline]
     pub(super) fn dirty_of(&self, page: u32) -> impl Iterator<Item = Slot> + '_ {
         let some = |slot: u32| Some(slot).filter(|&slot| slot != NIL);
@@ -289,7 +293,8 @@ impl EntryCache {
         })
     }
 
-    /// Returns the first translation page with a dirty entry. O(1) amortised over a write-back of all pages.
+    /// Returns the first translation page that has a dirty entry in the cache. O(1) amortised over a write-back of all
+    /// pages.
     pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
         let pages = self.dirty_heads.len() as u32;
         let found = (self.first_maybe_dirty_page..pages).find(|&page| self.dirty_heads[page as usize] != NIL);
@@ -297,35 +302,37 @@ impl EntryCache {
         found
     }
 
-    /// Whether any cached entry is dirty.
+    /// Whether any cached map entry is dirty.
     pub(super) fn has_dirty(&self) -> bool {
         self.dirty_entries() > 0
     }
 
-    /// Marks all dirty entries of a translation page as clean, after the page was written.
+    /// Marks all dirty map entries of translation page `page` as clean, after the page was written.
     pub(super) fn clean_page(&mut self, page: u32) {
         let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
         while slot != NIL {
-            self.changes.void_position(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
+            self.changes.make_position_obsolete(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
             self.hidden_pages -= u32::from(entry.hides_unidentified_page);
             (entry.is_dirty, entry.hides_unidentified_page, entry.is_uncertain) = (false, false, false);
             slot = entry.dirty_next;
         }
-        self.changes.skip_void(&Ordered::<BY_CHANGE>(&mut self.slots));
+        self.changes.skip_obsolete_positions(&Ordered::<BY_CHANGE>(&mut self.slots));
     }
 
-    /// Returns the dirty entry whose last change is longest ago.
+    /// Returns the cache slot of the dirty map entry whose last change is longest ago.
     pub(super) fn oldest_change(&self) -> Option<Slot> {
         self.changes.oldest()
     }
 
-    /// Returns the dirty entry with the oldest change, if that change is older than the mark (the last checkpoint).
+    /// Returns the cache slot of the dirty map entry whose last change is longest ago, if it is unchanged since the
+    /// last checkpoint of the map (early write of entries that are dirty for long).
     pub(super) fn older_than_mark(&self) -> Option<Slot> {
         self.changes.older_than_mark()
     }
 
-    /// Sets the mark of a checkpoint after the most recent change: later changes belong to the next period.
+    /// Ends a checkpoint of the map: marks that all changes of map entries so far were before it. The next checkpoint
+    /// writes the entries that are dirty and unchanged since.
     pub(super) fn set_mark(&mut self) {
         self.changes.set_mark(&mut Ordered::<BY_CHANGE>(&mut self.slots));
     }

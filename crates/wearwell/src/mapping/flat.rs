@@ -24,17 +24,18 @@ pub struct Flat {
 #[derive(Clone, Debug)]
 struct Mirror {
     first_word: usize,
-    /// Logical pages that GC moved and whose NVRAM words still hold the old location.
+    /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
     moved: Vec<Lpn>,
 }
 
 impl Flat {
-    /// Creates a table of `pages` unmapped logical pages, without a copy in NVRAM.
+    /// Creates an L2P table of `pages` unmapped logical pages in RAM, without a copy in NVRAM.
     pub fn new(pages: u32) -> Self {
         Self { table: Table::filled(pages as usize, Unit::NONE.0), mirror: None }
     }
 
-    /// Creates a table of `pages` unmapped logical pages whose copy is in NVRAM, from word `first_word` on.
+    /// Creates an L2P table of `pages` unmapped logical pages in RAM, with a copy in NVRAM from word (8 bytes)
+    /// `first_word` on.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has too little NVRAM.
@@ -48,7 +49,7 @@ impl Flat {
         Ok(Self { mirror: Some(Mirror { first_word, moved: Vec::new() }), ..Self::new(pages) })
     }
 
-    /// Loads the table from its copy in NVRAM. `is_place` returns whether a number is a possible location on this
+    /// Loads the L2P table from its copy in NVRAM. `is_place` returns whether a number is a possible location on this
     /// device.
     ///
     /// # Errors
@@ -82,27 +83,27 @@ impl Flat {
         }
     }
 
-    /// Returns the location of `lpn`, `None` if it is unmapped.
+    /// Returns the location of `lpn` from the L2P table in RAM, `None` if it is unmapped.
     #[inline]
     pub fn get(&self, lpn: Lpn) -> Option<Unit> {
         Unit(self.table.get(lpn.index())).some()
     }
 
-    /// Whether the table has a copy in NVRAM, so that every update is also an NVRAM store.
+    /// Whether the L2P table has a copy in NVRAM, so that every update is also an NVRAM store.
     pub(crate) fn is_mirrored(&self) -> bool {
         self.mirror.is_some()
     }
 
-    /// Maps each of `lpns` to the location at the same index of `units`, and leaves the old location in `units`. Only
-    /// for a table without a copy in NVRAM.
+    /// Sets in the L2P table the location of each of `lpns` to the one at the same index of `units`, and leaves the old
+    /// location there. Only for a table without a copy in NVRAM.
     #[inline]
     pub(crate) fn exchange(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
         let places = lpns.iter().zip(units).map(|(lpn, unit)| (lpn.index(), &mut unit.0));
         self.table.exchange_all(places);
     }
 
-    /// Sets the location of `lpn` in RAM only (`None` = unmapped). For recovery and for devices that are built in a
-    /// known state.
+    /// Sets the location of `lpn` in the L2P table in RAM only (`None` = unmapped). For recovery and for devices that
+    /// are built in a known state.
     pub fn set(&mut self, lpn: Lpn, ppn: Option<Unit>) {
         self.table.set(lpn.index(), ppn.unwrap_or(Unit::NONE).0);
     }

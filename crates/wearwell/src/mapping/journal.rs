@@ -39,67 +39,72 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Bytes of a journal record: logical page (4) and location (4).
+/// Bytes of a record in the journal of map changes: logical page (4) and location (4).
 const RECORD_BYTES: usize = 8;
-/// Bytes of the header of a journal page: serial number (8) and horizon (8), the first serial number that is not merged
-/// yet.
+/// Bytes of the header of a page of the map's journal: its serial number (8), and the first serial number that is not
+/// merged with the translation pages yet (8).
 const HEADER_BYTES: usize = 16;
-/// Journal pages beyond [`JournalOptions::pages`], kept for those that the capacitor writes while a merge is due.
+/// Pages of the map's journal beyond [`JournalOptions::pages`], kept for those that the capacitor writes at a power
+/// loss while a merge is due.
 const CAPACITOR_PAGES: u32 = 2;
 
-/// Length of the journal of a map.
+/// Length of the journal of an L2P map on flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
-    /// Number of journal pages at which the journal is merged with the translation pages; at least 1.
+    /// Number of journal pages at which the journal of map changes is merged with the translation pages; at least 1.
     pub pages: u32,
 }
 
-/// Counts of a map's journal: records, pages and merges.
+/// Counts of an L2P map's journal on flash: records, pages and merges.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalCounts {
-    /// Changes of the map that were recorded.
+    /// Changes of the L2P map that were recorded in its journal.
     pub records: u64,
-    /// Journal pages written.
+    /// Pages of the map's journal that were written.
     pub pages: u64,
-    /// Merges of the journal with the translation pages that were completed.
+    /// Merges of the map's journal with the translation pages that were completed.
     pub merges: u64,
-    /// Translation pages written by merges of the journal.
+    /// Translation pages written by merges of the map's journal.
     pub merged_pages: u64,
 }
 
-/// A change of the map: the logical page and its new location; [`Unit::NONE`] = deallocated.
+/// A record of the map's journal: a logical page and its new location; [`Unit::NONE`] = deallocated.
 type Record = (Lpn, Unit);
 
-/// Decoded content of a journal page.
+/// Decoded content of a page of the map's journal.
 struct JournalPage {
     serial: u64,
     horizon: u64,
     records: Vec<Record>,
 }
 
-/// Progress of a merge of the journal with the translation pages.
+/// Progress of a merge of the map's journal with the translation pages.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
-    /// First translation page that the merge has not visited; all before it are written.
+    /// First translation page that the merge of the journal has not visited; those before it are written if they had
+    /// dirty entries.
     next_page: u32,
-    /// Serial number after the last journal page that the merge will make obsolete.
+    /// Serial number after the last journal page that the merge makes obsolete.
     end: u64,
 }
 
-/// The journal of a map: records buffered in RAM, and the flash pages that hold the older ones.
+/// The journal of changes of an L2P map on flash: records buffered in RAM, and the flash pages that hold the older
+/// ones.
 #[derive(Clone, Debug)]
 struct Journal {
     options: JournalOptions,
     page_bytes: usize,
-    /// Records that are not on flash yet, oldest first.
+    /// Journal records of map changes that are not on flash yet, oldest first.
     buffer: Vec<Record>,
-    /// PPN of each live journal page, at index serial number modulo length; [`Ppn::NONE`] if unused.
+    /// PPN of each live page of the map's journal, at index serial number modulo length; [`Ppn::NONE`] if unused.
     places: Vec<Ppn>,
-    /// Horizon: serial number of the oldest journal page that is not merged with the translation pages yet.
+    /// Serial number of the oldest page of the map's journal that is not merged with the translation pages yet (the
+    /// horizon).
     horizon: u64,
-    /// Serial number of the next journal page.
+    /// Serial number of the next page of the map's journal.
     next: u64,
-    /// Horizon (first serial number not merged yet) that the header of the newest journal page on flash holds.
+    /// The horizon (serial number of the first journal page not merged with the translation pages yet) that the header
+    /// of the newest journal page on flash holds.
     written_horizon: u64,
     merge: Option<Merge>,
     counts: JournalCounts,
@@ -150,14 +155,15 @@ impl Journal {
         !self.buffer.is_empty() || self.written_horizon != self.horizon
     }
 
-    /// Returns the merge in progress, or a new one if the journal has reached its maximum length.
+    /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
+    /// length.
     fn due_merge(&self) -> Option<Merge> {
         let is_due = self.live_pages() >= u64::from(self.options.pages);
         self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end: self.next }))
     }
 
-    /// Writes the oldest buffered records to a new journal page, as many as fit. `first_id` is the metadata page number
-    /// of the journal's first page.
+    /// Writes the oldest buffered records of map changes to a new journal page, as many as fit. `first_id` is the
+    /// metadata page number of the journal's first page.
     fn append<N: Nand>(&mut self, io: &mut Store<N>, first_id: u32) -> Result<()> {
         let written = self.buffer.len().min(self.records_per_page());
         let slot = self.slot_of(self.next);
@@ -186,8 +192,8 @@ impl Journal {
         page
     }
 
-    /// Ends a merge after all its translation pages are written: discards the journal pages before `end` and sets the
-    /// horizon to `end`.
+    /// Ends a merge of the map's journal after all its translation pages are written: discards the journal pages before
+    /// `end` and sets the horizon (the first serial number not merged) to `end`.
     fn finish_merge<N: Nand>(&mut self, io: &mut Store<N>, end: u64) {
         for serial in self.horizon..end {
             let slot = self.slot_of(serial);
@@ -198,9 +204,9 @@ impl Journal {
         self.counts.merges += 1;
     }
 
-    /// Adopts the live journal pages that recovery found and returns their records, oldest first. `found` is indexed as
-    /// [`Journal::places`]. `newest` is the journal page that was written last: its horizon tells which others are
-    /// live.
+    /// Adopts the live pages of the map's journal that recovery found and returns their records, oldest first. `found`
+    /// is indexed as [`Journal::places`]. `newest` is the journal page that was written last: its horizon (the first
+    /// serial number not merged) tells which others are live.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn], newest: Ppn) -> Result<Vec<Record>> {
         let mut bytes = vec![0; self.page_bytes];
         io.read(newest, &mut bytes, Cause::Recovery)?;
@@ -220,7 +226,7 @@ impl Journal {
     }
 }
 
-/// Decodes the bytes of a journal page.
+/// Decodes the bytes of a page of the map's journal.
 fn decode(page: &[u8]) -> JournalPage {
     let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
     let number = |at: usize| u64::from_le_bytes(page[at..at + 8].try_into().expect("eight bytes"));
@@ -232,7 +238,7 @@ fn decode(page: &[u8]) -> JournalPage {
     JournalPage { serial: number(0), horizon: number(8), records: records.collect() }
 }
 
-/// Demand-paged map with a journal on flash of its changes (Delta-FTL, section 3.5.1).
+/// Demand-paged L2P map with a journal on flash of its changes (Delta-FTL, section 3.5.1).
 #[derive(Clone, Debug)]
 pub struct Journalled {
     cached: Cached,
@@ -240,8 +246,8 @@ pub struct Journalled {
 }
 
 impl Journalled {
-    /// Creates a map of `logical_pages` unmapped logical pages, with an empty journal; flash pages have `page_bytes`
-    /// bytes.
+    /// Creates a demand-paged map of `logical_pages` unmapped logical pages, with an empty journal; flash pages have
+    /// `page_bytes` bytes.
     pub fn new(logical_pages: u32, page_bytes: u32, cache: CachedOptions, journal: JournalOptions) -> Self {
         Self {
             cached: Cached::new(logical_pages, page_bytes, cache),
@@ -249,7 +255,7 @@ impl Journalled {
         }
     }
 
-    /// The demand-paged map without its journal: the table on flash and the cache of entries.
+    /// The demand-paged map without its journal: the L2P table on flash and the cache of entries.
     pub fn cached(&self) -> &Cached {
         &self.cached
     }
@@ -258,25 +264,27 @@ impl Journalled {
         &mut self.cached
     }
 
-    /// Counts of the journal since they were last cleared.
+    /// Records, pages and merges of the map's journal since the counts were last cleared.
     pub fn counts(&self) -> JournalCounts {
         self.journal.counts
     }
 
-    /// Clears the counts of the journal; the journal itself is unchanged.
+    /// Clears the counts of the map's journal; the journal itself is unchanged.
     pub(crate) fn clear_counts(&mut self) {
         self.journal.counts = JournalCounts::default();
     }
 
-    /// Drops everything that the map holds in RAM, as a loss of power does. The counts stay.
+    /// Drops everything that the L2P map and its journal hold in RAM, as a loss of power does. The counts of the
+    /// journal stay.
     pub(crate) fn forget(&mut self) {
         self.cached.forget();
         let (page_bytes, options) = (self.journal.page_bytes as u32, self.journal.options);
         self.journal = Journal { counts: self.journal.counts, ..Journal::new(page_bytes, options) };
     }
 
-    /// Reads the live journal pages among `found` and returns the last record of each logical page, in order of logical
-    /// pages. `found` holds the newest copy of each journal page that recovery met, [`Ppn::NONE`] where it met none.
+    /// Reads the live journal pages of the map among `found` and returns the last location recorded for each logical
+    /// page, in order of logical pages. `found` holds the newest copy of each journal page that recovery found,
+    /// [`Ppn::NONE`] where it found none.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -294,7 +302,7 @@ impl Journalled {
         Ok(last.into_iter().collect())
     }
 
-    /// PPNs of the live journal pages.
+    /// PPNs of the live pages of the map's journal.
     pub(crate) fn live_pages(&self) -> impl Iterator<Item = Ppn> {
         self.journal.places.iter().copied().filter(|place| place.some().is_some())
     }
@@ -303,7 +311,8 @@ impl Journalled {
         self.cached.metadata_pages() as u32
     }
 
-    /// Writes one translation page of a merge. If none is left, ends the merge and returns `false`.
+    /// Writes one translation page of a merge of the map's journal. If none is left, ends the merge and returns
+    /// `false`.
     fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
         if let Some(id) = self.cached.synchronise_from(io, merge.next_page)? {
             self.journal.counts.merged_pages += 1;

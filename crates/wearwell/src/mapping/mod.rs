@@ -69,22 +69,22 @@ pub trait Mapping {
         Ok(Some(last))
     }
 
-    /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version that the map has not
+    /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version that the L2P map has not
     /// reported as invalid yet. Only a lazy map has such pages.
     fn is_superseded(&self, _: Lpn, _: Ppn) -> bool {
         false
     }
 
-    /// Tells a lazy map that a superseded version of `lpn` is about to be erased, so that the map need not report it as
+    /// Informs a lazy map that an earlier version of `lpn` is about to be erased, so that the map does not report it as
     /// invalid later.
     fn clear_superseded(&mut self, _: Lpn) {}
 
-    /// Records that GC moved the page of `lpn` to `new`. Causes no flash operation.
+    /// Records in the L2P map that GC moved the page of `lpn` to `new`. Causes no flash operation.
     fn relocate(&mut self, lpn: Lpn, new: Unit);
 
-    /// Records that GC moved the pages of `lpns` to `new`, in the same order. The entries are at random addresses in
-    /// memory, so all are prefetched first and their cache misses overlap. A lazy map needs no prefetch: GC has just
-    /// queried it for these pages.
+    /// Records in the L2P map that GC moved the pages of `lpns` to `new`, in the same order. The map entries are at
+    /// random addresses in memory, so all are prefetched first and their cache misses overlap. A lazy map needs no
+    /// prefetch: GC has just queried it for these pages.
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         if !self.identifies_late() {
             self.prefetch(lpns);
@@ -92,8 +92,8 @@ pub trait Mapping {
         lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
     }
 
-    /// Makes the moves that [`Mapping::relocate`] recorded durable, if the map keeps a copy of itself in NVRAM. Must be
-    /// called before an erase, and before any other operation that depends on the new locations being durable.
+    /// Makes the moves that [`Mapping::relocate`] recorded durable, if the L2P map keeps a copy of itself in NVRAM.
+    /// Must be called before an erase, and before any other operation that depends on the new locations being durable.
     ///
     /// # Errors
     /// Power loss.
@@ -101,14 +101,14 @@ pub trait Mapping {
         Ok(())
     }
 
-    /// Whether NVRAM has room for only a few more moved pages, so that translation pages should be written before the
-    /// next collection.
+    /// Whether the NVRAM of the L2P map has room for only a few more moved pages, so that translation pages should be
+    /// written before the next collection by GC.
     fn is_nvram_nearly_full(&self) -> bool {
         false
     }
 
-    /// Prefetches into the processor's cache the entries of `lpns`, which are about to be relocated, so that the memory
-    /// accesses overlap.
+    /// Prefetches into the processor's cache the map entries of `lpns`, which are about to be relocated, so that the
+    /// memory accesses overlap.
     fn prefetch(&self, lpns: &[Lpn]);
 
     /// Whether `ppn` holds the current version of the map's metadata page `id` (a translation page, for example).
@@ -117,40 +117,42 @@ pub trait Mapping {
     /// Records that GC moved the map's metadata page `id` to `new`.
     fn relocate_own(&mut self, id: u32, new: Ppn);
 
-    /// Does deferred work of the map until one metadata page is written; returns `false` if no work is left.
+    /// Does deferred work of the L2P map (evictions, checkpoints, journal) until one metadata page is written; returns
+    /// `false` if no work is left.
     ///
     /// # Errors
     /// Any error of the flash.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Whether any change of the map exists only in RAM. O(metadata pages) at worst.
+    /// Whether any change of the L2P map exists only in RAM. O(metadata pages) at worst.
     fn has_unwritten(&self) -> bool;
 
-    /// Writes one metadata page of what exists only in RAM (battery flush, shutdown); returns `false` once all is on
-    /// flash.
+    /// Writes one metadata page with changes of the L2P map that exist only in RAM (battery flush, shutdown); returns
+    /// `false` once all are on flash.
     ///
     /// # Errors
     /// Any error of the flash.
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred`] may append.
+    /// Maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred`] of the L2P map may
+    /// append.
     fn pages_per_update(&self) -> u32;
 
-    /// Maximum number of flash pages that the map's metadata occupies.
+    /// Maximum number of flash pages that the metadata of the L2P map occupies.
     fn metadata_pages(&self) -> u64;
 
-    /// Bytes of controller RAM that the map needs, by structure.
+    /// Returns the bytes of controller RAM that the L2P map needs, one pair of name and bytes per data structure.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// Map of a device; the variant is chosen when the device is built.
+/// L2P map of a device; the variant is chosen when the device is built.
 #[derive(Clone, Debug)]
 pub enum AnyMapping {
     /// The whole L2P table is in RAM.
     Flat(Flat),
     /// The L2P table is on flash in translation pages, with a cache of entries in RAM (DFTL, GeckoFTL).
     Cached(Box<Cached>),
-    /// The L2P table is on flash as in [`AnyMapping::Cached`], and a journal on flash records every change.
+    /// The L2P table is on flash as in [`AnyMapping::Cached`], and a journal on flash records every change (Delta-FTL).
     Journalled(Box<Journalled>),
 }
 
@@ -165,8 +167,8 @@ macro_rules! delegate {
 }
 
 impl AnyMapping {
-    /// Returns the location of `lpn` if it is known without a flash read, `None` otherwise. Of a map on flash the
-    /// cached entries are known; the entry that the last update changed is always among them.
+    /// Returns the location of `lpn` if the L2P map knows it without a flash read, `None` otherwise. A map on flash
+    /// knows the cached entries; the entry that the last update changed is always among them.
     #[inline]
     pub(crate) fn in_ram(&self, lpn: Lpn) -> Option<Unit> {
         match self {
@@ -176,7 +178,7 @@ impl AnyMapping {
         }
     }
 
-    /// The map's table on flash and its cache of entries; `None` for a map in RAM.
+    /// The L2P map's table on flash and its cache of entries; `None` for a map in RAM.
     pub fn on_flash(&self) -> Option<&Cached> {
         match self {
             Self::Flat(_) => None,

@@ -18,16 +18,18 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 
-/// NVRAM word number that means "no word".
+/// Number that means "no word" of NVRAM.
 const NONE: u32 = u32::MAX;
 
-/// Words reserved for the entries that collections make dirty, where up to `entries_per_page` logical pages may refer
-/// to each page of a block: enough for two collections in the worst case and some usual ones.
+/// Returns the number of NVRAM words reserved for the map entries that collections by GC make dirty, where up to
+/// `entries_per_page` logical pages may refer to each page of a block: enough for two collections in the worst case and
+/// some usual ones.
 fn words_for_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
     u64::from(geometry.block_pages()) * (2 * u64::from(entries_per_page) + 6)
 }
 
-/// Maximum number of NVRAM words for the dirty entries of a map with these options.
+/// Returns the maximum number of NVRAM words (8 bytes each, one map entry) for the dirty entries of a map with these
+/// options.
 pub(crate) fn words(
     options: &CachedOptions,
     geometry: &Geometry,
@@ -38,23 +40,23 @@ pub(crate) fn words(
     (u64::from(dirty) + words_for_moves(geometry, entries_per_page)).min(logical_pages.into())
 }
 
-/// NVRAM words of dirty entries, found by the cache slot of the entry.
+/// NVRAM words that hold the dirty entries of an L2P map on flash, found by the cache slot of the entry.
 #[derive(Clone, Debug)]
 pub(super) struct NvramEntries {
     first_word: usize,
     words: u32,
-    /// NVRAM word of the entry in each cache slot; [`NONE`] if the entry has none.
+    /// NVRAM word of the map entry in each cache slot; [`NONE`] if the entry has none.
     word_of: Vec<u32>,
     vacant: Vec<u32>,
-    /// Minimum number of vacant NVRAM words: with fewer, translation pages have to be written.
+    /// Minimum number of free NVRAM words for dirty map entries: with fewer, translation pages have to be written.
     min_vacant_words: u32,
-    /// Logical pages that GC moved and whose NVRAM words still hold the old location.
+    /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
     pub(super) moved: Vec<Lpn>,
 }
 
 impl NvramEntries {
-    /// Creates the RAM state for `words` NVRAM words from `first_word` on, all vacant. A recovery reads their old
-    /// content with [`NvramEntries::stored`].
+    /// Creates the RAM state for dirty map entries in `words` NVRAM words from `first_word` on, all free. A recovery
+    /// reads their old content with [`NvramEntries::stored`].
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has too little NVRAM.
@@ -85,14 +87,15 @@ impl NvramEntries {
         })
     }
 
-    /// Drops the RAM state, as a loss of power does: all NVRAM words count as vacant until they are adopted.
+    /// Drops the RAM state about the map entries in NVRAM, as a loss of power does: all NVRAM words count as free until
+    /// a recovery assigns them to entries again.
     pub(super) fn forget(&mut self) {
         self.word_of.clear();
         self.vacant = (0..self.words).rev().collect();
         self.moved.clear();
     }
 
-    /// The entries in all NVRAM words, with the number of the word; `None` for a vacant word.
+    /// Returns the dirty map entries in all NVRAM words, each with the number of its word; `None` for a free word.
     pub(super) fn stored<'a, N: Nand>(
         &self,
         io: &'a Store<N>,
@@ -101,14 +104,15 @@ impl NvramEntries {
         (0..).zip(words.iter().map(|&word| entry_of(word)))
     }
 
-    /// Whether few NVRAM words are vacant, so that translation pages have to be written before more entries become
-    /// dirty.
+    /// Whether few NVRAM words are free for dirty map entries, so that translation pages have to be written before more
+    /// entries become dirty.
     #[inline]
     pub(super) fn is_nvram_nearly_full(&self) -> bool {
         (self.vacant.len() as u32) < self.min_vacant_words
     }
 
-    /// Stores the location of `lpn` in the word of its entry, or in a vacant word. `slot` is the entry's cache slot.
+    /// Stores the location of `lpn` in the NVRAM word of its map entry, or in a free word if it has none. `slot` is the
+    /// entry's cache slot.
     ///
     /// # Errors
     /// Power loss; [`Error::Full`] if no word is vacant.
@@ -131,7 +135,7 @@ impl NvramEntries {
         Ok(())
     }
 
-    /// Makes the NVRAM word of the entry in cache slot `slot` vacant, because the entry is on flash now.
+    /// Frees the NVRAM word of the map entry in cache slot `slot`, because the entry is on flash now.
     ///
     /// # Errors
     /// Power loss.
@@ -146,8 +150,8 @@ impl NvramEntries {
         Ok(())
     }
 
-    /// Assigns the NVRAM word `word` to the entry in cache slot `slot`. A recovery calls [`NvramEntries::adopted`]
-    /// after the last word, to find the vacant ones.
+    /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. A recovery calls [`NvramEntries::adopted`]
+    /// after the last word, to find the free ones.
     pub(super) fn adopt(&mut self, slot: u32, word: u32) {
         if self.word_of.len() <= slot as usize {
             self.word_of.resize(slot as usize + 1, NONE);
@@ -155,14 +159,15 @@ impl NvramEntries {
         self.word_of[slot as usize] = word;
     }
 
-    /// Rebuilds the list of vacant NVRAM words, after all words in use were adopted.
+    /// Rebuilds the list of free NVRAM words, after recovery has assigned all words in use to map entries.
     pub(super) fn adopted(&mut self) {
         let mut is_taken = vec![false; self.words as usize];
         self.word_of.iter().filter(|&&word| word != NONE).for_each(|&word| is_taken[word as usize] = true);
         self.vacant = (0..self.words).rev().filter(|&word| !is_taken[word as usize]).collect();
     }
 
-    /// Reads from NVRAM the dirty entry that is in cache slot `slot`, if it has a word.
+    /// Reads from NVRAM the dirty map entry of cache slot `slot`, as (logical page, location); `None` if the entry has
+    /// no word.
     pub(super) fn said<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Lpn, Unit)> {
         match self.word(slot) {
             NONE => None,
@@ -170,7 +175,7 @@ impl NvramEntries {
         }
     }
 
-    /// Number of NVRAM words in use.
+    /// Number of NVRAM words that hold dirty map entries now.
     pub(super) fn taken(&self) -> u32 {
         self.words - self.vacant.len() as u32
     }
@@ -180,8 +185,8 @@ impl NvramEntries {
     }
 }
 
-/// Encodes an entry: the logical page plus one in the upper half, so that 0 means vacant, and the location in the
-/// lower.
+/// Encodes a map entry as an NVRAM word: the logical page plus one in the upper half, so that 0 means a free word, and
+/// the location in the lower half.
 fn word_of(lpn: Lpn, unit: Unit) -> u64 {
     (u64::from(lpn.0) + 1) << 32 | u64::from(unit.0)
 }

@@ -20,18 +20,19 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::Recency;
 
-/// Bytes of an entry of a translation page, and of a PPN in a directory node.
+/// Bytes of an entry of a translation page, and of a PPN in a node of the directory of translation pages.
 pub(super) const TABLE_ENTRY_BYTES: u32 = 4;
 
 /// Where the directory (the PPNs of the translation pages) is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DirectoryPart {
-    /// The whole directory is in RAM, 4 bytes per translation page.
+    /// The whole directory of translation pages is in RAM, 4 bytes per translation page.
     #[default]
     Ram,
-    /// The directory is a tree: its root is in RAM, its inner nodes are on flash and some are cached.
+    /// The directory of translation pages is a tree: its root is in RAM, its inner nodes are on flash and some of them
+    /// are cached.
     Tree {
-        /// Inner nodes that are cached in RAM, one page each; at least 1.
+        /// Number of inner nodes of the directory tree that are cached in RAM, one page each; at least 1.
         cached_nodes: u32,
     },
 }
@@ -43,14 +44,14 @@ pub enum DirectoryPart {
 struct Nodes {
     capacity: u32,
     addresses_per_node: u32,
-    /// PPN of each node on flash.
+    /// PPN of each inner node of the directory tree; [`Ppn::NONE`] if it was never written.
     places: Vec<Ppn>,
     cached: Vec<bool>,
     changed: Vec<bool>,
     recency: Recency,
 }
 
-/// Table of translation pages on flash, by page number, with the directory of their PPNs.
+/// L2P table on flash: translation pages by page number, with the directory of their PPNs.
 #[derive(Clone, Debug)]
 pub(super) struct TranslationTable {
     logical_pages: u32,
@@ -58,12 +59,12 @@ pub(super) struct TranslationTable {
     directory: Vec<Ppn>,
     nodes: Option<Nodes>,
     page_bytes: u32,
-    /// Entries of the translation page that was loaded last, as (index in the page, value); see
+    /// Map entries of the translation page that was loaded last, as (index in the page, value); see
     /// [`TranslationTable::load`].
     words: Vec<Word>,
 }
 
-/// Bytes of the map's note in the spare area of a translation page: one sequence number.
+/// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
 pub(super) const NOTE_BYTES: usize = 8;
 
 impl TranslationTable {
@@ -94,12 +95,12 @@ impl TranslationTable {
         }
     }
 
-    /// Number of translation pages of the whole table.
+    /// Number of translation pages of the whole L2P table.
     pub(super) fn pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Number of translation pages and directory nodes of the whole table.
+    /// Number of translation pages and directory nodes of the whole L2P table.
     pub(super) fn metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + self.nodes.as_ref().map_or(0, |nodes| nodes.places.len() as u64)
     }
@@ -118,13 +119,13 @@ impl TranslationTable {
         self.entries_per_page
     }
 
-    /// The logical pages whose entries are on translation page `id`.
+    /// Returns the logical pages whose map entries are on translation page `id`.
     pub(super) fn range_of(&self, id: u32) -> std::ops::Range<u32> {
         let first = id * self.entries_per_page;
         first..first + self.entries_per_page.min(self.logical_pages - first)
     }
 
-    /// Reads translation page `id` and loads the entries of `lpns`, which must all be on this page;
+    /// Reads translation page `id` and loads the map entries of `lpns`, which must all be on this page;
     /// [`TranslationTable::get`] and [`TranslationTable::put`] then access them. Entries of a page that was never
     /// written are unmapped.
     pub(super) fn load<N: Nand>(
@@ -146,32 +147,34 @@ impl TranslationTable {
         }
     }
 
-    /// Index in translation page `id` of the entry of `lpn`, as a word to be read.
+    /// Returns the map entry of `lpn` on translation page `id` as a word to be read: its index in the page, and no
+    /// value yet.
     #[inline]
     pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> Word {
         Word { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
     }
 
-    /// Returns the `k`-th of the loaded entries.
+    /// Returns the `k`-th of the map entries loaded from a translation page.
     #[inline]
     pub(super) fn get(&self, k: usize) -> Unit {
         Unit(self.words[k].value)
     }
 
-    /// The loaded entries, to be changed.
+    /// Returns the map entries loaded from a translation page, to be changed.
     #[inline]
     pub(super) fn words_mut(&mut self) -> &mut [Word] {
         &mut self.words
     }
 
-    /// Changes the `k`-th of the loaded entries; [`TranslationTable::save`] writes it.
+    /// Changes the `k`-th of the map entries loaded from a translation page; [`TranslationTable::save`] writes it.
     #[inline]
     pub(super) fn put(&mut self, k: usize, unit: Unit) {
         self.words[k].value = unit.0;
     }
 
     /// Writes a new version of translation page `id`, which was loaded last: the loaded entries as they are now, all
-    /// others unchanged, and `note` in the spare area if there is one. The old version is retained or discarded.
+    /// others unchanged, and `note` (a sequence number for recovery) in the spare area if there is one. The old version
+    /// is retained for recovery or discarded.
     pub(super) fn save<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -200,14 +203,16 @@ impl TranslationTable {
         append(io, id, &self.first_version(has_note), cause)
     }
 
-    /// The two words of the note, which are the first of the spare area, after the page.
+    /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
+    /// the spare area of a translation page.
     #[inline]
     fn words_of(&self, note: u64) -> [Word; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
         [Word { index: first, value: note as u32 }, Word { index: first + 1, value: (note >> 32) as u32 }]
     }
 
-    /// The bytes of a translation page that maps only the loaded entries: for a page that was never written.
+    /// Returns the bytes of the first version of a translation page, with spare area if `has_note`: the loaded entries
+    /// are mapped, all others unmapped.
     fn first_version(&self, has_note: bool) -> Vec<u8> {
         let note_bytes = if has_note { NOTE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
@@ -217,7 +222,8 @@ impl TranslationTable {
         page
     }
 
-    /// Makes sure that RAM holds the directory node with the PPN of translation page `id`.
+    /// Makes sure that RAM holds the directory node with the PPN of translation page `id`: reads it from flash if it is
+    /// not cached.
     #[inline]
     fn fetch_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
         if self.nodes.is_none() { Ok(()) } else { self.fetch_node_of_tree(io, id, cause) }
@@ -273,7 +279,7 @@ impl TranslationTable {
         Ok(())
     }
 
-    /// Writes one changed directory node; returns `false` if no node is changed.
+    /// Writes one changed node of the directory of translation pages to flash; returns `false` if no node is changed.
     pub(super) fn write_back_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
         let changed = self.nodes.as_ref().and_then(|nodes| nodes.changed.iter().position(|&changed| changed));
         match changed {
@@ -286,7 +292,8 @@ impl TranslationTable {
         self.nodes.as_ref().is_some_and(|nodes| nodes.changed.contains(&true))
     }
 
-    /// Whether `ppn` is the current version of translation page `id`, or of the directory node with that number.
+    /// Whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a number
+    /// after those, a node of the directory tree.
     pub(super) fn owns(&self, id: u32, ppn: Ppn) -> bool {
         self.slot(id) == Some(ppn)
     }
@@ -299,7 +306,8 @@ impl TranslationTable {
         })
     }
 
-    /// Records that translation page `id`, or the directory node with that number, is at another PPN now.
+    /// Records that metadata page `id` of the map is at another PPN now: translation page `id` or, with a number after
+    /// those, a node of the directory tree.
     pub(super) fn set_place(&mut self, id: u32, place: Ppn) {
         if let Some(slot) = self.directory.get_mut(id as usize) {
             *slot = place;
@@ -312,12 +320,12 @@ impl TranslationTable {
         }
     }
 
-    /// PPN of translation page `id`; `None` if it was never written.
+    /// Returns the PPN of translation page `id`; `None` if it was never written.
     pub(super) fn place(&self, id: u32) -> Option<Ppn> {
         self.directory[id as usize].some()
     }
 
-    /// Bytes of controller RAM for the directory, with their name in reports.
+    /// Bytes of controller RAM for the directory of translation pages, with the name of this structure in reports.
     pub(super) fn ram_bytes(&self) -> (&'static str, u64) {
         match &self.nodes {
             None => ("global mapping directory", self.directory.len() as u64 * 4),
@@ -334,13 +342,14 @@ fn append<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Res
     io.append(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
 
-/// Returns the note that a version of a translation page carries. `page_and_spare` ends with the note.
+/// Returns the sequence number that the spare area of a translation page holds for recovery. `page_and_spare` ends with
+/// this number.
 pub(super) fn note_in(page_and_spare: &[u8]) -> u64 {
     let note = page_and_spare.last_chunk::<NOTE_BYTES>().expect("a note has eight bytes");
     u64::from_le_bytes(*note)
 }
 
-/// Returns the `k`-th entry in the bytes of a translation page.
+/// Returns the `k`-th map entry in the bytes of a translation page.
 pub(super) fn entry_at(page: &[u8], k: u32) -> Unit {
     let at = (k * TABLE_ENTRY_BYTES) as usize;
     Unit(u32::from_le_bytes(page[at..at + 4].try_into().expect("an entry has four bytes")))

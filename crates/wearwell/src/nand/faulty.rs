@@ -7,18 +7,18 @@ use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// Probabilities with which operations fail, and a bound on the number of failures.
+/// Probabilities with which programs and erases of a medium fail, and a bound on the number of failures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FaultPlan {
-    /// Probability that a program fails; the page is then consumed and unreadable.
+    /// Probability that a page program fails; the page is then consumed and unreadable.
     pub program: f64,
-    /// Probability that an erase fails; the block then keeps its content and has to be retired.
+    /// Probability that a block erase fails; the block then keeps its content and has to be retired.
     pub erase: f64,
-    /// Maximum number of failures, so that a device of bounded spare space survives the plan.
+    /// Maximum number of program and erase failures, so that a device of bounded spare space survives the plan.
     pub max_failures: u32,
 }
 
-/// Wrapper around a medium that makes operations fail at random.
+/// Wrapper around a flash medium that makes programs and erases fail at random.
 #[derive(Clone, Debug)]
 pub struct Faulty<N> {
     inner: N,
@@ -28,17 +28,17 @@ pub struct Faulty<N> {
 }
 
 impl<N: Fragile> Faulty<N> {
-    /// Wraps `inner`; failures follow `plan` and are drawn from `seed`.
+    /// Wraps the flash medium `inner`; its failures follow `plan` and are drawn with the random seed `seed`.
     pub fn new(inner: N, plan: FaultPlan, seed: u64) -> Self {
         Self { inner, plan, failures: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
-    /// Number of failures so far.
+    /// Number of program and erase failures so far.
     pub fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// Returns the wrapped medium.
+    /// Returns the wrapped flash medium.
     pub fn into_inner(self) -> N {
         self.inner
     }

@@ -6,13 +6,13 @@
 
 use crate::tables::Table;
 
-/// Log2 of the frames in the largest table.
+/// Log2 of the number of frames (page buffers) in the largest table of frames.
 const LARGEST_LOG2: u32 = 12;
 
 /// Number of a frame (memory for the bytes of one page).
 pub(super) type Frame = u32;
 
-/// Frames of equal size for the bytes of pages, with a list of the free ones.
+/// Frames: pieces of memory of equal size for the bytes of one page each, with a list of the free ones.
 #[derive(Clone, Debug)]
 pub(super) struct Frames {
     frame_bytes: usize,
@@ -41,7 +41,7 @@ impl Frames {
         frame
     }
 
-    /// Frees a frame, to be allocated again.
+    /// Frees a frame (memory for the bytes of one page), to be allocated again.
     pub(super) fn put_back(&mut self, frame: Frame) {
         self.free.push(frame);
     }
@@ -61,8 +61,9 @@ impl Frames {
     }
 }
 
-/// Returns the table of a frame and its index there. Tables have 1, 2, 4 frames and so on up to the largest size, which
-/// all further ones have. Computed without a branch, because the kind of table is as random as the frame.
+/// Returns the table of a frame (memory for the bytes of one page) and its index there. Tables have 1, 2, 4 frames and
+/// so on up to the largest size, which all further ones have. Computed without a branch, because the size of the table
+/// is as random as the frame.
 #[inline]
 fn place_of(frame: Frame) -> (usize, usize) {
     let counted = frame + 1;

@@ -8,7 +8,8 @@
 
 use crate::address::{BlockId, PlaneId, Ppn};
 
-/// Geometry of a device. Call [`Geometry::checked`] once; from then on the code trusts that its fields are consistent.
+/// Geometry of a flash device: channels, dies, planes, blocks, pages. Call [`Geometry::checked`] once; from then on the
+/// code trusts that the fields are consistent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Channels of the device.
@@ -32,61 +33,61 @@ pub struct Geometry {
 /// Maximum number of planes of a device.
 pub const PLANES_MAX: u32 = 1 << 16;
 
-/// Reason why a geometry is refused.
+/// Reason why a device geometry is rejected.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GeometryError {
     /// A count (channels, dies, planes, blocks or pages) is zero.
     #[error("geometry: {field} is 0; every count must be at least 1")]
     Zero {
-        /// Name of the field that is zero.
+        /// Name of the geometry field that is zero.
         field: &'static str,
     },
     /// The page size is out of range.
     #[error("geometry: page_bytes is {page_bytes}; it must be a power of two from 512 to 65536")]
     PageBytes {
-        /// Page size that was refused, bytes.
+        /// Page size that was rejected, bytes.
         page_bytes: u32,
     },
-    /// More pages than a 32-bit page number can name.
+    /// The device has more pages than a 32-bit page number can name.
     #[error(
         "geometry: {pages} pages; page numbers have 32 bits, so at most 4294967296 pages fit: use larger pages or fewer blocks"
     )]
     TooManyPages {
-        /// Number of pages that was refused.
+        /// Number of pages that was rejected.
         pages: u64,
     },
-    /// More blocks than a 32-bit block number can name.
+    /// The device has more blocks than a 32-bit block number can name.
     #[error(
         "geometry: {blocks} blocks; block numbers have 32 bits, so at most 4294967295 blocks fit: use more pages per block"
     )]
     TooManyBlocks {
-        /// Number of blocks that was refused.
+        /// Number of blocks that was rejected.
         blocks: u64,
     },
-    /// More planes than [`PLANES_MAX`]. Every plane has queues and open blocks of its own, so their number is bounded
-    /// far below that of pages.
+    /// The device has more planes than [`PLANES_MAX`]. Every plane has queues and open blocks of its own, so their
+    /// number is bounded far below that of pages.
     #[error(
         "geometry: {planes} planes; at most {PLANES_MAX} make a device: use fewer channels, dies or planes"
     )]
     TooManyPlanes {
-        /// Number of planes that was refused.
+        /// Number of planes that was rejected.
         planes: u64,
     },
-    /// The planes of a superblock do not divide the planes of the device.
+    /// The number of planes in a superblock does not divide the number of planes of the device.
     #[error("geometry: superblock_planes is {superblock_planes}, which does not divide the {planes} planes")]
     Superblock {
-        /// Planes per superblock that were refused.
+        /// Planes per superblock that were rejected.
         superblock_planes: u32,
         /// Planes of the device.
         planes: u32,
     },
-    /// A block or superblock has more pages than the engine's 16-bit valid counts allow.
+    /// A block or superblock has more pages than the FTL's 16-bit valid counts allow.
     #[error(
         "geometry: a block of {pages} pages; valid counts have 16 bits, so at most 65535 pages per (super)block fit"
     )]
     BlockTooLarge {
-        /// Pages per block or superblock.
+        /// Pages per block or superblock that were rejected.
         pages: u64,
     },
 }
@@ -148,7 +149,7 @@ impl Geometry {
         self.channels * self.dies_per_channel
     }
 
-    /// Number of allocation pools: sets of planes that share (super)blocks.
+    /// Number of allocation pools: sets of planes that share their blocks or superblocks.
     pub fn pools(&self) -> u32 {
         self.planes() / self.superblock_planes
     }
@@ -158,7 +159,7 @@ impl Geometry {
         self.pools() * self.blocks_per_plane
     }
 
-    /// Number of pages in an erase unit of the FTL.
+    /// Number of pages in an erase unit of the FTL (a superblock, or a block if `superblock_planes` is 1).
     pub fn block_pages(&self) -> u32 {
         self.superblock_planes * self.pages_per_block
     }
@@ -175,30 +176,30 @@ impl Geometry {
         self.pages() * self.page_bytes as u64
     }
 
-    /// Number of the first page of a block.
+    /// Returns the PPN of the first page of a block.
     #[inline]
     pub fn first_page(&self, block: BlockId) -> Ppn {
         Ppn(block.0 * self.block_pages())
     }
 
-    /// The allocation pool of a block.
+    /// Returns the allocation pool (set of planes that share their blocks) of a block.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
         block.0 % self.pools()
     }
 
-    /// The plane that holds page `offset` of `block`.
+    /// Returns the plane that holds page `offset` of `block`.
     #[inline]
     pub fn plane_of(&self, block: BlockId, offset: u32) -> PlaneId {
         PlaneId(self.pool_of(block) * self.superblock_planes + offset % self.superblock_planes)
     }
 
-    /// The die of a plane, numbered over the device.
+    /// Returns the die of a plane, numbered over the whole device.
     pub fn die_of(&self, plane: PlaneId) -> u32 {
         plane.0 / self.planes_per_die
     }
 
-    /// The channel of a plane.
+    /// Returns the channel of a plane.
     pub fn channel_of(&self, plane: PlaneId) -> u32 {
         self.die_of(plane) / self.dies_per_channel
     }
@@ -213,12 +214,12 @@ pub struct FlashTiming {
     pub program_ns: u64,
     /// Erase time of a block (tBERS), ns.
     pub erase_ns: u64,
-    /// Channel time per byte, in picoseconds (1000 = 1 ns per byte = 1000 MB/s).
+    /// Channel time to transfer one byte, in picoseconds (1000 = 1 ns per byte = 1000 MB/s).
     pub transfer_ps_per_byte: u64,
 }
 
 impl FlashTiming {
-    /// Channel time of `bytes` bytes, rounded to the nearest nanosecond.
+    /// Returns the channel time to transfer `bytes` bytes, rounded to the nearest nanosecond.
     #[inline]
     pub fn transfer_ns(&self, bytes: u32) -> u64 {
         (bytes as u64 * self.transfer_ps_per_byte + 500) / 1000

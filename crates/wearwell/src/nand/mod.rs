@@ -94,25 +94,27 @@ pub use sim::{Retain, SimNand, WearFailure, WearLimit};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Descriptor, Fingerprint};
 
-/// Kind of content of a page, which also determines the meaning of the owner in its OOB. A block holds pages of one
-/// kind, in addition to its own head and tail pages.
+/// Kind of content of a flash page, which also determines the meaning of the owner in its OOB. A block holds pages of
+/// one kind, in addition to its own head and tail pages, which describe it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PageKind {
     /// Host data; the OOB owner is the LPN for which the page was written.
     Data,
     /// A page of the logical-to-physical table; the OOB owner is the translation page number.
     Translation,
-    /// Deltas of several logical pages, after a directory of them; the OOB owner is the number of deltas.
+    /// A page of deltas (differences between page versions) of several logical pages, after a directory of them; the
+    /// OOB owner is the number of deltas.
     Delta,
-    /// One page of a compressed chunk; the OOB owner is the chunk number.
+    /// A flash page with logical pages that were compressed together as one chunk; the OOB owner is the chunk number.
     Chunk,
-    /// A page of the log of remaps, which change the map without a program; the OOB owner is the page's number in the
-    /// log.
+    /// A page of the log of remaps on flash (a remap changes the L2P map without a program); the OOB owner is the
+    /// page's number in the log.
     RemapLog,
-    /// A page of a validity store on flash; the OOB owner is the number of the bitmap page, log page or run.
+    /// A page of the metadata on flash that records which pages are valid; the OOB owner is the number of the bitmap
+    /// page, log page or run.
     Validity,
     /// First page of a block, which describes the block: kind of its pages, time of opening, erase count. The OOB owner
-    /// is the number of that kind.
+    /// is the number of that kind of page.
     Head,
     /// One of the last pages of a block, which together list the OOB of its pages. The OOB owner is the number of the
     /// tail page in its block. The OOB generation is the sequence number of the head, so that a tail is matched with
@@ -121,22 +123,22 @@ pub enum PageKind {
 }
 
 impl PageKind {
-    /// Kinds of pages that can fill a block, in the order of their numbers in a head page.
+    /// Kinds of pages that can fill a block, in the order of their numbers in the block's head page.
     pub(crate) const OF_BLOCKS: [Self; 6] =
         [Self::Data, Self::Translation, Self::Delta, Self::Chunk, Self::RemapLog, Self::Validity];
 
-    /// Number of the kind in the head page of a block.
+    /// Number that the head page of a block stores for this kind of page.
     pub(crate) fn number(self) -> u32 {
         Self::OF_BLOCKS.iter().position(|&kind| kind == self).expect("a block consists of pages of this kind")
             as u32
     }
 
-    /// Returns the kind with this number in a head page.
+    /// Returns the kind of page that has this number in a block's head page.
     pub(crate) fn of_number(number: u32) -> Option<Self> {
         Self::OF_BLOCKS.get(number as usize).copied()
     }
 
-    /// Whether pages of this kind are head or tail pages, which describe their block.
+    /// Whether pages of this kind are head or tail pages, which describe the block that contains them.
     #[inline]
     pub fn describes_block(self) -> bool {
         matches!(self, PageKind::Head | PageKind::Tail)
@@ -159,26 +161,28 @@ impl PageKind {
 /// Out-of-band area (OOB, in the spare area) of a page: written together with the page, never changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Oob {
-    /// Kind of the page.
+    /// Kind of content of the page that has this OOB.
     pub kind: PageKind,
-    /// LPN, or number of the metadata page, depending on `kind`.
+    /// Owner of the page that has this OOB: an LPN, or the number of the metadata page, depending on `kind`.
     pub owner: u32,
-    /// Number of this program in the life of the device: of two pages with the same owner, the greater is newer.
+    /// Sequence number of the program that wrote the page, counted over the life of the device: of two pages with the
+    /// same owner, the one with the greater number is newer.
     pub sequence: u64,
-    /// Sequence number of the program that first wrote this content; GC copies keep it.
+    /// Sequence number of the program that first wrote the page's content; GC copies keep it, whereas each has its own
+    /// `sequence`.
     pub generation: u64,
-    /// Fingerprint of the content.
+    /// Fingerprint (hash) of the page's content.
     pub fingerprint: Fingerprint,
 }
 
-/// Failures of the medium that correct code has to handle.
+/// Failures of the flash medium that correct code has to handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NandError {
-    /// The program failed; the page is consumed and its block should be retired.
+    /// A page program failed; the page is consumed and its block should be retired.
     #[error("program of page {0} failed; its block has to be retired")]
     ProgramFailed(Ppn),
-    /// The erase failed; the block is unusable from now on.
+    /// A block erase failed; the block is unusable from now on.
     #[error("erase of block {0} failed; the block has to be retired")]
     EraseFailed(BlockId),
     /// The page cannot be read: torn by a power cut or damaged beyond correction.
@@ -192,14 +196,14 @@ pub enum NandError {
 /// Four bytes of a page or its spare area as a little-endian number, with their index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// Index in the page, in words of four bytes; the spare area follows the page.
+    /// Index of the four bytes in the page, counted in words of four bytes; the spare area follows the page.
     pub index: u32,
-    /// Value of the four bytes.
+    /// The four bytes as a little-endian number.
     pub value: u32,
 }
 
 impl Word {
-    /// Reads word `index` of `bytes`.
+    /// Reads the four bytes at word index `index` of `bytes`, the content of a page.
     #[inline]
     pub fn of(bytes: &[u8], index: u32) -> Self {
         let at = index as usize * size_of::<u32>();
@@ -207,7 +211,7 @@ impl Word {
         Self { index, value: u32::from_le_bytes(value) }
     }
 
-    /// Writes the word into `bytes` and returns the word that was there before.
+    /// Writes this word of four bytes into `bytes`, the content of a page, and returns the word that was there before.
     #[inline]
     #[expect(clippy::return_self_not_must_use, reason = "most callers only put the word there")]
     pub fn exchange(self, bytes: &mut [u8]) -> Self {
@@ -216,7 +220,7 @@ impl Word {
         old
     }
 
-    /// The word's range of bytes in a page.
+    /// Returns the range of bytes that the word occupies in its page.
     #[inline]
     pub fn bytes(self) -> std::ops::Range<usize> {
         let at = self.index as usize * size_of::<u32>();
@@ -224,32 +228,33 @@ impl Word {
     }
 }
 
-/// Pages to be copied into consecutive pages of one block, as GC does.
+/// Pages that the flash medium shall copy into consecutive pages of one block, as GC does.
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRun<'a> {
-    /// Source pages, all in one block, ascending.
+    /// Source pages of the copy, all in one block, ascending.
     pub from: &'a [Ppn],
-    /// Owner for the OOB of each copy.
+    /// Logical page to be stored as owner in the OOB of each copy.
     pub owners: &'a [Lpn],
-    /// First destination page.
+    /// First destination page of the copies; the others follow it in the block.
     pub to: Ppn,
-    /// Sequence number of the first copy; those of the others follow.
+    /// Sequence number of the first copied page; the numbers of the others follow it.
     pub sequence: u64,
 }
 
-/// Host pages to be programmed into consecutive pages of an open block, without content: only their owners are kept.
+/// Host pages to be programmed into consecutive pages of an open block, without content: only their owners (LPNs) are
+/// kept.
 #[derive(Clone, Copy, Debug)]
 pub struct ProgramRun<'a> {
-    /// Owner for the OOB of each page.
+    /// Logical page to be stored as owner in the OOB of each page programmed.
     pub owners: &'a [Lpn],
-    /// First destination page.
+    /// First page to be programmed; the others follow it in the block.
     pub to: Ppn,
-    /// Sequence number of the first page; those of the others follow.
+    /// Sequence number of the first page programmed; the numbers of the others follow it.
     pub sequence: u64,
 }
 
 impl ProgramRun<'_> {
-    /// PPN and OOB of each page of the run.
+    /// Returns the PPN and the OOB of each page that is to be programmed.
     pub fn pages(self) -> impl Iterator<Item = (Ppn, Oob)> {
         let numbers = (self.to.0..).zip(self.sequence..);
         self.owners.iter().zip(numbers).map(|(owner, (ppn, sequence))| {
@@ -261,47 +266,49 @@ impl ProgramRun<'_> {
 
 /// A flash medium, with the operations and rules of real NAND flash.
 pub trait Nand {
-    /// Geometry of the medium.
+    /// Geometry of the flash medium.
     fn geometry(&self) -> &Geometry;
 
-    /// Programs the next page of an open block. If `content` is bytes, it is one page, optionally followed by the FTL's
-    /// bytes for the spare area. O(1).
+    /// Programs the next page of an open block. If `content` is bytes, it is one page, optionally followed by the bytes
+    /// of the FTL for the spare area. O(1).
     ///
     /// # Errors
     /// [`NandError::ProgramFailed`], [`NandError::PowerLost`].
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError>;
 
-    /// Programs the next page of an open block as *lost*: its OOB names the owner of the data that was there, `spare`
-    /// is the FTL's bytes for the spare area, and every read of its data returns [`NandError::Uncorrectable`]. One
-    /// program, as [`Nand::program`]. (ATA and `NVMe` have a command with this effect: write uncorrectable.)
+    /// Programs the next page of an open block as *lost*: its OOB names the owner of data that could not be read any
+    /// more, `spare` is what the FTL stores in the spare area, and every read of its data returns
+    /// [`NandError::Uncorrectable`]. One program, as [`Nand::program`]. (ATA and `NVMe` have a command with this
+    /// effect: write uncorrectable.)
     ///
     /// # Errors
     /// As [`Nand::program`].
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError>;
 
-    /// Reads only the spare area of a programmed page, which damage of the data does not affect. `into` receives the
-    /// FTL's bytes of the spare area if the medium keeps bytes for this page; it is at most as long as the spare area.
+    /// Reads only the spare area of a programmed page, which damage of the data does not affect, and returns the OOB.
+    /// `into` receives what the FTL stored in the spare area beside the OOB, if the medium keeps bytes for this page;
+    /// it is at most as long as the spare area.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
-    /// Returns the pages in use that were programmed as lost, without a flash operation; a recovery puts them into a
-    /// table in RAM.
+    /// Returns the pages in use that were programmed as lost (every read of them fails), without a flash operation; a
+    /// recovery puts them into a table in RAM.
     fn lost_pages(&self) -> Vec<Ppn> {
         Vec::new()
     }
 
-    /// Reads a programmed page. `into` receives the bytes if the medium keeps them for this page (it always does for
-    /// metadata pages) and is unchanged otherwise. It is one page long, or up to a page and its spare area, or empty to
-    /// skip the data.
+    /// Reads a programmed page and returns its OOB. `into` receives the bytes if the medium keeps them for this page
+    /// (it always does for metadata pages) and is unchanged otherwise. It is one page long, or up to a page and its
+    /// spare area, or empty to skip the data.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`], [`NandError::PowerLost`].
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError>;
 
     /// Reads several pages, without spare areas, into consecutive page-sized parts of `into`. Returns how many reads
-    /// succeeded before the outcome.
+    /// succeeded, and the error that ended them, if any.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
         let parts = into.chunks_exact_mut(self.geometry().page_bytes as usize);
         for (k, (&ppn, part)) in pages.iter().zip(parts).enumerate() {
@@ -312,8 +319,8 @@ pub trait Nand {
         (pages.len(), Ok(()))
     }
 
-    /// Reads a metadata page and shows its bytes to `look`. Costs one read, as [`Nand::read`]. A medium that holds the
-    /// bytes in memory makes no copy; otherwise `page`, one page long, is the buffer.
+    /// Reads a metadata page and passes its bytes to the function `look`. Costs one read, as [`Nand::read`]. A medium
+    /// that holds the bytes in memory makes no copy; otherwise `page`, one page long, is the buffer.
     ///
     /// # Errors
     /// As [`Nand::read`].
@@ -323,7 +330,8 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Reads a metadata page of which only `words` are needed, and fills these in. Costs one read, as [`Nand::read`].
+    /// Reads a metadata page of which only some words of four bytes are needed, and fills in their values in `words`.
+    /// Costs one read, as [`Nand::read`].
     ///
     /// # Errors
     /// As [`Nand::read`].
@@ -336,13 +344,14 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Fills in words of metadata pages that are about to be read, if the medium holds the bytes in memory. Used only
-    /// to prefetch: it is no flash read, and the values must not influence any result. The first argument lists pages,
-    /// each with its number of words; the second has the words of all pages one after the other, none in a spare area.
+    /// Fills in 4-byte words of metadata pages that are about to be read, if the medium holds the bytes in memory. Used
+    /// only to prefetch: it is no flash read, and the values must not influence any result. The first argument lists
+    /// pages, each with its number of words; the second has the words of all pages one after the other, none in a spare
+    /// area.
     fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [Word]) {}
 
-    /// Programs a metadata page that equals the page `base` except for `words`. `base` was read before and is still
-    /// readable; the words have different indices. One program, as [`Nand::program`].
+    /// Programs a metadata page that equals the page `base` except for `words` (four bytes each). `base` was read
+    /// before and is still readable; the words have different indices. One program, as [`Nand::program`].
     ///
     /// # Errors
     /// As [`Nand::program`].
@@ -356,12 +365,13 @@ pub trait Nand {
         self.program(ppn, oob, Content::Bytes(bytes))
     }
 
-    /// Returns a buffer of zeros for a page and its spare area.
+    /// Returns a buffer of zeros that has the length of a page with its spare area.
     fn blank_page(&self) -> Vec<u8> {
         vec![0; (self.geometry().page_bytes + self.geometry().spare_bytes) as usize]
     }
 
-    /// Programs each page of a run. Returns how many programs succeeded before the outcome.
+    /// Programs consecutive pages of an open block. Returns how many programs succeeded, and the error that ended them,
+    /// if any.
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
         let nothing = Content::Descriptor(Descriptor::of(Fingerprint::default()));
         for (k, (ppn, oob)) in run.pages().enumerate() {
@@ -374,8 +384,8 @@ pub trait Nand {
     }
 
     /// Reads each source page and programs it at its destination: `run.from.len()` reads and programs. Returns how many
-    /// copies succeeded before the outcome. `page` is a buffer for a page and its spare area, for media that keep
-    /// bytes.
+    /// copies succeeded, and the error that ended them, if any. `page` is a buffer for a page and its spare area, for
+    /// media that keep bytes.
     fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
@@ -395,14 +405,14 @@ pub trait Nand {
         (run.from.len(), Ok(()))
     }
 
-    /// Reads the spare area of a page of a good block in any state; `None` if the page is erased.
+    /// Reads the spare area of a page of a good block in any state and returns its OOB; `None` if the page is erased.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
-    /// Removes from `pages`, all of one good block, those that are erased or whose spare areas are unreadable. Costs a
-    /// probe of each page.
+    /// Removes from the list `pages`, all of one good block, those that are erased or whose spare areas are unreadable.
+    /// Costs a read of each spare area.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -419,50 +429,52 @@ pub trait Nand {
         outcome
     }
 
-    /// Erases a block. O(1), plus the page bytes that the simulation kept. Whether it also makes earlier operations
-    /// durable is returned by [`Nand::syncs_at_erase`].
+    /// Erases a block. O(1), plus the page bytes that a simulation has to free. Whether an erase also makes earlier
+    /// operations durable is returned by [`Nand::syncs_at_erase`].
     ///
     /// # Errors
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
     fn erase(&mut self, block: BlockId) -> Result<(), NandError>;
 
     /// Condemns a block after a failed program: records it in the bad-block table, which survives loss of power. From
-    /// now on the block can be read, but neither programmed nor erased, until it holds no valid page and is marked bad.
+    /// now on the block can be read, but neither programmed nor erased. Once it holds no valid page any more it is
+    /// marked bad.
     fn condemn(&mut self, block: BlockId);
 
-    /// Whether the block is condemned (a program failed) and not marked bad yet.
+    /// Whether a program in the block failed ([`Nand::condemn`]) and the block is not marked bad yet.
     fn is_condemned(&self, block: BlockId) -> bool;
 
-    /// Marks a block as bad for ever (grown-bad).
+    /// Marks a block as bad for ever (grown bad block).
     fn mark_bad(&mut self, block: BlockId);
 
-    /// Whether the block is bad, from the factory or since.
+    /// Whether the block is bad, from the factory or grown.
     fn is_bad(&self, block: BlockId) -> bool;
 
-    /// Number of erases of the block.
+    /// Number of erases of the block so far.
     fn erase_count(&self, block: BlockId) -> u32;
 
-    /// Whether the medium keeps the bytes of data pages, so that they can be read back.
+    /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
     fn keeps_bytes(&self) -> bool;
 
-    /// Lets a simulation drop the bytes of these metadata pages, because they will not be read again; it refuses to
-    /// read them from then on.
+    /// Allows a simulation to drop the bytes of these metadata pages, because they will not be read again; it panics if
+    /// they are read from then on.
     fn drop_metadata_bytes(&mut self, _: &[Ppn]) {}
 
-    /// The owner in a programmed page's OOB, without a flash operation. For structures that a controller keeps in RAM
-    /// and accounts for there, and for audits.
+    /// Returns the owner in the OOB of a programmed page, without a flash operation. For tables that a controller keeps
+    /// in RAM, where their cost is counted, and for audits.
     fn owner(&self, ppn: Ppn) -> u32;
 
-    /// Appends the owners of several pages to `into`, without a flash operation.
+    /// Appends to `into` the owners in the OOBs of several programmed pages, without a flash operation.
     fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         into.extend(pages.iter().map(|&ppn| Lpn(self.owner(ppn))));
     }
 
-    /// Prefetches what a simulation accesses to copy the pages of `block` and to erase it, so that its cache misses
-    /// overlap. No flash operation.
+    /// Prefetches the memory that a simulation accesses to copy the pages of `block` and to erase it, so that its cache
+    /// misses overlap. No flash operation.
     fn prefetch_block(&self, _: BlockId) {}
 
-    /// The fingerprint in a programmed page's OOB, without a flash operation; the default one if the medium keeps none.
+    /// Returns the fingerprint in the OOB of a programmed page, without a flash operation; the default fingerprint if
+    /// the medium keeps none.
     fn fingerprint(&self, ppn: Ppn) -> Fingerprint;
 
     /// The non-volatile RAM of the medium, in its atomic units of 8 bytes; empty if it has none.
@@ -484,7 +496,7 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Orders operations: those after the fence become durable only after all before it.
+    /// Orders operations of the medium: those after this call become durable only after all that preceded it.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -492,25 +504,26 @@ pub trait Nand {
         self.sync()
     }
 
-    /// Whether an erase is also a fence: no later operation becomes durable before the erase and everything that
-    /// preceded it. If not, the medium itself makes sure that programs of the erased block become durable after the
-    /// erase.
+    /// Whether an erase also orders operations, as [`Nand::fence`]: no later operation becomes durable before the erase
+    /// and everything that preceded it. If not, the medium itself makes sure that programs of the erased block become
+    /// durable after the erase.
     fn syncs_at_erase(&self) -> bool {
         true
     }
 }
 
-/// Removes the spare area from the bytes of a page if it is all zero, so that nothing was kept there.
+/// Removes the spare area from the bytes of a page if it is all zero, which means that nothing was stored there.
 fn without_blank_spare(bytes: &[u8], page_bytes: usize) -> &[u8] {
     let (page, spare) = bytes.split_at(page_bytes);
     if spare.iter().all(|&byte| byte == 0) { page } else { bytes }
 }
 
-/// A medium that can be put into the states that a power cut or a failure leaves.
+/// A flash medium that can be put, by simulation, into the states that a power cut or a failure leaves.
 pub trait Fragile: Nand {
-    /// Consumes the page and leaves it unreadable, as an interrupted or failed program does.
+    /// Consumes the page at `ppn`, the next one of its block, and leaves it unreadable, as an interrupted or failed
+    /// program does.
     fn tear_program(&mut self, ppn: Ppn);
-    /// Leaves the block unreadable and unprogrammable until it is erased, as an interrupted erase does.
+    /// Leaves the block unreadable and unprogrammable until it is erased again, as an interrupted erase does.
     fn tear_erase(&mut self, block: BlockId);
     /// Makes the data of a programmed page uncorrectable; its spare area stays readable.
     fn damage(&mut self, ppn: Ppn);

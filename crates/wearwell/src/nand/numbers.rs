@@ -12,25 +12,27 @@ use rustc_hash::FxHashMap;
 use super::PageKind;
 use crate::tables::Table;
 
-/// Sequence number of a page's program, and of the program that first wrote its content (generation).
+/// Sequence number of a page's program, and of the program that first wrote the page's content (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Numbers {
     pub(super) sequence: u64,
     pub(super) generation: u64,
 }
 
-/// Bit of a page's difference from its block's base: the page is a copy whose generation is not kept.
+/// Bit in the stored difference between a page's sequence number and the base of its block: the page is a copy whose
+/// generation (number of the program that first wrote the content) is not kept.
 const COPY: u32 = 1 << 31;
-/// Difference that means "does not fit": the numbers are in the map `far`.
+/// Value of a stored difference of sequence numbers that does not fit: the numbers of the page are in the map `far`.
 const FAR: u32 = COPY - 1;
 
-/// Sequence numbers and generations of all pages.
+/// Sequence numbers and generations (numbers of the programs that first wrote the content) of all pages.
 #[derive(Clone, Debug)]
 pub(super) struct PageNumbers {
-    /// Base of each block: not greater than the sequence numbers of its pages.
+    /// Base sequence number of each block: not greater than the sequence numbers of its pages.
     base: Vec<u64>,
     since_base: Table<u32>,
-    /// Sequence number minus generation of each page; empty if generations of host data are not kept.
+    /// Sequence number of each page minus its generation (number of the program that first wrote the content); empty if
+    /// generations of host data are not kept.
     age: Table<u32>,
     far: FxHashMap<u32, Numbers>,
 }
@@ -45,7 +47,7 @@ impl PageNumbers {
         }
     }
 
-    /// Sets the numbers of page `ppn`, which is page `offset` of `block`.
+    /// Sets the sequence number and generation of page `ppn`, which is page `offset` of `block`.
     pub(super) fn set(&mut self, ppn: u32, (block, offset): (usize, u32), kind: PageKind, numbers: Numbers) {
         let Numbers { sequence, generation } = numbers;
         if offset == 0 {
@@ -72,7 +74,8 @@ impl PageNumbers {
         }
     }
 
-    /// Returns the numbers of page `ppn` in `block`. The generation is 0 for a copy whose generation is not kept.
+    /// Returns the sequence number and generation of page `ppn` in `block`. The generation is 0 for a copy whose
+    /// generation is not kept.
     pub(super) fn get(&self, ppn: u32, block: usize) -> Numbers {
         let since_base = self.since_base.get(ppn as usize);
         if since_base == FAR {
@@ -87,7 +90,7 @@ impl PageNumbers {
         Numbers { sequence, generation }
     }
 
-    /// Drops the numbers of pages whose block is erased.
+    /// Drops the sequence numbers of pages whose block is erased.
     pub(super) fn forget(&mut self, pages: impl Iterator<Item = u32>) {
         if !self.far.is_empty() {
             pages.for_each(|ppn| _ = self.far.remove(&ppn));

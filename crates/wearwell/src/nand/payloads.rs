@@ -22,23 +22,28 @@ use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, touch_all};
 
 type Slot = u32;
 
-/// Number that marks a page without bytes, and a block without a row.
+/// Number that means "none" among the stored page versions: for a page without bytes, a block without such pages, or a
+/// version without a newer one.
 const NONE: u32 = 0;
 
-/// Number of words at the beginning of the spare area that each version keeps in its own record.
+/// Number of 4-byte words at the beginning of the spare area that each version of a page keeps in its own record, not
+/// as a difference.
 const HEAD_WORDS: usize = 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Version {
-    /// Frame (memory) with the bytes of the version in full, if it is the newest.
+    /// Frame (memory for one page) with the bytes of this version in full, if it is the newest.
     frame: Frame,
-    /// The version that took over the bytes; [`NONE`] for the newest.
+    /// Record (by slot number) of the newer version of the page that was made from this one and took over its bytes;
+    /// [`NONE`] for the newest.
     newer: Slot,
-    /// Index in `lists` of the words in which this version differs from the newer one; [`NONE`] for the newest.
+    /// Index in `lists` of the 4-byte words in which this page version differs from the newer one; [`NONE`] for the
+    /// newest.
     words: u32,
-    /// Number of pages with this version's content, plus older versions made from it.
+    /// Number of flash pages with this version's content, plus older versions stored as differences from it.
     users: u32,
-    /// First words of the version's spare area, which replace those in the frame.
+    /// First words of the spare area of this page version, which replace those in the frame (the memory with the bytes
+    /// of the newest version).
     head: [u32; HEAD_WORDS],
 }
 
@@ -48,25 +53,28 @@ impl Version {
     }
 }
 
-/// Bytes of pages: finds the version of each page, and its bytes in full or as differences from a newer version.
+/// Bytes of the pages of the simulated flash: for each page, which stored version holds its content, and the versions,
+/// in full or as differences from a newer version.
 #[derive(Clone, Debug)]
 pub(super) struct Payloads {
     block_pages: u32,
-    /// Number of words of a page without its spare area.
+    /// Number of 4-byte words of a page without its spare area.
     page_words: u32,
-    /// Row in `rows` of each block that has pages with bytes; [`NONE`] otherwise.
+    /// Number of the part of `rows` that belongs to each block that has pages with bytes; [`NONE`] for the other
+    /// blocks.
     row_of: Table<u32>,
-    /// Version of each page of a block, row after row; the first row belongs to no block.
+    /// For each page of a block, the record in `versions` with its content; the pages of a block are one row, and the
+    /// rows follow one another. The first row belongs to no block.
     rows: Vec<Slot>,
     free_rows: Vec<u32>,
-    /// Records of the versions, by slot; slot 0 is not used.
+    /// Records of the stored page versions; the index is the slot number of the record, and record 0 is not used.
     versions: Vec<Version>,
     free_slots: Vec<Slot>,
-    /// Lists of the words in which older versions differ, one per older version. Unused lists are empty; list 0 is
-    /// never used.
+    /// Lists of the 4-byte words in which older page versions differ from newer ones, one list per older version.
+    /// Unused lists are empty; list 0 is never used.
     lists: Vec<Vec<Word>>,
     free_lists: Vec<u32>,
-    /// Bytes of page and spare area of the newest versions; zeros where nothing was programmed.
+    /// Memory with the bytes of page and spare area of each newest version; zeros where nothing was programmed.
     frames: Frames,
 }
 
@@ -87,12 +95,12 @@ impl Payloads {
         }
     }
 
-    /// Whether bytes are kept for the page.
+    /// Whether bytes are kept for the flash page.
     pub(super) fn has(&self, page: Place) -> bool {
         self.slot(page) != NONE
     }
 
-    /// Stores the bytes of a page that is programmed.
+    /// Stores the bytes of a flash page that is programmed.
     pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
         let frame = self.frames.take();
         copy_padded(bytes, self.frames.get_mut(frame));
@@ -101,7 +109,8 @@ impl Payloads {
         self.set(page, slot);
     }
 
-    /// Stores a page that is programmed as a copy of `from`, by sharing the bytes of `from` if there are any.
+    /// Stores a flash page that is programmed as a copy of `from`, by sharing the stored bytes of `from` if there are
+    /// any.
     pub(super) fn share(&mut self, page: Place, from: Place) {
         let slot = self.slot(from);
         if slot != NONE {
@@ -110,7 +119,7 @@ impl Payloads {
         }
     }
 
-    /// Stores a page that is programmed with the content of `base` except for `words`.
+    /// Stores a flash page that is programmed with the content of `base` except for `words` (four bytes each).
     #[inline]
     pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
         let old = self.slot(base);
@@ -141,8 +150,8 @@ impl Payloads {
         self.set(page, new);
     }
 
-    /// Stores a page that is programmed with the content of `base` except for `words`, if `base` is not the newest
-    /// version: its bytes are assembled and stored separately.
+    /// Stores a flash page that is programmed with the content of `base` except for `words`, if `base` is not the
+    /// newest version: its bytes are assembled and stored separately.
     #[cold]
     fn put_separately(&mut self, page: Place, base: Slot, words: &[Word]) {
         let frame = self.frames.take();
@@ -157,7 +166,7 @@ impl Payloads {
         self.set(page, slot);
     }
 
-    /// Copies the bytes of a page, followed by zeros, into `into`; returns `false` if the page has none.
+    /// Copies the stored bytes of a flash page, followed by zeros, into `into`; returns `false` if the page has none.
     pub(super) fn read(&self, page: Place, into: &mut [u8]) -> bool {
         let slot = self.slot(page);
         if slot != NONE {
@@ -166,8 +175,8 @@ impl Payloads {
         slot != NONE
     }
 
-    /// Shows the bytes of a page, without its spare area, to `look`; returns `false` if the page has none. `scratch` is
-    /// a buffer of one page for an older version.
+    /// Passes the stored bytes of a flash page, without its spare area, to the function `look`; returns `false` if the
+    /// page has none. `scratch` is a buffer of one page, used if the bytes have to be assembled.
     pub(super) fn look_at(&self, page: Place, scratch: &mut [u8], look: &mut dyn FnMut(&[u8])) -> bool {
         let slot = self.slot(page);
         match self.newest_bytes(slot) {
@@ -181,7 +190,8 @@ impl Payloads {
         true
     }
 
-    /// Fills in words of a page; returns `false` if the page has no bytes.
+    /// Fills in the values of `words` (four bytes each) of a flash page; returns `false` if the page has no stored
+    /// bytes.
     #[inline]
     pub(super) fn read_words(&self, page: Place, words: &mut [Word]) -> bool {
         let slot = self.slot(page);
@@ -198,9 +208,9 @@ impl Payloads {
         true
     }
 
-    /// Fills in words of several pages, table after table (see [`crate::tables::prefetch`]). `pages` gives the number
-    /// of words of each page; `words` holds those of all pages one after the other, none in a spare area. Words of
-    /// pages without bytes are unchanged.
+    /// Fills in 4-byte words of several flash pages, table after table, to prefetch them (see
+    /// [`crate::tables::prefetch`]). `pages` gives the number of words of each page; `words` holds those of all pages
+    /// one after the other, none in a spare area. Words of pages without bytes are unchanged.
     pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
         let slots: ArrayVec<Slot, PREFETCHED_PAGES> =
             pages.iter().map(|&(page, _)| self.slot(page)).collect();
@@ -217,8 +227,8 @@ impl Payloads {
         }
     }
 
-    /// Drops the bytes of these pages, which will not be read again.
-    pub(super) fn detach_chunks(&mut self, pages: &[Place]) {
+    /// Drops the stored bytes of these flash pages, which will not be read again.
+    pub(super) fn drop_bytes(&mut self, pages: &[Place]) {
         for pages in pages.chunks(PREFETCHED_WRITES) {
             let slots: ArrayVec<Slot, PREFETCHED_WRITES> =
                 pages.iter().map(|&page| self.slot(page)).collect();
@@ -226,19 +236,19 @@ impl Payloads {
                 slots.iter().map(|&slot| self.version(slot).newer).collect();
             touch_all(newer.iter().map(|&slot| self.version(slot).users.into()));
             for &page in pages {
-                self.give_up_page(page);
+                self.drop_bytes_of(page);
             }
         }
     }
 
-    fn give_up_page(&mut self, page: Place) {
+    fn drop_bytes_of(&mut self, page: Place) {
         let row = self.row_of.get(page.block as usize);
         if row != NONE {
             self.empty(self.at(row, page.offset));
         }
     }
 
-    /// Drops the bytes of all pages of a block that is erased.
+    /// Drops the stored bytes of all pages of a block that is erased.
     pub(super) fn forget(&mut self, block: BlockId) {
         let row = self.row_of.get(block.index());
         if row == NONE {
@@ -293,7 +303,7 @@ impl Payloads {
         (self.lists.len() - 1) as u32
     }
 
-    /// The words in which an older version differs from the newer one.
+    /// Returns the 4-byte words in which an older version of a page differs from the newer one.
     fn words(&self, version: &Version) -> &[Word] {
         &self.lists[version.words as usize]
     }
@@ -318,7 +328,8 @@ impl Payloads {
         (self.versions.len() - 1) as Slot
     }
 
-    /// Removes one user of a version. A version without users is dropped, and with it one user of the newer version.
+    /// Removes one user (a page, or an older version) of a stored page version. A version without users is dropped, and
+    /// with it one user of the newer version.
     fn release(&mut self, mut slot: Slot) {
         while slot != NONE {
             let version = self.version_mut(slot);
@@ -355,7 +366,7 @@ impl Payloads {
         }
     }
 
-    /// Returns the first words of the spare area from the bytes of a page.
+    /// Returns the first 4-byte words of the spare area from the bytes of a page.
     fn head_in(&self, bytes: &[u8]) -> [u32; HEAD_WORDS] {
         let word = |index: u32| {
             let at = (self.page_words + index) as usize * size_of::<u32>();
@@ -368,7 +379,8 @@ impl Payloads {
         std::array::from_fn(|k| word(k as u32))
     }
 
-    /// The bytes of a version in full; `None` if it is not the newest version.
+    /// Returns the bytes of a stored page version in full; `None` if it is not the newest and so only stored as
+    /// differences.
     #[inline]
     fn newest_bytes(&self, slot: Slot) -> Option<&[u8]> {
         let version = self.version(slot);
@@ -392,13 +404,14 @@ impl Payloads {
     }
 }
 
-/// Index of a word among those of the spare area that a version keeps in its record; `None` if it is another word.
+/// Returns the index of a 4-byte word among those at the beginning of the spare area that a version keeps in its own
+/// record; `None` if it is another word.
 #[inline]
 fn place_in_head(index: u32, page_words: u32) -> Option<usize> {
     index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < HEAD_WORDS)
 }
 
-/// A page, with its block and the offset in the block.
+/// A flash page: PPN, block and offset in the block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) ppn: Ppn,

@@ -8,23 +8,23 @@ use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// What the interrupted operation left on the flash.
+/// What the operation that a power cut interrupted left on the flash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CutOutcome {
-    /// The operation had no effect.
+    /// The interrupted operation had no effect.
     Before,
-    /// The operation was interrupted: the page is unreadable, or the block must be erased again.
+    /// The interrupted program left its page unreadable, or the interrupted erase left its block to be erased again.
     Torn,
-    /// The operation was completed, but its completion was not reported.
+    /// The interrupted operation was completed, but its completion was not reported.
     AfterUnacknowledged,
 }
 
 impl CutOutcome {
-    /// All outcomes.
+    /// All outcomes of an operation that a power cut interrupts.
     pub const ALL: [CutOutcome; 3] = [CutOutcome::Before, CutOutcome::Torn, CutOutcome::AfterUnacknowledged];
 }
 
-/// Wrapper around a medium that cuts power at the n-th program, erase or NVRAM store.
+/// Wrapper around a flash medium that cuts power at the n-th program, erase or NVRAM store.
 #[derive(Clone, Debug)]
 pub struct PowerCut<N> {
     inner: N,
@@ -35,45 +35,48 @@ pub struct PowerCut<N> {
 }
 
 impl<N: Fragile> PowerCut<N> {
-    /// Wraps `inner`; power is cut at operation number `cut_at`, counted from 0. `None` never cuts and only counts.
+    /// Wraps the flash medium `inner`; power is cut at operation number `cut_at`, counted from 0. `None` never cuts and
+    /// only counts.
     pub fn new(inner: N, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
         Self { inner, cut_at, outcome, operations: 0, lost: false }
     }
 
-    /// Number of programs, erases and NVRAM stores since creation or the last [`PowerCut::restore`].
+    /// Number of programs, erases and NVRAM stores since creation or since power was last restored.
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// Whether power is lost.
+    /// Whether power is lost now, so that every operation fails.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Schedules a power cut, with this outcome, at operation number `operations` from now, counted from 0.
+    /// Schedules a power cut, with this outcome, at the program, erase or NVRAM store number `operations` from now,
+    /// counted from 0.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
         self.cut_at = Some(self.operations + operations);
         self.outcome = outcome;
     }
 
-    /// Cuts power now, between two operations.
+    /// Cuts power now, between two operations of the flash.
     pub fn cut_now(&mut self) {
         self.lost = true;
     }
 
-    /// Restores power and starts counting again; the next cut is at operation number `cut_at`, counted from 0.
+    /// Restores power and starts to count operations again from 0; the next cut is at operation number `cut_at`, or
+    /// never if that is `None`.
     pub fn restore(&mut self, cut_at: Option<u64>) {
         self.lost = false;
         self.operations = 0;
         self.cut_at = cut_at;
     }
 
-    /// Returns the wrapped medium.
+    /// Returns the wrapped flash medium.
     pub fn into_inner(self) -> N {
         self.inner
     }
 
-    /// Counts an operation; returns whether power is cut at this one.
+    /// Counts a program, erase or NVRAM store; returns whether power is cut at this one.
     fn count(&mut self) -> Result<bool, NandError> {
         if self.lost {
             return Err(NandError::PowerLost);

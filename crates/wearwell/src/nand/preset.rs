@@ -5,18 +5,18 @@
 
 use super::{FlashTiming, Geometry};
 
-/// A named device: geometry, timing, endurance and spare space, with their source.
+/// A flash device with a name: geometry, timing, endurance and spare space, with their source.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {
-    /// Name on the command line.
+    /// Name by which the device is selected on the command line.
     pub name: &'static str,
-    /// One sentence: what the device is and where the figures come from.
+    /// One sentence: what the device is and where the figures for it come from.
     pub source: &'static str,
     /// Geometry of the device.
     pub geometry: Geometry,
-    /// Datasheet timing of its flash.
+    /// Datasheet timing of the device's flash.
     pub timing: FlashTiming,
-    /// Program/erase cycles for which a block is rated.
+    /// Program/erase cycles for which a block of the device is rated.
     pub endurance_cycles: u32,
     /// Share of spare space with which the device is sold: (physical - logical) / logical.
     pub over_provisioning: f64,
@@ -24,8 +24,8 @@ pub struct Device {
     pub gc_free_share: f64,
 }
 
-/// Returns a geometry without superblocks. `counts`: channels, dies per channel, planes per die, blocks per plane,
-/// pages per block.
+/// Returns a device geometry without superblocks. `counts`: channels, dies per channel, planes per die, blocks per
+/// plane, pages per block.
 fn layout(counts: [u32; 5], page_bytes: u32, spare_bytes: u32) -> Geometry {
     let [channels, dies_per_channel, planes_per_die, blocks_per_plane, pages_per_block] = counts;
     Geometry {
@@ -40,7 +40,7 @@ fn layout(counts: [u32; 5], page_bytes: u32, spare_bytes: u32) -> Geometry {
     }
 }
 
-/// Returns a timing from tR, tPROG and tBERS in microseconds and the channel rate in MB/s.
+/// Returns a flash timing from tR, tPROG and tBERS in microseconds and the channel rate in MB/s.
 fn timing(read_us: u64, program_us: u64, erase_us: u64, channel_mb_per_s: u64) -> FlashTiming {
     FlashTiming {
         read_ns: read_us * 1000,
@@ -141,8 +141,8 @@ fn modern() -> Vec<Device> {
     ]
 }
 
-/// Devices for measurements: those of one plane and one pool, for which write amplification has closed forms, and the
-/// benchmark device.
+/// Returns the devices that serve for measurements only: those of one plane and one pool, for which write amplification
+/// has closed forms, and the benchmark device.
 fn laboratory() -> Vec<Device> {
     [("lab-8g", 1 << 14, "8 GiB"), ("lab-64g", 1 << 17, "64 GiB"), ("lab-512g", 1 << 20, "512 GiB"), ("lab-2t", 1 << 22, "2 TiB")]
         .into_iter()

@@ -4,7 +4,7 @@ use super::{Fragile, Nand, NandError, Oob, Word};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// One operation in the log.
+/// An operation in the log of a recorded flash medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recorded {
     /// Program of a page, with the owner in its OOB.
@@ -13,7 +13,7 @@ pub enum Recorded {
     Erase(BlockId),
 }
 
-/// Wrapper around a medium that logs programs and erases.
+/// Wrapper around a flash medium that logs programs and erases.
 #[derive(Clone, Debug)]
 pub struct Recording<N> {
     inner: N,
@@ -21,17 +21,17 @@ pub struct Recording<N> {
 }
 
 impl<N: Nand> Recording<N> {
-    /// Wraps `inner` with an empty log.
+    /// Wraps the flash medium `inner`, with an empty log of operations.
     pub fn new(inner: N) -> Self {
         Self { inner, log: Vec::new() }
     }
 
-    /// Programs and erases so far, in order.
+    /// Programs and erases of the medium so far, in order.
     pub fn log(&self) -> &[Recorded] {
         &self.log
     }
 
-    /// Returns the wrapped medium and drops the log.
+    /// Returns the wrapped flash medium and drops the log of operations.
     pub fn into_inner(self) -> N {
         self.inner
     }

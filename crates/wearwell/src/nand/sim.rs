@@ -20,27 +20,29 @@ use crate::divide::Divider;
 use crate::tables::Table;
 use crate::tables::prefetch::{PREFETCHED_PAGES, touch_all};
 
-/// What the medium keeps of each data page in addition to its owner.
+/// What the simulated flash keeps of each data page in addition to its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
 pub struct Retain {
-    /// Sequence numbers (4 bytes per page): needed by recovery from OOB.
+    /// Whether sequence numbers of data pages are kept (4 bytes per page): needed by recovery from OOB.
     pub sequence: bool,
-    /// Generations of host data (4 bytes per page), in addition to sequence numbers. Without them the OOB of a copy of
-    /// host data has generation 0, which differs from its sequence number. Metadata always has its generation.
+    /// Whether the generation of host data is kept too (4 bytes per page): the sequence number of the program that
+    /// first wrote the content, which GC copies keep. If false, the OOB of a copy of host data has generation 0.
+    /// Metadata pages always have their generation.
     pub generation: bool,
-    /// Fingerprints (8 bytes per page): needed by content mechanisms.
+    /// Whether fingerprints of data pages are kept (8 bytes per page): needed by deduplication and other content
+    /// mechanisms.
     pub fingerprint: bool,
-    /// Bytes of the page.
+    /// Whether the bytes of data pages are kept.
     pub bytes: bool,
 }
 
 impl Retain {
-    /// Everything: for a device that can be read back and recovered.
+    /// Keeps everything of each data page: for a device that can be read back and recovered.
     pub const ALL: Self = Self { sequence: true, generation: true, fingerprint: true, bytes: true };
 }
 
-/// Simulated flash device. Memory: 4 bytes per page, plus what [`Retain`] selects.
+/// Simulated flash medium. Memory: 4 bytes per page, plus what [`Retain`] selects.
 #[derive(Clone, Debug)]
 pub struct SimNand {
     geometry: Geometry,
@@ -51,25 +53,28 @@ pub struct SimNand {
     numbers: Option<PageNumbers>,
     fingerprint: Table<u64>,
     payloads: Payloads,
-    /// Pages that cannot be read, by page number, with the reason: few.
+    /// Pages that cannot be read, by PPN, with the reason: few.
     damaged: FxHashMap<u32, Damage>,
     retain: Retain,
-    /// Only the owner of each data page is kept (counts-only runs), so that programs of data return early.
+    /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
+    /// return early.
     keeps_owner_only: bool,
     nvram: Vec<u64>,
-    /// Wear limit of each block; empty if wear is counted and never fatal.
+    /// Wear limit of each block; empty if wear is counted but blocks never fail from it.
     limits: Vec<WearLimit>,
-    /// Head and tail pages of each block; empty until the first of them is programmed.
+    /// Which pages of each block are its head and tail pages (they describe the block); empty until the first of them
+    /// is programmed.
     described: Vec<Described>,
 }
 
-/// Which pages of a block are its head and tail pages.
+/// Which pages of a block are its head and tail pages, which describe the block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Described {
     has_head: bool,
-    /// Number of tail pages programmed. No other page of the block is programmed after them.
+    /// Number of tail pages (list of the block's OOBs) programmed in the block. No other page of the block is
+    /// programmed after them.
     tail_pages: u16,
-    /// Offset in the block of its first tail page.
+    /// Offset in the block of its first tail page (list of the block's OOBs).
     tail_from: u16,
 }
 
@@ -84,63 +89,63 @@ impl Described {
     }
 }
 
-/// State of a block. Eight bytes, so that a program touches one cache line of these rows.
+/// State of a block of the simulated flash. Eight bytes, so that a program touches one cache line of these rows.
 #[derive(Clone, Copy, Debug)]
 struct BlockRow {
     erases: u32,
-    /// Number of pages programmed since the last erase.
+    /// Number of pages of the block programmed since its last erase.
     programmed: u16,
     health: BlockHealth,
-    /// Kind of the block's pages; `None` until the first of them is programmed.
+    /// Kind of data that the block's pages hold; `None` until the first of them is programmed.
     kind: Option<PageKind>,
 }
 
-/// Owners in 64 bytes, a cache line of most processors.
+/// Number of page owners in 64 bytes, a cache line of most processors.
 const OWNERS_PER_LINE: usize = 16;
 
-/// Reason why a page cannot be read.
+/// Reason why a page of the simulated flash cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Damage {
-    /// Its program was torn: data and spare area are unreadable.
+    /// The program of the page was torn: data and spare area are unreadable.
     Torn,
-    /// Its data became uncorrectable; the spare area is readable.
+    /// The data of the page became uncorrectable; the spare area is readable.
     Data,
-    /// It was programmed as lost: the data is unreadable by intention.
+    /// The page was programmed as lost: its data is unreadable by intention.
     Lost,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BlockHealth {
     Good,
-    /// An erase was interrupted: the block is unusable until it is erased again.
+    /// An erase of the block was interrupted: the block is unusable until it is erased again.
     HalfErased,
-    /// The block has had its last cycle: the next program fails.
+    /// The block has had its last erase cycle: the next program fails.
     WornOut,
-    /// A program failed: the block can be read, but neither programmed nor erased.
+    /// A program in the block failed: the block can be read, but neither programmed nor erased.
     Condemned,
     Bad,
 }
 
-/// Which operation of a worn-out block fails first.
+/// Which operation of a worn-out block fails first: erase or program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WearFailure {
-    /// An erase fails, and the block keeps its content.
+    /// The next erase of a worn-out block fails, and the block keeps its content.
     Erase,
-    /// An erase succeeds, and the first program after it fails.
+    /// The last erase of a worn-out block succeeds, and the first program after it fails.
     Program,
 }
 
-/// Number of erases after which a block fails, and which operation fails.
+/// Endurance of a block: the number of erases after which it fails, and which operation then fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WearLimit {
-    /// Number of erases that succeed before the failure.
+    /// Number of erases of the block that succeed before the failure.
     pub cycles: u32,
-    /// Operation that fails at the end of the block's life.
+    /// Operation (erase or program) that fails at the end of the block's life.
     pub ends_by: WearFailure,
 }
 
 impl SimNand {
-    /// Creates a device with every block good and erased.
+    /// Creates a simulated flash device with every block good and erased.
     pub fn new(geometry: Geometry, retain: Retain) -> Self {
         let blocks = geometry.blocks() as usize;
         let pages = geometry.pages() as usize;
@@ -163,7 +168,8 @@ impl SimNand {
         }
     }
 
-    /// Lets every block fail its next erase after `cycles` erases. Without this, wear is counted and never fatal.
+    /// Makes every block fail its next erase after `cycles` erases. Without this, wear is counted but blocks never
+    /// fail.
     #[must_use]
     pub fn with_endurance(mut self, cycles: u32) -> Self {
         self.set_limits(vec![WearLimit { cycles, ends_by: WearFailure::Erase }; self.blocks.len()]);
@@ -186,7 +192,7 @@ impl SimNand {
         self
     }
 
-    /// Marks blocks bad before first use.
+    /// Marks blocks as bad before first use (factory bad blocks).
     #[must_use]
     pub fn with_factory_bad(mut self, blocks: impl IntoIterator<Item = BlockId>) -> Self {
         for block in blocks {
@@ -200,12 +206,12 @@ impl SimNand {
         self.blocks[block.index()].erases = erases;
     }
 
-    /// What the medium keeps of each data page.
+    /// What the simulated flash keeps of each data page in addition to its owner.
     pub fn retain(&self) -> Retain {
         self.retain
     }
 
-    /// Whether the bytes of a page are kept and can be read.
+    /// Whether the bytes of a page are kept by the simulated flash and can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
         self.payloads.has(self.place(ppn))
     }
@@ -232,7 +238,7 @@ impl SimNand {
         self.programmed_place(ppn).block as usize
     }
 
-    /// Block and offset of a page; panics unless the page is programmed and its block is not bad.
+    /// Returns block and offset of a page; panics unless the page is programmed and its block is not bad.
     #[inline]
     fn programmed_place(&self, ppn: Ppn) -> Place {
         let place = self.place(ppn);
@@ -265,7 +271,7 @@ impl SimNand {
         of_page.or(self.blocks[block].kind).expect("a readable page gave its block a kind")
     }
 
-    /// Records that page `offset` of a block is its head page or one of its tail pages.
+    /// Records that page `offset` of a block is its head page or one of its tail pages, which describe the block.
     fn describe(&mut self, block: usize, offset: u32, kind: PageKind) {
         self.described.resize(self.blocks.len(), Described::default());
         let described = &mut self.described[block];
@@ -287,7 +293,7 @@ impl SimNand {
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
-    /// Returns an error if the spare area of a page cannot be read.
+    /// Returns an error if the spare area of a page cannot be read (torn program or interrupted erase).
     #[inline]
     fn spare_readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
         let damaged = self.blocks[block].health == BlockHealth::HalfErased
@@ -314,8 +320,8 @@ impl SimNand {
         Ok(())
     }
 
-    /// Handles a refused program. A worn-out block fails the first page of the program; every other reason is a bug of
-    /// the engine and panics.
+    /// Handles a program that the simulated flash does not accept. In a worn-out block, the first page fails and is
+    /// consumed; every other reason is a bug of the FTL and panics.
     #[cold]
     fn refuse_program(&mut self, first: Place, count: u32) -> Result<(), NandError> {
         let Place { ppn, block, offset } = first;
@@ -465,7 +471,7 @@ impl Nand for SimNand {
         lost.map(|(&ppn, _)| Ppn(ppn)).collect()
     }
 
-    /// Programs a run of pages; the rules are checked once per run instead of once per page.
+    /// Programs consecutive pages; the programming rules of NAND are checked once per call instead of once per page.
     #[inline]
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
         let block = match self.claim_pages(run.to, run.owners.len() as u32) {
@@ -537,7 +543,8 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    /// Copies a run of pages; the rules are checked once per run instead of once per page.
+    /// Copies pages into consecutive pages of a block; the programming rules of NAND are checked once per call instead
+    /// of once per page.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let Some(&last) = run.from.last() else { return (0, Ok(())) };
         let source = self.require_programmed(last);
@@ -630,7 +637,7 @@ impl Nand for SimNand {
         for pages in pages.chunks(PREFETCHED_PAGES) {
             let places: ArrayVec<Place, PREFETCHED_PAGES> =
                 pages.iter().map(|&ppn| self.place(ppn)).collect();
-            self.payloads.detach_chunks(&places);
+            self.payloads.drop_bytes(&places);
         }
     }
 

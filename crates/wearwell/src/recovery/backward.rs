@@ -38,39 +38,43 @@ use crate::validity::{AnyValidity, RamBitmap, Validity};
 /// Number of flash operations of one recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepCost {
-    /// Spare areas read alone, without the data of their page.
+    /// Spare areas that the recovery step read alone, without the data of their page.
     pub spare_reads: u64,
-    /// Pages read with their data in the step.
+    /// Pages that the recovery step read with their data.
     pub page_reads: u64,
-    /// Pages programmed in the step.
+    /// Pages that the recovery step programmed.
     pub programs: u64,
 }
 
-/// Costs of each recovery step.
+/// Flash operations of each step of recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoverySteps {
-    /// Step 1: kind and age of every block, from its first page.
+    /// Recovery step 1: finds kind and age of every block, from its first page.
     pub blocks: StepCost,
-    /// Pages of full blocks, from their tail pages (only for designs with head and tail pages).
+    /// Recovery step that lists the pages of full blocks from their tail pages (only for designs with head and tail
+    /// pages).
     pub tails: StepCost,
-    /// Pages of blocks without a complete tail, from spare areas (only for designs with head and tail pages).
+    /// Recovery step that lists the pages of blocks without a complete tail from spare areas (only for designs with
+    /// head and tail pages).
     pub open_blocks: StepCost,
-    /// Step 2: directory of translation pages, from their spare areas.
+    /// Recovery step 2: rebuilds the directory of translation pages from their spare areas.
     pub directory: StepCost,
-    /// Step 3: directories of the validity store on flash.
+    /// Recovery step 3: rebuilds the directories of the validity store on flash from the spare areas of its pages.
     pub validity: StepCost,
-    /// Step 4: reports of invalid pages that were in the buffer of the validity store.
+    /// Recovery step 4: restores the reports of invalid pages that were in the RAM buffer of the validity store.
     pub buffer: StepCost,
-    /// Step 5: number of valid pages per block.
+    /// Recovery step 5: counts the valid pages of each block.
     pub counts: StepCost,
-    /// Steps 6 and 7: map entries that changed last.
+    /// Recovery steps 6 and 7: restore the map entries that changed last.
     pub entries: StepCost,
-    /// Writes of the restored map entries, for designs that write them before the device accepts requests.
+    /// Last recovery step: writes the restored map entries to translation pages, in designs that do so before the
+    /// device accepts requests.
     pub synchronisation: StepCost,
 }
 
 impl RecoverySteps {
-    /// Returns the steps with their names, in the order in which they run.
+    /// Returns the cost (flash operations) of each step of recovery with the step's name, in the order in which the
+    /// steps run.
     pub fn by_name(&self) -> [(&'static str, StepCost); 9] {
         [
             ("blocks", self.blocks),
@@ -86,13 +90,13 @@ impl RecoverySteps {
     }
 }
 
-/// What the first readable page of a data block reveals about the block.
+/// A data block as recovery found it, described by its first readable page.
 #[derive(Clone, Copy, Debug)]
 struct DataBlock {
     block: BlockId,
     first_sequence: u64,
     stream: Stream,
-    /// Upper bound of the sequence numbers of the block's pages.
+    /// Upper bound of the sequence numbers of the block's pages, by which blocks are visited backwards in time.
     bound: u64,
     programmed: u32,
 }
@@ -104,19 +108,20 @@ struct Version {
     ppn: Ppn,
 }
 
-/// What the first pages of all blocks, and the spare areas of metadata pages, reveal.
+/// Result of steps 1 to 3 of recovery: what the first pages of all blocks, and the spare areas of metadata pages,
+/// reveal.
 #[derive(Default)]
 struct Survey {
     data: Vec<DataBlock>,
     metadata: Vec<(BlockId, PageKind)>,
-    /// Versions of each translation page (and tree node), oldest first, by page number.
+    /// Versions of each translation page (and tree node of the map), oldest first, by page number.
     versions: BTreeMap<u32, Vec<Version>>,
     validity_pages: Vec<(Ppn, Oob)>,
 }
 
 impl Survey {
-    /// Returns for each block the sequence number of the last program before it was opened for data; `u64::MAX` if it
-    /// holds no data. A table, because it is queried once per entry of a validity log.
+    /// Returns for each block the sequence number of the last program before the block was opened for data; `u64::MAX`
+    /// if it holds no data. A table, because it is queried once per entry of a validity log.
     fn opened_at(&self, blocks: u32) -> Vec<u64> {
         let mut opened_at = vec![u64::MAX; blocks as usize];
         for data in &self.data {
@@ -130,17 +135,17 @@ impl Survey {
     }
 }
 
-/// Map changes and invalid pages that the newest data pages reveal.
+/// Map changes and invalid pages that recovery finds in the newest data pages.
 #[derive(Default)]
 struct Changes {
-    /// Map entries unknown to the translation pages on flash, newest first.
+    /// Map entries that the translation pages on flash do not contain yet, newest first.
     entries: Vec<(Lpn, Ppn)>,
-    /// PPNs of earlier versions, whose newer version has been met.
+    /// PPNs of invalid pages: earlier versions of logical pages of which a newer version has been found.
     superseded: Vec<Ppn>,
 }
 
-/// An element of the heap by which pages are visited backwards: the next page of a block, or the bound of a block that
-/// was not read yet.
+/// An element of the heap by which recovery visits pages backwards in time: the next page of a block, or the bound of a
+/// block that was not read yet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Backward {
     sequence: u64,
@@ -150,8 +155,9 @@ struct Backward {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Recovers a lazy map from flash alone (GeckoRec), as described in this module's documentation. `synchronises`:
-    /// whether recovered changes are written before the device accepts requests.
+    /// Recovers a lazy map (which learns late which pages are invalid) from flash alone (GeckoRec), as described in
+    /// this module's documentation. `synchronises`: whether recovered changes are written before the device accepts
+    /// requests.
     pub(super) fn rebuild_backward(&mut self, synchronises: bool) -> Result<RecoverySteps> {
         self.has_recovered = true;
         let mut steps = RecoverySteps::default();
@@ -167,8 +173,8 @@ impl<N: Nand> Ftl<N> {
         Ok(steps)
     }
 
-    /// Recovers after a battery has written all dirty state: directories from the spare areas of metadata pages, page
-    /// validity from its pages, valid counts from page validity.
+    /// Recovers after a battery has written all dirty state to flash: directories from the spare areas of metadata
+    /// pages, page validity from its pages, valid counts from page validity.
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey(&mut steps)?;
@@ -193,7 +199,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Executes steps 1 to 3: restores block states, the directory of the map, and page validity as stored on flash.
+    /// Executes steps 1 to 3 of recovery: restores block states, the directory of the map, and page validity as stored
+    /// on flash.
     fn survey(&mut self, steps: &mut RecoverySteps) -> Result<Survey> {
         let mut survey = Survey::default();
         self.store.forget();
@@ -211,14 +218,14 @@ impl<N: Nand> Ftl<N> {
         Ok(survey)
     }
 
-    /// Executes step 5: restores the valid counts of blocks, and with them the choice of victims.
+    /// Executes step 5 of recovery: restores the valid counts of blocks, and with them the choice of GC victims.
     fn restore_victims(&mut self, steps: &mut RecoverySteps) -> Result<()> {
         self.metered(&mut steps.counts, Self::restore_counts)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(())
     }
 
-    /// Runs a step and adds its flash operations to `cost`.
+    /// Runs a step of recovery and adds its flash operations to `cost`.
     pub(super) fn metered(
         &mut self,
         cost: &mut StepCost,
@@ -237,8 +244,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Executes step 1: reads the first page of every block. Free blocks and data blocks are registered here, blocks of
-    /// metadata when their pages are read.
+    /// Executes step 1 of recovery: reads the first page of every block. Free blocks and data blocks are registered
+    /// here, blocks of metadata when their pages are read.
     fn survey_blocks(&mut self, survey: &mut Survey) -> Result<()> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
@@ -266,7 +273,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Classifies a block whose first page is unreadable, because its erase or its first program was interrupted.
+    /// Finds out what kind of pages `block` holds if its first page is unreadable, because its erase or its first
+    /// program was interrupted. A block without a readable page is erased.
     fn survey_damaged(&mut self, block: BlockId, survey: &mut Survey) -> Result<()> {
         let mut first_readable = None;
         self.scan_block(block, &mut |_, oob| first_readable = first_readable.or(Some(oob)))?;
@@ -278,7 +286,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Executes steps 2 and 3 for one kind of metadata: reads the spare areas of all its pages.
+    /// Executes steps 2 and 3 of recovery for one kind of metadata (translation or validity pages): reads the spare
+    /// areas of all its pages.
     fn survey_metadata(&mut self, survey: &mut Survey, kind: PageKind) -> Result<()> {
         let of_kind: Vec<BlockId> =
             survey.metadata.iter().filter(|&&(_, found)| found == kind).map(|&(block, _)| block).collect();
@@ -311,7 +320,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Counts those pages as valid that the validity store, just recovered from them, still uses.
+    /// Counts as valid those of `pages` (validity pages on flash) that the validity store, just recovered from them,
+    /// still uses.
     pub(super) fn adopt_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
         for &(ppn, oob) in pages {
             if self.validity.owns(oob.owner, ppn) {
@@ -320,8 +330,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Executes steps 6 and 7: visits the newest data pages, newest first, back to the sequence number up to which
-    /// nothing can have been lost.
+    /// Executes steps 6 and 7 of recovery: visits the newest data pages, newest first, back to the sequence number up
+    /// to which no map change can have been lost.
     fn read_backward(&mut self, survey: &Survey, changes: &mut Changes) -> Result<()> {
         let until = self.changes_durable_until(survey)?;
         let mut heap: BinaryHeap<Backward> = (0..survey.data.len())
@@ -346,8 +356,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the sequence number up to which all map changes are on flash, and so are the reports of the page
-    /// versions that they replaced. It is read from the newest translation page that was written before the validity
+    /// Returns the sequence number up to which all map changes are on flash, and so are the reports that the replaced
+    /// page versions are invalid. It is read from the newest translation page that was written before the validity
     /// buffer was last written, or from the newest of all if page validity is rebuilt from the map.
     fn changes_durable_until(&mut self, survey: &Survey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
@@ -356,14 +366,15 @@ impl<N: Nand> Ftl<N> {
         let of_pages = survey.versions.iter().filter(|&(&id, _)| id < pages);
         let versions = of_pages.flat_map(|(_, versions)| versions).filter(|v| v.generation <= since);
         let Some(newest) = versions.max_by_key(|version| version.generation).copied() else { return Ok(0) };
-        let until = Cached::clean_until(&mut self.store, newest.ppn)?;
+        let until = Cached::dirty_changed_after(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
-            cached.set_clean_until(until);
+            cached.set_dirty_changed_after(until);
         }
         Ok(until)
     }
 
-    /// Returns the last readable page among the first `left` pages of a block. Torn pages belong to nothing.
+    /// Returns the last readable page among the first `left` pages of a block, as the next element of the backward
+    /// scan. Torn pages belong to no logical page and are recorded as superseded.
     fn step_back(
         &mut self,
         first: Ppn,
@@ -385,8 +396,9 @@ impl<N: Nand> Ftl<N> {
         Ok(None)
     }
 
-    /// Registers a data block. The last block of a stream in a pool may be open, and a block may have been closed early
-    /// by a failed program. Of these, a binary search finds how many pages are programmed; all other blocks are full.
+    /// Registers a data block with the block table. The last block of a stream in a pool (set of planes) may be open,
+    /// and a block may have been closed early by a failed program. Of these, a binary search finds how many pages are
+    /// programmed; all other blocks are full.
     fn adopt_data(&mut self, data: &mut DataBlock) -> Result<()> {
         let first = self.store.geometry().first_page(data.block);
         data.programmed = self.store.geometry().block_pages();
@@ -417,7 +429,7 @@ impl<N: Nand> Ftl<N> {
         Ok(0)
     }
 
-    /// Returns the number of programmed pages in a block with at least one programmed page.
+    /// Returns the number of programmed pages in the block that begins at `first` and has at least one programmed page.
     fn programmed_pages(&mut self, first: Ppn) -> Result<u32> {
         let (mut low, mut high) = (1, self.store.geometry().block_pages());
         if self.collector.options.wear.dual_pool_gap > 0 && self.was_programmed(Ppn(first.0 + high - 1))? {
@@ -430,7 +442,7 @@ impl<N: Nand> Ftl<N> {
         Ok(low)
     }
 
-    /// Whether a page was programmed, even if torn.
+    /// Whether the physical page `ppn` was programmed, even if torn.
     fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
         match self.store.probe(ppn) {
             Ok(found) => Ok(found.is_some()),
@@ -466,8 +478,8 @@ impl<N: Nand> Ftl<N> {
         changes.entries.iter().rev().for_each(|&(lpn, ppn)| cached.restore_change(lpn, ppn.into()));
     }
 
-    /// Executes step 4: restores the reports that the validity buffer lost, of pages invalidated and blocks opened
-    /// since it was last written.
+    /// Executes step 4 of recovery: restores the reports that were lost with the RAM buffer of the validity store, of
+    /// pages invalidated and blocks opened since the buffer was last written.
     fn restore_buffer(&mut self, survey: &Survey, changes: &Changes) -> Result<()> {
         if !self.validity.is_on_flash() {
             return Ok(());
@@ -495,8 +507,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reports pages as invalid that one version of a translation page names and the next does not, if the page still
-    /// belongs to that logical page.
+    /// Reports pages as invalid that one version of translation page `id` names and the next does not, if the page
+    /// still belongs to that logical page. `current` holds the restored map entries.
     fn compare_versions(&mut self, id: u32, versions: &[Version], current: &HashMap<Lpn, Ppn>) -> Result<()> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut tables = Vec::new();
@@ -519,8 +531,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Executes step 5: counts the valid pages per block, from page validity if that is on flash, otherwise from the
-    /// whole map.
+    /// Executes step 5 of recovery: counts the valid pages per block, from page validity if that is on flash, otherwise
+    /// from the whole map.
     fn restore_counts(&mut self) -> Result<()> {
         if self.validity.is_on_flash() { self.recount_valid() } else { self.restore_bitmap() }
     }
@@ -549,7 +561,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the number of readable pages in a block that was closed early by a failed program. The page whose
+    /// Returns the number of readable pages in `block`, which was closed early by a failed program. The page whose
     /// program failed, the last one, does not count.
     fn readable_pages(&mut self, block: BlockId) -> Result<u32> {
         let first = self.store.geometry().first_page(block);
@@ -561,9 +573,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Rebuilds page validity in RAM from all entries of the map on flash and of the cache. Unidentified invalid pages,
-    /// which the map on flash still names although restored entries replace them, count as valid until the translation
-    /// page is written.
+    /// Rebuilds page validity in RAM from all entries of the map on flash and of the cache. Invalid pages that the map
+    /// on flash still names, although restored entries replace them, count as valid until the translation page is
+    /// written (unidentified invalid pages).
     fn restore_bitmap(&mut self) -> Result<()> {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
@@ -585,8 +597,9 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Marks a page as valid that the map on flash names for `lpn`, if it is current. Also if a restored entry replaces it
-/// but the page still belongs to `lpn`: then it is an unidentified invalid page.
+/// Marks `ppn`, which the map on flash names for `lpn`, as valid if it is current. Also if a restored entry replaces it
+/// but the page still belongs to `lpn`: then it is an unidentified invalid page (counted as valid until the translation
+/// page is written).
 fn adopt_page<N: Nand>(
     store: &mut crate::store::Store<N>,
     validity: &mut AnyValidity,
@@ -607,8 +620,8 @@ fn data_block(block: BlockId, first: &Oob) -> DataBlock {
     DataBlock { block, first_sequence: first.sequence, stream, bound: u64::MAX, programmed: 0 }
 }
 
-/// Sets the upper bounds of sequence numbers: the first page of a block is newer than every page of the previous block
-/// of its stream in the pool.
+/// Sets the upper bounds of the sequence numbers in data blocks: the first page of a block is newer than every page of
+/// the previous block of its stream in the pool (set of planes).
 fn bound_blocks(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
     blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
     for k in 1..blocks.len() {

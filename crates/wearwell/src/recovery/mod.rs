@@ -24,24 +24,25 @@ mod survey;
 pub use backward::{RecoverySteps, StepCost};
 pub(crate) use survey::FoundPage;
 
-/// Costs and result of a recovery.
+/// Costs and result of a recovery after power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
-    /// Pages and spare areas read, those of the battery included.
+    /// Pages and spare areas that recovery read, those read on battery power included.
     pub reads: u64,
-    /// Blocks erased again because their erase was interrupted.
+    /// Blocks that recovery erased again because their erase was interrupted.
     pub erases: u64,
-    /// Pages that recovery programmed on battery power.
+    /// Pages programmed on battery power to save RAM contents.
     pub battery_programs: u64,
-    /// Pages of the map read on battery power in order to update them; also counted in `reads`.
+    /// Map pages read on battery power in order to update them; also counted in `reads`.
     pub battery_reads: u64,
-    /// Logical pages mapped after recovery; 0 if the map survived in RAM or remains on flash.
+    /// Number of logical pages mapped after recovery; 0 if the map survived in RAM or remains on flash.
     pub mapped_pages: u64,
-    /// Costs of the single steps, for recoveries that have steps.
+    /// Flash operations of the single steps of recovery, for designs whose recovery has steps.
     pub steps: RecoverySteps,
 }
 
-/// For each owner (LPN or metadata page number) the newest version of its page found so far, with its sequence number.
+/// For each owner (LPN or metadata page number) the newest version of its page that recovery has found so far, with its
+/// sequence number.
 pub(crate) struct Newest {
     pub(crate) place: Vec<Ppn>,
     sequence: Vec<u64>,
@@ -56,8 +57,8 @@ impl Newest {
         self.learn(page.owner, ppn, page.sequence);
     }
 
-    /// Records that the page of `owner` is at `place` since `sequence`, if nothing newer is known. [`Ppn::NONE`]
-    /// records that the owner has had no page since then.
+    /// Records that the page of `owner` (LPN or metadata page number) is at `place` since `sequence`, if nothing newer
+    /// is known. [`Ppn::NONE`] records that the owner has had no page since then.
     fn learn(&mut self, owner: u32, place: Ppn, sequence: u64) {
         let owner = owner as usize;
         if sequence > self.sequence[owner] {
@@ -66,8 +67,9 @@ impl Newest {
     }
 }
 
-/// Applies reverse-map entries to the newest versions found in page OOBs. Returns for each logical page whether its
-/// place comes from an entry. `programmed` holds the sequence number of each data page, by PPN.
+/// Applies reverse-map entries (records of binds and trims) to `newest`, the newest versions found in page OOBs.
+/// Returns for each logical page whether its physical page comes from an entry. `programmed` holds the sequence number
+/// of each data page, by PPN.
 pub(crate) fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
     for entry in entries {
         for lpn in entry.tombstoned_lpns() {
@@ -122,8 +124,8 @@ impl<N: Nand> Ftl<N> {
         Ok(report)
     }
 
-    /// Recovers a device whose RAM survived: brings RAM in line with the flash, and loads the best dead pages into the
-    /// empty fingerprint store.
+    /// Recovers a device whose RAM survived the power loss: brings RAM in line with the flash, and loads the best dead
+    /// pages into the fingerprint store (index of dead pages), which is empty.
     fn resume(&mut self) -> Result<()> {
         self.store.reconcile()?;
         if self.validity.is_on_flash() {
@@ -145,8 +147,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes dirty state to flash on battery power; the writes are counted like any others. Done once: if power fails
-    /// again during recovery, RAM holds nothing new, and what was saved is still on flash.
+    /// Writes RAM contents that are not on flash yet to flash on battery power; the writes are counted like any others.
+    /// Done once: if power fails again during recovery, RAM holds nothing new, and what was saved is still on flash.
     fn save_on_battery(&mut self) -> Result<()> {
         if !self.battery_has_saved {
             self.write_back_on_battery()?;
@@ -158,16 +160,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Whether the battery saves the bitmap of page validity in addition to the map (DFTL, as GeckoFTL describes it).
-    /// It does if validity is in RAM and no content mechanism has state of its own, because only a scan of all spare
-    /// areas restores that.
+    /// Whether the battery saves the bitmap of page validity in addition to the L2P map (DFTL, as GeckoFTL describes
+    /// it). It does if validity is in RAM and no content mechanism has state of its own, because only a scan of all
+    /// spare areas restores that state.
     pub(crate) fn saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
         by_battery && !self.validity.is_on_flash() && !self.has_content_stage()
     }
 
-    /// Saves the bitmap of page validity. Makes room for the copy and writes the map first, because garbage collection
-    /// changes both.
+    /// Saves the bitmap of page validity to flash. First makes room for its pages and writes the map, because garbage
+    /// collection changes both.
     fn save_bitmap(&mut self) -> Result<()> {
         self.require_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
         while self.mapping.has_unwritten() {
@@ -190,8 +192,9 @@ impl<N: Nand> Ftl<N> {
         self.write_back()
     }
 
-    /// Corrects the state for a page that reached the flash unknown to RAM. Such a data page would count as valid until
-    /// invalidated, and such a translation page would be taken for the newest version.
+    /// Corrects map and page validity for a page whose program was interrupted by power loss, but reached the flash,
+    /// unknown to RAM. Such a data page would count as valid until invalidated, and such a translation page would be
+    /// taken for the newest version.
     fn discard_interrupted_page(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
@@ -236,8 +239,9 @@ impl<N: Nand> Ftl<N> {
         Ok(self.adopt_valid(data.place.into_iter().filter_map(Address::some)))
     }
 
-    /// Rebuilds map and sharing from the OOB of every page and from the entries of the reverse map, ordered by one
-    /// sequence number. An entry is valid if the page that it names was programmed before the entry and still exists.
+    /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, ordered by
+    /// one sequence number. An entry is valid if the page that it names was programmed before the entry and still
+    /// exists.
     fn rebuild_from_pages_and_entries(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let mut newest = Newest::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
@@ -275,8 +279,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Sets map, reference counts, bind marks and page validity from the newest versions found; returns the number of
-    /// mapped pages.
+    /// Sets map, reference counts, bind marks (LPNs that need a reverse-map entry) and page validity from the newest
+    /// versions that recovery found; returns the number of mapped pages.
     fn adopt_shared(&mut self, newest: &Newest, bound: &[bool]) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
@@ -352,8 +356,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Applies the journal of a map on flash: its places replace those of the translation pages and become dirty
-    /// entries.
+    /// Applies the journal of a map on flash during recovery: the physical pages that it names replace those of the
+    /// translation pages and become dirty cache entries.
     fn replay_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
         let newer = map.replay(&mut self.store, found)?;
@@ -373,7 +377,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds page validity from the places of all mapped pages, and returns their number.
+    /// Rebuilds page validity from the physical pages of all mapped logical pages, and returns their number.
     pub(crate) fn adopt_valid(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;

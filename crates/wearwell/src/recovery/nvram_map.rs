@@ -31,20 +31,21 @@ use crate::store::BlockState;
 use crate::tables::PageSet;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
-/// Pages found in the scan of all OOBs, by kind.
+/// Pages that recovery found in the scan of all OOBs, by kind.
 struct Scanned {
     data: PageSet,
-    /// Newest version of each translation page: sequence number and PPN, by translation page number.
+    /// Newest version of each translation page that the scan found: sequence number and PPN, by translation page
+    /// number.
     translation: BTreeMap<u32, (u64, Ppn)>,
-    /// PPNs of the pages of the validity store on flash.
+    /// PPNs of the pages of the validity store that the scan found on flash.
     validity: Vec<Ppn>,
-    /// Pages of deltas: sequence number and PPN.
+    /// Pages that hold deltas: sequence number and PPN.
     deltas: Vec<(u64, Ppn)>,
-    /// Pages of chunks: sequence number, PPN, chunk number.
+    /// Pages of compressed chunks: sequence number, PPN, chunk number.
     chunks: Vec<(u64, Ppn, u32)>,
 }
 
-/// PPN of each logical page in a set.
+/// Physical page (PPN) of each logical page in a set.
 type Places = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
@@ -74,7 +75,7 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Restores the validity store from its pages on flash.
+    /// Restores the validity store on flash during recovery, from `pages`, its pages that the scan found.
     fn reload_validity(&mut self, pages: &[Ppn]) -> Result<()> {
         let mut found = Vec::with_capacity(pages.len());
         for &ppn in pages {
@@ -87,8 +88,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns for each block the sequence number of the last program before it was opened for data; `u64::MAX` if it
-    /// holds no data.
+    /// Returns for each block the sequence number of the last program before the block was opened for data; `u64::MAX`
+    /// if it holds no data.
     fn opened_for_data(&self) -> Vec<u64> {
         let blocks = self.store.blocks();
         let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
@@ -97,8 +98,8 @@ impl<N: Nand> Ftl<N> {
         (0..blocks.len()).map(BlockId).map(opened_at).collect()
     }
 
-    /// Adds what follows from the map to page validity on flash: blocks opened, pages invalidated and pages revived
-    /// since it was last written.
+    /// Corrects the page validity stored on flash by what follows from the recovered map: blocks opened, pages
+    /// invalidated and pages revived since the validity buffer was last written.
     fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
         let since = self.validity.durable_until();
         for (block, opened_at) in (0..).map(BlockId).zip(self.opened_for_data()) {
@@ -177,7 +178,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Calls `visit` for all mapped logical pages in order. Reads the whole map if it is on flash.
+    /// Calls `visit` for all mapped logical pages in order, each with its unit (physical page or member of a compressed
+    /// chunk). Reads the whole map if it is on flash.
     fn for_each_mapped(&mut self, mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>) -> Result<()> {
         if let AnyMapping::Flat(_) = &self.mapping {
             return (0..self.logical_pages).map(Lpn).try_for_each(|lpn| {
@@ -193,7 +195,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the mapped logical pages of a translation page: as on flash or, if newer, as the entries in RAM.
+    /// Returns the mapped logical pages of the translation page `id`, with their units (physical page or member of a
+    /// compressed chunk): as on flash or, if newer, as the map entries in RAM.
     fn mapped_in(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
         let cached = mapping.on_flash().expect("only a map on flash has translation pages");
@@ -206,7 +209,7 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped.filter(|(_, unit)| unit.some().is_some()).collect())
     }
 
-    /// Rebuilds the directory of the chunks to which the map refers, from the spare areas of chunk pages.
+    /// Rebuilds the directory of the compressed chunks to which the map refers, from the spare areas of chunk pages.
     fn rebuild_chunks(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<()> {
         if self.chunks.is_none() {
             return Ok(());
@@ -246,7 +249,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Rebuilds page validity, reference counts and referrers for all mapped logical pages. Returns their number and,
-    /// for deltas, the base page of each.
+    /// for deltas, the base page of each (the physical page to which it is mapped).
     fn adopt_mapped(&mut self, data: &PageSet) -> Result<(u64, Places)> {
         let (mut mapped, mut bases) = (0, Places::default());
         let mut members = std::collections::BTreeSet::new();
@@ -266,7 +269,7 @@ impl<N: Nand> Ftl<N> {
         Ok((mapped, bases))
     }
 
-    /// Marks a flash page as valid; `false` if it already was, because another logical page is mapped to it.
+    /// Marks the physical page `ppn` as valid; `false` if it already was, because another logical page is mapped to it.
     fn adopt_page(&mut self, ppn: Ppn) -> bool {
         if self.validity.is_valid(ppn) {
             return false;

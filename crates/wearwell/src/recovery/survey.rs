@@ -28,14 +28,14 @@ impl From<Oob> for FoundPage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Sets which pages later recoveries read. A device without head and tail pages can only be scanned. Both methods
-    /// find the same state.
+    /// Sets which pages later recoveries of the device read: the spare area of every page, or head and tail pages. A
+    /// device without head and tail pages can only be scanned. Both methods find the same state.
     pub fn survey_by(&mut self, survey: BlockSurvey) {
         self.survey = survey;
     }
 
-    /// Reports every page of data or metadata to `page`, registers the state of every block, and erases blocks again
-    /// that are unreadable.
+    /// Reports every page of data or metadata on the medium to `page`, registers the state of every block, and erases
+    /// blocks again that are unreadable.
     pub(crate) fn survey_pages(
         &mut self,
         steps: &mut RecoverySteps,
@@ -96,7 +96,7 @@ impl<N: Nand> Ftl<N> {
         (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.adopt_found(block, found))
     }
 
-    /// Reports the pages of a block as its tail pages list them; `None` if the block has no complete tail.
+    /// Reports to `page` the pages of a block as its tail pages list them; `None` if the block has no complete tail.
     fn read_described(
         &mut self,
         head: &Head,
@@ -134,7 +134,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the OOB of the pages of a block, up to the first erased page, and reports those that are readable.
+    /// Reads the OOB of the pages of a block, up to the first erased page, and reports those that are readable to
+    /// `page`.
     pub(super) fn scan_block(
         &mut self,
         block: BlockId,

@@ -14,30 +14,33 @@ use rustc_hash::FxBuildHasher;
 use crate::address::Unit;
 use crate::tables::Table;
 
-/// Most logical pages that may refer to one unit (a page or a member of a compressed chunk).
+/// Maximum number of logical pages that may be mapped to one unit (a physical page or a member of a compressed chunk).
 pub const MAX_REFERRERS: u32 = 15;
 
 /// Form in which reference counts (logical pages per stored page) are kept in RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RefsPart {
-    /// A table of four bits for each physical page.
+    /// Reference counts are in a table of four bits for each physical page.
     #[default]
     Dense,
-    /// A hash map that holds only units with at least two referrers.
+    /// Reference counts are in a hash map that holds only units (physical pages or members of compressed chunks) with
+    /// at least two referrers.
     Sparse,
 }
 
-/// Reference counts: for each unit (a page or chunk member), the logical pages that refer to it beyond the first.
+/// Reference counts: for each unit (a physical page or member of a compressed chunk), the number of logical pages
+/// mapped to it beyond the first.
 #[derive(Clone, Debug)]
 pub struct Refs {
-    /// Extra referrers per physical page in four bits, two pages per byte; empty in the sparse form.
+    /// Referrers (logical pages mapped to it) of each physical page beyond the first, in four bits, two pages per byte;
+    /// empty in the sparse form.
     dense: Table<u8>,
     sparse: HashMap<Unit, u8, FxBuildHasher>,
     pages: u32,
 }
 
 impl Refs {
-    /// Reference counts for `pages` physical pages, each with at most one referrer.
+    /// Creates reference counts for `pages` physical pages, each with at most one referrer (logical page mapped to it).
     pub fn new(part: RefsPart, pages: u64) -> Self {
         let dense_pages = if part == RefsPart::Dense { pages } else { 0 };
         Self {
@@ -47,7 +50,7 @@ impl Refs {
         }
     }
 
-    /// Returns the number of referrers of `unit` beyond the first.
+    /// Returns the number of referrers of `unit` (logical pages mapped to it) beyond the first.
     #[inline]
     pub fn extra(&self, unit: Unit) -> u32 {
         if unit.0 < self.pages {
@@ -61,20 +64,21 @@ impl Refs {
         4 * (unit.0 & 1)
     }
 
-    /// Whether one more logical page may refer to `unit`.
+    /// Whether one more logical page may be mapped to `unit`, that is, whether it has fewer than [`MAX_REFERRERS`]
+    /// referrers.
     #[inline]
     pub fn has_room(&self, unit: Unit) -> bool {
         self.extra(unit) + 1 < MAX_REFERRERS
     }
 
-    /// Counts one more logical page that refers to `unit`, which has at least one referrer already.
+    /// Counts one more logical page that is mapped to `unit`, which has at least one referrer already.
     #[inline]
     pub fn up(&mut self, unit: Unit) {
         assert!(self.has_room(unit), "unit {unit} has {MAX_REFERRERS} referrers already");
         self.set(unit, self.extra(unit) + 1);
     }
 
-    /// Counts one logical page less that refers to `unit`; returns `true` if another still refers to it.
+    /// Counts one logical page less that is mapped to `unit`; returns `true` if another still is.
     #[inline]
     pub fn down(&mut self, unit: Unit) -> bool {
         let extra = self.extra(unit);
@@ -84,7 +88,8 @@ impl Refs {
         extra > 0
     }
 
-    /// Moves the reference count of `from` to `to`, after GC moved the content.
+    /// Moves the reference count of the unit (physical page or member of a compressed chunk) `from` to `to`, after GC
+    /// moved the content.
     #[inline]
     pub fn relocate(&mut self, from: Unit, to: Unit) {
         let extra = self.extra(from);
@@ -106,13 +111,14 @@ impl Refs {
         }
     }
 
-    /// Resets all counts to at most one referrer per unit.
+    /// Resets all reference counts to at most one referrer (logical page) per unit.
     pub fn clear(&mut self) {
         self.dense = Table::zeroed(self.dense.len());
         self.sparse.clear();
     }
 
-    /// Bytes of controller RAM: half a byte per page in the dense form, about six per shared unit in the sparse form.
+    /// Bytes of controller RAM that the reference counts take: half a byte per physical page in the dense form, about
+    /// six per shared unit in the sparse form.
     pub fn ram_bytes(&self) -> u64 {
         self.dense.len() as u64 + 6 * self.sparse.len() as u64
     }

@@ -50,7 +50,8 @@ impl SharingDesign {
     }
 }
 
-/// State of sharing: reference counts, reverse map, bitmap of bound logical pages, and content index.
+/// State of sharing (several logical pages mapped to one physical page): reference counts, reverse map, bitmap of bound
+/// logical pages, and content index.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharing {
     pub(crate) refs: Refs,
@@ -58,15 +59,17 @@ pub(crate) struct Sharing {
     /// Logical pages that are mapped by a reverse-map entry (the paper's LR bitmap), indexed by LPN.
     bound: PageSet,
     pub(crate) index: Option<ContentIndex>,
-    /// Whether deduplication is on, so that host writes are served by content-index hits.
+    /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
+    /// contents).
     pub(crate) deduplicates: bool,
     pub(crate) design: SharingDesign,
-    /// Lower bound of the sequence numbers at which blocks in use were opened. A bound that is too low only keeps
-    /// tombstones (records of trims) longer.
+    /// Lower bound of the sequence numbers at which the blocks in use were opened, and so of those of all pages in
+    /// them. A bound that is too low only keeps tombstones (records of trims) longer.
     oldest_evidence: u64,
-    /// Reverse-map entries of the current GC victim; the vector is kept between collections for its allocation.
+    /// Reverse-map entries of the current GC victim; the vector is kept between collections so that it is not allocated
+    /// anew.
     pub(crate) entries: Vec<Entry>,
-    /// Whether the reverse map has room to record the GC victim's `entries` again.
+    /// Whether the reverse map has room to record the `entries` of the GC victim again.
     pub(crate) recordable: bool,
 }
 
@@ -89,7 +92,8 @@ impl Sharing {
         })
     }
 
-    /// Whether this design can bind logical pages to stored content; `false` with no reverse map beyond the OOB.
+    /// Whether this design can bind logical pages to stored content (map them without a program); `false` if it has no
+    /// reverse map beyond the OOB.
     pub(crate) fn binds(&self) -> bool {
         self.design.reverse_map != ReverseMapPart::OobOnly
     }
@@ -99,8 +103,8 @@ impl Sharing {
         self.bound.contains(Ppn(lpn.0))
     }
 
-    /// Reads the table entries that remapping `lpns` away from `units`, whose contents are `contents`, will need, so
-    /// that their cache misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the entries of the sharing tables that overwriting `lpns` will need, which are mapped to `units` with
+    /// `contents` now, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
         touch_all(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
         touch_all(units.iter().map(|&unit| self.refs.extra(unit).into()));
@@ -113,13 +117,13 @@ impl Sharing {
         self.bound.insert(Ppn(lpn.0));
     }
 
-    /// Whether the reverse map has room for one more entry; see [`ReverseMap::admit`].
+    /// Whether the reverse map has room for one more entry of the host; see [`ReverseMap::admit`].
     pub(crate) fn admit<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
         let Self { reverse, bound, oldest_evidence, .. } = self;
         reverse.admit(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
-    /// Records an entry in the reverse map; see [`ReverseMap::record`].
+    /// Records a bind (mapping without a program) or trim as an entry in the reverse map; see [`ReverseMap::record`].
     pub(crate) fn record<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -130,8 +134,8 @@ impl Sharing {
         reverse.record(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
-    /// Whether the reverse map can record a command with one entry for each of `places`; see
-    /// [`ReverseMap::admit_command`].
+    /// Whether the reverse map can record an atomic remap command with one entry for each of the physical pages
+    /// `places`; see [`ReverseMap::admit_command`].
     pub(crate) fn admit_command<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -152,12 +156,14 @@ impl Sharing {
         self.reverse.record_command(io, command, entries)
     }
 
-    /// Returns which meanings of a reverse-map entry still hold: its bind, its tombstone, both or neither.
+    /// Returns which meanings of a reverse-map entry still hold: its bind (mapping without a program), its tombstone
+    /// (record of a trim), both or neither.
     pub(crate) fn need(&self, mapping: &AnyMapping, entry: &Entry) -> EntryLiveness {
         entry_liveness(mapping, &self.bound, self.oldest_evidence, entry)
     }
 
-    /// Loads the reverse-map entries of `block` for GC, without those (or parts of them) that are not needed any more.
+    /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
+    /// not needed any more.
     pub(crate) fn load_entries<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -193,8 +199,9 @@ impl Sharing {
         Ok(())
     }
 
-    /// Returns one logical page that refers to `ppn`, a page of the block whose entries are loaded: its OOB owner if
-    /// that owner still refers to it (fewer entries than referrers), otherwise the first page with an entry.
+    /// Returns one logical page that is mapped to `ppn`, a page of the block whose reverse-map entries are loaded: its
+    /// OOB owner if that owner still refers to it (fewer entries than referrers), otherwise the first logical page with
+    /// an entry.
     pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         let from = self.entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
         let binders = self.entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
@@ -205,8 +212,8 @@ impl Sharing {
         }
     }
 
-    /// Removes the bound mark of `lpn`, if it has one: `lpn` is no longer mapped to `place` by a reverse-map entry,
-    /// which is marked as superseded.
+    /// Removes the bound mark of `lpn`, if it has one, because `lpn` is no longer mapped to `place`; marks the
+    /// reverse-map entry that mapped it as superseded.
     pub(crate) fn unbind<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
         if self.bound.remove(Ppn(lpn.0)) {
             self.reverse.supersede(io, lpn, Ppn(place.0));
@@ -222,14 +229,15 @@ impl Sharing {
         }
     }
 
-    /// Replaces the reverse map by an empty one, after a power loss in which its RAM was lost.
+    /// Replaces the reverse map by an empty one, after a power loss in which its contents in RAM were lost.
     pub(crate) fn forget_binders<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
         self.reverse = AnyReverseMap::with_entries(self.design.reverse_map, self.design.entry_form(), store)?;
         Ok(())
     }
 
-    /// Adds a referrer that recovery found: `lpn` is mapped to `unit`, which `writer` wrote. `is_first` if recovery met
-    /// no other referrer of `unit` before. Returns `false` if this design cannot have produced that state.
+    /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or member of a compressed chunk),
+    /// which `writer` wrote. `is_first` if recovery found no other referrer of `unit` before. Returns `false` if this
+    /// design cannot have produced that state.
     pub(crate) fn adopt<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -267,9 +275,9 @@ impl Sharing {
     }
 }
 
-/// Returns which meanings of a reverse-map entry still hold. Only flat maps are queried, because a look-up must not
-/// cause flash operations. A map on flash is combined with the ideal reverse map only, which holds current binds and
-/// nothing else.
+/// Returns which meanings of a reverse-map entry (bind, tombstone) still hold. Only flat maps are queried, because a
+/// look-up must not cause flash operations. A map on flash is combined with the ideal reverse map only, which holds
+/// current binds and nothing else.
 pub(crate) fn entry_liveness(
     mapping: &AnyMapping,
     bound: &PageSet,

@@ -19,44 +19,46 @@ use std::ops::Range;
 use crate::address::BlockId;
 use crate::nand::PageKind;
 
-/// State of a block in its life cycle.
+/// State of a flash block in its life cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum BlockState {
-    /// Erased, in its pool.
+    /// The block is erased and among the free blocks of its pool (set of planes).
     Free,
-    /// Being filled by a stream.
+    /// The block is being filled by a stream of writes.
     Open,
-    /// Full, or abandoned after a failed program: a candidate for collection.
+    /// The block is full, or was abandoned after a failed program: a candidate for garbage collection.
     Closed,
-    /// Without valid pages; its erase was issued.
+    /// The block has no valid pages, and its erase was issued.
     Erasing,
-    /// Bad, not used any more.
+    /// The block is bad and not used any more.
     Retired,
 }
 
-/// Which block is collected if several have the fewest valid pages.
+/// Which block GC collects if several have the fewest valid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ties {
-    /// The block whose valid count fell to this value last.
+    /// Of several blocks with equally few valid pages, GC collects the one whose valid count fell to this number last.
     #[default]
     Newest,
-    /// The block whose valid count fell to this value first. Under skew the data left in it is colder, and less is
-    /// written (1 to 3 % for zipf writes, `tests/theory.rs` has another case).
+    /// Of several blocks with equally few valid pages, GC collects the one whose valid count fell to this number first.
+    /// With skewed writes the data left in it is colder, and less is written (1 to 3 % for zipf writes,
+    /// `tests/theory.rs` has another case).
     Oldest,
 }
 
-/// Limit of the candidate lists, as a difference from the last victim's valid count.
+/// Difference between the valid count of the last GC victim and the limit for the candidate lists: blocks with greater
+/// counts are not listed.
 const SLACK: u16 = 2;
 
 #[derive(Clone, Debug, Default)]
 struct Candidates {
     lists: Vec<VecDeque<BlockId>>,
-    /// Maximum valid count of the blocks on the candidate lists.
+    /// Maximum valid count of the blocks on the lists of GC candidates.
     limit: u16,
-    /// All candidate lists before this one are empty.
+    /// Number (valid count) of a list of GC candidates: all lists with smaller numbers are empty.
     lowest: u16,
-    /// Candidate lists whose blocks are still in the order of their block numbers, as a scan found them.
+    /// Valid counts whose lists of GC candidates are still in the order of block numbers, as a scan found the blocks.
     unsorted: Range<u16>,
     entries: u32,
 }
@@ -72,8 +74,8 @@ impl Candidates {
         self.entries += 1;
     }
 
-    /// Lowers the limit, never raises it: blocks with counts between the old limit and a higher one are not on the
-    /// lists.
+    /// Lowers the maximum valid count of GC candidates, never raises it: blocks with counts between the old limit and a
+    /// higher one are not on the lists.
     fn tighten(&mut self, limit: u16) {
         if limit >= self.limit {
             return;
@@ -91,15 +93,16 @@ impl Candidates {
     }
 }
 
-/// Number of blocks that a scan skips together if none of them has few valid pages.
+/// Number of blocks that a scan for GC candidates skips together if none of them has few valid pages.
 const CHUNK: usize = 64;
 
-/// Valid pages of each closed block; `u16::MAX` for any other block, which is more than a block can have.
+/// Returns the valid page count of each closed block; `u16::MAX` for any other block, which is more than a block can
+/// have.
 fn counts(state: &[BlockState], valid: &[u16]) -> impl Iterator<Item = u16> {
     state.iter().zip(valid).map(|(&state, &valid)| if state == BlockState::Closed { valid } else { u16::MAX })
 }
 
-/// Table of all blocks: 12 bytes per block plus a few per candidate of collection.
+/// State, kind, valid count and age of every block: 12 bytes per block plus a few per candidate of garbage collection.
 #[derive(Clone, Debug)]
 pub struct BlockTable {
     block_pages: u16,
@@ -107,21 +110,22 @@ pub struct BlockTable {
     state: Vec<BlockState>,
     kind: Vec<PageKind>,
     valid: Vec<u16>,
-    /// Sequence number of the last program or reverse-map entry before each block was opened.
+    /// Sequence number of the last page program or reverse-map (P2L) entry before each block was opened.
     opened_at: Vec<u64>,
     closed_at: Vec<u64>,
     candidates: Vec<Candidates>,
-    /// Upper bound of all pools' limits: one comparison with it suffices for nearly every discarded page.
+    /// Upper bound of the maximum valid counts of GC candidates in all pools (sets of planes): one comparison with it
+    /// suffices for nearly every discarded page.
     highest_limit: u16,
     ties: Ties,
-    /// Whether metadata blocks become candidates of collection only when they have no valid page.
+    /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     excludes_nonempty_metadata: bool,
     metadata_blocks: u32,
-    /// Per pool, blocks with their closing numbers in the order in which they were closed, for FIFO cleaning; empty
-    /// unless tracked.
+    /// Per pool (set of planes), blocks with the sequence numbers of their closing, in the order in which they were
+    /// closed, for FIFO cleaning; empty unless tracked.
     closing_order: Vec<VecDeque<(BlockId, u64)>>,
-    /// Blocks with their opening numbers, earliest first, including stale entries of blocks reopened since; built at
-    /// the first call of [`BlockTable::oldest_opened`].
+    /// Blocks with the sequence numbers of their opening, earliest first, including obsolete entries of blocks reopened
+    /// since; built at the first call of [`BlockTable::oldest_opened`].
     opening_order: Option<BinaryHeap<Reverse<(u64, BlockId)>>>,
 }
 
@@ -146,38 +150,38 @@ impl BlockTable {
         }
     }
 
-    /// Number of blocks.
+    /// Number of blocks of the device.
     pub fn len(&self) -> u32 {
         self.state.len() as u32
     }
 
-    /// Whether the table has no block; always false.
+    /// Whether the device has no block; always false.
     pub fn is_empty(&self) -> bool {
         self.state.is_empty()
     }
 
-    /// Pages of a block that can be valid: all except its head and tail pages.
+    /// Number of pages of a block that can be valid: all except its head and tail pages, which describe the block.
     pub fn block_pages(&self) -> u32 {
         self.block_pages as u32
     }
 
-    /// Number of pools into which the blocks are divided: block `b` belongs to pool `b % pools`.
+    /// Number of pools (sets of planes) into which the blocks are divided: block `b` belongs to pool `b % pools`.
     pub fn pools(&self) -> u32 {
         self.pools
     }
 
-    /// The blocks of a pool.
+    /// Returns the blocks of a pool (set of planes that share their blocks).
     pub fn of_pool(&self, pool: u32) -> impl Iterator<Item = BlockId> + use<> {
         (pool..self.state.len() as u32).step_by(self.pools as usize).map(BlockId)
     }
 
-    /// State of a block.
+    /// Returns the state of a block: free, open, closed, erasing or retired.
     #[inline]
     pub fn state(&self, block: BlockId) -> BlockState {
         self.state[block.index()]
     }
 
-    /// Kind of the pages in a block that is open or closed.
+    /// Returns the kind of the pages in a block that is open or closed.
     #[inline]
     pub fn kind(&self, block: BlockId) -> PageKind {
         self.kind[block.index()]
@@ -189,18 +193,18 @@ impl BlockTable {
         self.valid[block.index()] as u32
     }
 
-    /// Sequence number of the program that closed the block.
+    /// Returns the sequence number of the program that closed the block.
     pub fn closed_at(&self, block: BlockId) -> u64 {
         self.closed_at[block.index()]
     }
 
-    /// Sequence number of the last program or reverse-map entry before the block was opened.
+    /// Returns the sequence number of the last page program or reverse-map (P2L) entry before the block was opened.
     pub fn opened_at(&self, block: BlockId) -> u64 {
         self.opened_at[block.index()]
     }
 
-    /// Sequence number at which the oldest block in use was opened: no page on flash is older. The first call costs
-    /// O(blocks), later ones O(log blocks) for each block that was opened since.
+    /// Returns the sequence number at which the oldest block in use was opened: no page on flash is older. The first
+    /// call costs O(blocks), later ones O(log blocks) for each block that was opened since.
     pub fn oldest_opened(&mut self) -> u64 {
         let mut order = self.opening_order.take().unwrap_or_else(|| self.opened_in_order());
         while order.peek().is_some_and(|&Reverse((opened, block))| !self.is_in_use_since(block, opened)) {
@@ -250,12 +254,12 @@ impl BlockTable {
         }
     }
 
-    /// Sets which of several blocks with equally few valid pages is chosen. To be set before any block is closed.
+    /// Sets which of several blocks with equally few valid pages GC chooses. To be set before any block is closed.
     pub(crate) fn set_ties(&mut self, ties: Ties) {
         self.ties = ties;
     }
 
-    /// Sets whether metadata blocks are candidates of collection only when they have no valid page.
+    /// Sets whether metadata blocks are candidates of garbage collection only when they have no valid page.
     pub(crate) fn exclude_nonempty_metadata(&mut self, spares: bool) {
         if self.excludes_nonempty_metadata == spares {
             return;
@@ -264,13 +268,13 @@ impl BlockTable {
         (0..self.pools).for_each(|pool| self.rescan(pool));
     }
 
-    /// Number of blocks that hold metadata.
+    /// Number of open or closed blocks that hold metadata.
     pub fn metadata_blocks(&self) -> u32 {
         self.metadata_blocks
     }
 
-    /// The closed metadata block in `pool` with the fewest valid pages; `None` if none has an invalid page. O(blocks of
-    /// the pool).
+    /// Returns the closed metadata block in `pool` (set of planes) with the fewest valid pages; `None` if none has an
+    /// invalid page. O(blocks of the pool).
     pub fn emptiest_metadata(&self, pool: u32) -> Option<BlockId> {
         self.of_pool(pool)
             .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
@@ -278,7 +282,8 @@ impl BlockTable {
             .min_by_key(|&b| self.valid[b.index()])
     }
 
-    /// Whether the block is closed and may be collected: a metadata block may be excluded until it has no valid page.
+    /// Whether the block is closed and may be collected by GC: a metadata block may be excluded until it has no valid
+    /// page.
     #[inline]
     pub(crate) fn is_candidate(&self, block: BlockId) -> bool {
         self.state[block.index()] == BlockState::Closed
@@ -297,7 +302,7 @@ impl BlockTable {
         }
     }
 
-    /// Starts or stops tracking the order in which blocks are closed.
+    /// Starts or stops tracking the order in which blocks are closed, for FIFO cleaning.
     pub(crate) fn track_closing_order(&mut self, track: bool) {
         self.closing_order.clear();
         for pool in (0..self.pools).filter(|_| track) {
@@ -307,7 +312,8 @@ impl BlockTable {
         }
     }
 
-    /// Returns the closed block of `pool` that was closed first; `None` if the order is not tracked. Amortised O(1).
+    /// Returns the closed block of `pool` (set of planes) that was closed first; `None` if the order is not tracked.
+    /// Amortised O(1).
     pub fn oldest_closed(&mut self, pool: u32) -> Option<BlockId> {
         let Self { closing_order, state, closed_at, .. } = self;
         let order = closing_order.get_mut(pool as usize)?;
@@ -333,13 +339,14 @@ impl BlockTable {
         self.valid[block.index()] += count as u16;
     }
 
-    /// Sets the valid count of a block to what recovery found.
+    /// Sets the valid page count of a block to what recovery found.
     pub(super) fn set_valid(&mut self, block: BlockId, valid: u32) {
         self.valid[block.index()] = valid as u16;
         self.index(block);
     }
 
-    /// Counts an invalid page of the block as valid again, and puts the block on the list of its new count.
+    /// Counts an invalid page of the block as valid again, and puts the block on the list of GC candidates with its new
+    /// count.
     pub(super) fn add_valid_again(&mut self, block: BlockId) {
         self.valid[block.index()] += 1;
         self.index(block);
@@ -395,9 +402,9 @@ impl BlockTable {
         }
     }
 
-    /// Fewest valid pages of a candidate in the pool. Under skew this is needed every few victims, so the loops over a
-    /// device of one pool are written for vector instructions: a simulated life of zipf writes takes 0.7 of the time of
-    /// plain loops.
+    /// Returns the fewest valid pages of a GC candidate in the pool (set of planes). Under skew this is needed every
+    /// few victims, so the loops over a device of one pool are written for vector instructions: a simulated life of
+    /// zipf writes takes 0.7 of the time of plain loops.
     fn least_count(&self, pool: u32) -> Option<u16> {
         if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
@@ -407,7 +414,8 @@ impl BlockTable {
         least.filter(|&least| least < u16::MAX)
     }
 
-    /// Appends to `found` the candidates with at most `limit` valid pages, in order of their block numbers.
+    /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `limit` valid pages, in order of
+    /// their block numbers.
     fn collect_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
         if self.pools > 1 || self.excludes_nonempty_metadata {
             let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
@@ -423,8 +431,8 @@ impl BlockTable {
         }
     }
 
-    /// Returns the closed block of `pool` with the fewest valid pages; `None` if no closed block has an invalid page.
-    /// Amortised O(1), with an occasional scan of the pool.
+    /// Returns the closed block of `pool` (set of planes) with the fewest valid pages (the greedy GC victim); `None` if
+    /// no closed block has an invalid page. Amortised O(1), with an occasional scan of the pool.
     pub fn least_valid(&mut self, pool: u32) -> Option<BlockId> {
         let found = self.top_candidate(pool).or_else(|| {
             self.rescan(pool);
@@ -467,8 +475,8 @@ impl BlockTable {
         None
     }
 
-    /// Closed blocks of `pool`, fewest valid pages first, then in order of closing. O(n log n) in the blocks of the
-    /// pool.
+    /// Returns the closed blocks of `pool` (set of planes), fewest valid pages first, then in order of closing. O(n log
+    /// n) in the blocks of the pool.
     pub fn closed_by_valid(&self, pool: u32) -> Vec<BlockId> {
         let mut closed: Vec<BlockId> =
             self.of_pool(pool).filter(|&b| self.state(b) == BlockState::Closed).collect();
@@ -476,14 +484,14 @@ impl BlockTable {
         closed
     }
 
-    /// Number of blocks in each [`BlockState`], in the order of its variants, counted from the table. For audits.
+    /// Number of blocks in each [`BlockState`], in the order of its variants, counted block by block. For audits.
     pub fn census(&self) -> [u32; 5] {
         let mut census = [0; 5];
         self.state.iter().for_each(|&state| census[state as usize] += 1);
         census
     }
 
-    /// Bytes of controller RAM: per block two for the valid count and one for state and kind.
+    /// Bytes of controller RAM for the states of blocks: per block two for the valid count and one for state and kind.
     pub fn ram_bytes(&self) -> u64 {
         3 * self.state.len() as u64
     }
@@ -493,7 +501,7 @@ impl BlockTable {
 mod tests {
     use super::*;
 
-    /// A table in which blocks 0, 1 and 2 were closed in this order, all full.
+    /// Returns a table of blocks in which blocks 0, 1 and 2 were closed in this order, all with all pages valid.
     fn equal_blocks(ties: Ties) -> BlockTable {
         let mut table = BlockTable::new(4, 8, 1);
         table.set_ties(ties);

@@ -6,18 +6,19 @@ use crate::error::Result;
 use crate::nand::{CopyRun, Nand, NandError};
 use crate::operation::{Cause, FlashOp, OpKind};
 
-/// Pages of a block to copy, and the owner that the OOB of each copy will name.
+/// Pages of a block that GC copies, and the owner that the OOB of each copy will name.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves<'a> {
-    /// Pages to copy, all in one block, ascending.
+    /// Pages that GC copies, all in one block, ascending.
     pub from: &'a [Ppn],
-    /// Owner of each page in `from`: the LPN, or the metadata page number.
+    /// Owner of each page in `from`, for the OOB of its copy: the LPN, or the metadata page number.
     pub owners: &'a [Lpn],
 }
 
 impl<N: Nand> Store<N> {
-    /// Copies pages of one block to `stream` in `pool` and appends the PPNs of the copies to `places`. The source pages
-    /// stay counted as valid. On an error `places` holds the copies made before it.
+    /// Copies pages of one block to the open block of the write stream `stream` in `pool` (set of planes) and appends
+    /// the PPNs of the copies to `places`. The source pages stay counted as valid. On an error `places` holds the
+    /// copies made before it.
     ///
     /// The copy of a page that cannot be read is programmed as lost (`lost.rs`).
     ///
@@ -46,7 +47,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Copies as many pages as fit the open block, or up to a failed program; returns the number of copies.
+    /// Copies pages to the open block at `index`, which has room for them, up to a failed program; returns the number
+    /// of copies and appends their PPNs to `places`.
     fn copy_run(
         &mut self,
         pages: Moves<'_>,
@@ -88,7 +90,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Enters copies in the operation list: as a single entry if all are within one plane.
+    /// Adds copies to the list of flash operations for the timing model: as a single entry if all are within one plane.
     fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
         if !self.ops.is_listening() || count == 0 {
             return;
@@ -110,7 +112,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The plane of the first page of the block that holds `ppn`.
+    /// Returns the plane of the first page of the block that holds `ppn`.
     fn first_plane(&self, ppn: Ppn) -> PlaneId {
         self.geometry.plane_of(self.block_of(ppn), 0)
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::address::BlockId;
 
-/// Order in which the free blocks of a pool are opened.
+/// Order in which the free blocks of a pool (set of planes) are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FreeOrder {
     /// The block that was erased first is opened first.
@@ -54,8 +54,8 @@ impl FreePool {
         }
     }
 
-    /// Removes this block; returns `false` if it is not among the free blocks. In FIFO order the search starts at the
-    /// block that was erased last.
+    /// Removes this block from the free blocks of its pool (set of planes); returns `false` if it is not among them. In
+    /// FIFO order the search starts at the block that was erased last.
     pub(super) fn remove(&mut self, block: BlockId, erase_count: u32) -> bool {
         match self {
             Self::Fifo(queue) => {
@@ -66,7 +66,8 @@ impl FreePool {
         }
     }
 
-    /// Removes and returns the block to open next. `worn`: the most worn one, if the blocks are ordered by wear.
+    /// Removes the block to open next from the free blocks of a pool (set of planes), and returns it. `worn`: the most
+    /// worn one, if the blocks are ordered by wear.
     pub(super) fn take(&mut self, worn: bool) -> Option<BlockId> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),

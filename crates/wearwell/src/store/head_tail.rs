@@ -24,27 +24,29 @@ use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind};
 use crate::operation::{Cause, OpKind};
 
-/// Bytes of a tail page per page that it describes: owner (4) and sequence number (8).
+/// Bytes that a tail page, at the end of a block, has for each page that it lists: owner (4) and sequence number (8).
 pub const TAIL_ENTRY_BYTES: u32 = 12;
 /// Minimum number of data pages in a block: with a single one, collecting a block would free nothing.
 const LEAST_DATA_PAGES: u32 = 2;
-/// Owner that a tail page lists for a page that cannot be read; no page of data or metadata has this owner.
+/// Owner that a tail page (at the end of a block, list of its pages) states for a page that cannot be read; no page of
+/// data or metadata has this owner.
 const NO_OWNER: u32 = u32::MAX;
 
-/// Division of a block into one head page, data pages and tail pages.
+/// Division of a block into one head page, data pages and tail pages. Head and tail describe the block for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadTail {
-    /// Number of pages between head and tail.
+    /// Number of pages of a block between its head page and its tail pages, which describe the block.
     pub data_pages: u32,
-    /// Number of tail pages.
+    /// Number of tail pages of a block, which list owner and sequence number of its data pages.
     pub tail_pages: u32,
 }
 
 impl HeadTail {
-    /// Number of head pages.
+    /// Number of head pages of a block; the head page describes the block.
     pub const HEAD_PAGES: u32 = 1;
 
-    /// Returns the division with the smallest tail that describes all data pages of a block.
+    /// Returns the division of a block into head page, data pages and as few tail pages as can list owner and sequence
+    /// number of all data pages.
     ///
     /// # Errors
     /// [`Error::Options`] if fewer than two data pages are left.
@@ -64,13 +66,13 @@ impl HeadTail {
     }
 }
 
-/// Content of a block's head page. In bytes: `opened`, `block`, `kind`, `erases`.
+/// Content of a block's head page, which describes the block. In bytes: `opened`, `block`, `kind`, `erases`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) block: BlockId,
-    /// Kind of the block's pages.
+    /// Kind of data that the block's pages hold.
     pub(crate) kind: PageKind,
-    /// Sequence number of the program of the head itself: the time at which the block was opened.
+    /// Sequence number of the program of the block's head page itself: the time at which the block was opened.
     pub(crate) opened: u64,
     /// Number of erases of the block before it was opened.
     pub(crate) erases: u32,
@@ -92,17 +94,17 @@ impl Head {
     }
 }
 
-/// Result of reading the head page of a block in a recovery.
+/// Result of reading the head page of a block, which describes the block, in a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FoundHead {
-    /// The head page is erased, so the block is.
+    /// The head page, the first of the block, is erased, so the whole block is erased.
     Erased,
     /// The head page cannot be read; only the OOB of the block's other pages can describe the block.
     Unreadable,
     Intact(Head),
 }
 
-/// Owner and sequence number of a page, from the tail of its block.
+/// Owner and sequence number of a page, read from the tail pages at the end of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TailEntry {
     pub(crate) ppn: Ppn,
@@ -110,42 +112,45 @@ pub(crate) struct TailEntry {
     pub(crate) sequence: u64,
 }
 
-/// Content of all tail pages of a block.
+/// Content of all tail pages of a block: owner and sequence number of its data pages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tail {
-    /// The readable pages between head and tail.
+    /// Owner and sequence number of each readable page between the head page and the tail pages of the block.
     pub(crate) entries: Vec<TailEntry>,
-    /// Largest sequence number of the tail pages themselves.
+    /// Largest sequence number of the tail pages at the end of the block themselves.
     pub(crate) last_sequence: u64,
 }
 
 impl<N: Nand> Store<N> {
-    /// Number of pages of a block that can hold data or metadata: all, or those between head and tail.
+    /// Number of pages of a block that can hold data or metadata: all, or those between the head page and the tail
+    /// pages, which describe the block.
     #[inline]
     pub fn data_pages(&self) -> u32 {
         self.head_tail.map_or(self.geometry.block_pages(), |parts| parts.data_pages)
     }
 
-    /// The first page of a block that can hold data or metadata: the first, or the one after the head.
+    /// Returns the first page of a block that can hold data or metadata: the block's first page, or the second if the
+    /// first is a head page, which describes the block.
     pub(super) fn first_data_page(&self, block: BlockId) -> Ppn {
         let head_pages = if self.head_tail.is_some() { HeadTail::HEAD_PAGES } else { 0 };
         Ppn(self.geometry.first_page(block).0 + head_pages)
     }
 
-    /// How blocks are divided into head, data and tail pages; `None` if blocks have only data pages.
+    /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
+    /// blocks have only data pages.
     pub fn head_tail(&self) -> Option<HeadTail> {
         self.head_tail
     }
 
-    /// Bytes of controller RAM for the tails that are not written yet, of open blocks and of full ones; `None` without
-    /// tails.
+    /// Bytes of controller RAM for the contents of tail pages (lists of a block's pages) that are not written yet, of
+    /// open blocks and of full ones; `None` if blocks have no tails.
     pub(crate) fn tail_ram_bytes(&self) -> Option<u64> {
         let blocks = self.open_blocks().count() + self.without_tail.len();
         self.head_tail.map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
     }
 
-    /// Programs the head page of a block that was opened for `stream`. Returns `false` if the program failed; the block
-    /// is then condemned and closed.
+    /// Programs the head page of `block`, which describes the block, after it was opened for the write stream `stream`.
+    /// Returns `false` if the program failed; the block is then condemned (to be retired) and closed.
     pub(super) fn write_head(&mut self, index: usize, stream: Stream, block: BlockId) -> Result<bool> {
         self.sequence += 1;
         let sequence = self.sequence;
@@ -167,7 +172,8 @@ impl<N: Nand> Store<N> {
         Ok(is_programmed)
     }
 
-    /// Programs the missing tails of full blocks. A block whose last page failed gets none, because it is condemned.
+    /// Programs the missing tail pages (lists of a block's pages) of full blocks. A block whose last page failed gets
+    /// none, because it will be retired.
     pub(super) fn write_tails(&mut self) -> Result<()> {
         while let Some(block) = self.without_tail.pop() {
             if !self.nand.is_condemned(block) {
@@ -208,8 +214,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// The OOB of a page whose block has no tail yet. A controller keeps these in RAM until the tail is written, so
-    /// this is no flash operation.
+    /// Returns the OOB of a page whose block has no tail pages (list of its OOBs) yet; `None` if it is unreadable. A
+    /// controller keeps these OOBs in RAM until the tail is written, so this is no flash operation.
     fn look(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
         match self.nand.probe(ppn) {
             Ok(found) => Ok(found),
@@ -218,7 +224,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs a head or tail page; returns `false` if the program failed.
+    /// Programs a head or tail page, which describe a block; returns `false` if the program failed.
     fn program_description(&mut self, ppn: Ppn, oob: Oob, page: &[u8]) -> Result<bool> {
         let outcome = self.nand.program(ppn, oob, Content::Bytes(page));
         self.stats.programs[Cause::BlockMetadata as usize] += 1;
@@ -233,7 +239,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Records that a full block needs its tail, which is written before the next block is opened.
+    /// Records that a full block needs its tail pages (list of the block's pages), which are written before the next
+    /// block is opened.
     #[inline]
     pub(super) fn schedule_tail_program(&mut self, block: BlockId) {
         if self.head_tail.is_some() {
@@ -241,7 +248,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Drops the tail that an erased block still needed.
+    /// Removes an erased block from the list of full blocks that still need their tail pages (list of the block's
+    /// pages).
     pub(super) fn drop_due_tail(&mut self, block: BlockId) {
         let Some(HeadTail { tail_pages, .. }) = self.head_tail else { return };
         if let Some(at) = self.without_tail.iter().position(|&due| due == block) {
@@ -250,7 +258,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Reads the head page of a good block during recovery: one page read.
+    /// Reads, during recovery, the head page of a good block, which describes the block: one page read.
     pub(crate) fn read_head(&mut self, block: BlockId) -> Result<FoundHead> {
         let ppn = self.geometry.first_page(block);
         let Some(oob) = self.read_description(ppn)? else { return Ok(FoundHead::Erased) };
@@ -258,8 +266,9 @@ impl<N: Nand> Store<N> {
         Ok(head.filter(|head| head.block == block).map_or(FoundHead::Unreadable, FoundHead::Intact))
     }
 
-    /// Reads the tail of a block during recovery. Reads one page per tail page, or only the first if there is no tail.
-    /// Returns `None` if the tail is incomplete, or does not belong to `head` because the block was erased since.
+    /// Reads, during recovery, the tail pages of a block, which list owner and sequence number of its pages. Reads one
+    /// page per tail page, or only the first if there is no tail. Returns `None` if the tail is incomplete, or does not
+    /// belong to `head` because the block was erased since.
     pub(crate) fn read_tail(&mut self, head: &Head) -> Result<Option<Tail>> {
         let Some(HeadTail { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
         let first = self.first_data_page(head.block);
@@ -288,8 +297,8 @@ impl<N: Nand> Store<N> {
         Ok(Some(tail))
     }
 
-    /// Reads a page that may be a head or tail page into `self.page`. Returns `None` if it is erased, `Some(None)` if
-    /// it cannot be read or is of another kind. Always counts as one page read.
+    /// Reads into `self.page` a page that may be a head or tail page, which describe their block. Returns `None` if it
+    /// is erased, `Some(None)` if it cannot be read or is of another kind. Always counts as one page read.
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
     fn read_description(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
@@ -326,7 +335,7 @@ mod tests {
         }
     }
 
-    /// 16 blocks of 1,024 pages of 4 KiB (the paper's section 5.1): a tail of 48 pages, 0.3 %.
+    /// Example of the paper (section 5.1): 16 blocks of 1,024 pages of 4 KiB have a tail of 48 pages, 0.3 %.
     #[test]
     fn the_papers_superblock_has_a_tail_of_48_pages() {
         let parts = HeadTail::of(&geometry(16, 1024, 4096)).expect("it fits");

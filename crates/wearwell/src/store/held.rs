@@ -15,8 +15,8 @@ impl<N: Nand> Store<N> {
         self.holds = true;
     }
 
-    /// Retains an old version of a translation page if a recovery may need it, otherwise discards it. A retained page
-    /// counts as valid, so that its block is not erased.
+    /// Retains an old version of a translation page if a recovery may need it, otherwise discards it. A retained
+    /// version counts as valid, so that its block is not erased.
     pub(crate) fn retain_or_discard(&mut self, ppn: Ppn) {
         if self.holds {
             self.held.push_back((self.sequence, ppn));
@@ -25,24 +25,25 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Number of old versions of translation pages that are retained.
+    /// Number of old versions of translation pages that are retained for a recovery.
     pub fn retained_pages(&self) -> usize {
         self.held.len()
     }
 
-    /// The retained old versions of translation pages in a block: usually none. O(versions retained).
+    /// Returns the retained old versions of translation pages in a block: usually none. O(versions retained).
     pub(crate) fn retained_in(&self, block: BlockId) -> Vec<Ppn> {
         let places = self.held.iter().map(|&(_, ppn)| ppn);
         places.filter(|&ppn| self.block_of(ppn) == block).collect()
     }
 
-    /// Records that GC moved the retained version at `from`; returns whether there is one.
+    /// Records that GC moved the retained old version of a translation page at `from`; returns whether there is one.
     pub(crate) fn move_retained(&mut self, from: Ppn, to: Ppn) -> bool {
         let held = self.held.iter_mut().find(|(_, held)| *held == from);
         held.map(|(_, place)| *place = to).is_some()
     }
 
-    /// Discards the retained versions that were replaced at or before `sequence`.
+    /// Discards the retained old versions of translation pages that were replaced by a program with number `sequence`
+    /// or a smaller one.
     #[inline]
     pub(crate) fn release_retained(&mut self, sequence: u64) {
         if self.held.front().is_some_and(|&(replaced, _)| replaced <= sequence) {
@@ -60,8 +61,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Retains, in a recovery, an old version of a translation page that may be needed again. `replaced` is the
-    /// sequence number of the program that replaced it.
+    /// Retains again, in a recovery, an old version of a translation page that a later recovery may need. `replaced` is
+    /// the sequence number of the program that replaced it.
     pub(crate) fn retain_again(&mut self, replaced: u64, ppn: Ppn) {
         if self.holds {
             self.adopt_valid(ppn);

@@ -6,28 +6,30 @@ use crate::address::{BlockId, Ppn};
 use crate::nand::Nand;
 use crate::stats::Stats;
 
-/// Baseline for an audit of the counters: state of the medium when the store was created, and counts that were cleared
-/// since.
+/// Baseline for an audit of the operation counters: state of the medium when the counting began, and counts that were
+/// cleared since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Programs that were counted before the counters were cleared; the next two fields hold erases and retired blocks.
+    /// Page programs that were counted before the counters were cleared; the next two fields hold erases and retired
+    /// blocks.
     pub(super) programs: u64,
     pub(super) erases: u64,
     pub(super) retired_blocks: u64,
-    /// Sum of the erase counts of all blocks when the store was created; the next field holds the programmed pages. A
-    /// medium may hold data then.
+    /// Sum of the erase counts of all blocks when the store was created and counting began; the next field holds the
+    /// programmed pages. A medium may hold data then.
     pub(super) first_wear: u64,
     pub(super) first_programs: u64,
-    /// Counted programs and erases that a loss of power interrupted or prevented.
+    /// Programs and erases that were counted although a loss of power interrupted or prevented them.
     pub(super) cut: u64,
-    /// Tail pages that were never written, because their block was erased first.
+    /// Tail pages (lists of a block's OOBs) that were never written, because their block was erased first.
     pub(super) unwritten: u64,
     /// Whether a recovery took place, which may have closed blocks that were not full.
     pub(super) recovered: bool,
 }
 
 impl<N: Nand> Store<N> {
-    /// Sets the counters to zero and keeps their sums for the audit. Erase counts of blocks stay.
+    /// Sets the counters of flash operations to zero and keeps their sums for the audit. Erase counts of blocks are
+    /// unchanged.
     pub(crate) fn clear_stats(&mut self) {
         self.ledger.programs += self.stats.total_programs();
         self.ledger.erases += self.stats.total_erases();
@@ -35,8 +37,9 @@ impl<N: Nand> Store<N> {
         self.stats = Stats::default();
     }
 
-    /// Checks the counters against the medium: every programmed page is on flash or was erased since, and every erase
-    /// is in the erase count of a block. Failures, power cuts and blocks closed early make the bounds inexact.
+    /// Checks the counters of flash operations against the medium: every counted program is a programmed page or was
+    /// erased since, and every counted erase is in the erase count of a block. Failures, power cuts and blocks closed
+    /// early make the bounds inexact.
     pub(crate) fn check_ledger(&mut self) -> Result<(), String> {
         let Ledger {
             programs,

@@ -17,7 +17,7 @@ use crate::nand::{Nand, NandError, Oob};
 use crate::operation::{Cause, OpKind};
 
 impl<N: Nand> Store<N> {
-    /// Whether the data of a page is known to be unreadable.
+    /// Whether the data of the page at `ppn` is known to be unreadable.
     #[inline]
     pub fn is_unreadable(&self, ppn: Ppn) -> bool {
         !self.unreadable.is_empty() && self.unreadable.contains(&ppn)
@@ -57,7 +57,7 @@ impl<N: Nand> Store<N> {
         std::mem::take(&mut self.found_unreadable)
     }
 
-    /// Drops what is recorded about unreadable pages of a block that is erased or retired.
+    /// Drops the records of unreadable pages in a block that is erased or retired.
     pub(super) fn forget_unreadable(&mut self, block: BlockId) {
         if !self.unreadable.is_empty() {
             let (first, pages) = (self.geometry.first_page(block).0, self.geometry.block_pages());
@@ -65,13 +65,14 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Restores, in a recovery, the unreadable pages that the medium still knows: those that were programmed as lost.
+    /// Restores, in a recovery, the list of unreadable pages that the medium still knows: those that were programmed as
+    /// lost.
     pub(super) fn reload_unreadable(&mut self) {
         self.unreadable = self.nand.lost_pages().into_iter().collect();
     }
 
-    /// Programs the next page of `stream` in `pool` as lost, and counts it valid. Apart from the content as
-    /// [`Store::append`].
+    /// Programs the next page of the write stream `stream` in `pool` (set of planes) as lost (every read of it fails),
+    /// and counts it as valid. Apart from the content as [`Store::append`].
     ///
     /// # Errors
     /// As [`Store::append`].
@@ -92,8 +93,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Copies, for GC, a page whose data cannot be read: the copy is programmed as lost. Returns the number of copies
-    /// made: 0 if the program failed, otherwise 1.
+    /// Copies, for GC, a page whose data cannot be read: the copy is programmed as lost, so that every read of it
+    /// fails. Returns the number of copies made: 0 if the program failed, otherwise 1.
     #[cold]
     pub(super) fn copy_lost(
         &mut self,
@@ -121,7 +122,7 @@ impl<N: Nand> Store<N> {
         Ok(usize::from(place.is_some()))
     }
 
-    /// Reads the FTL's bytes in the spare area of a page whose data cannot be read.
+    /// Reads what the FTL stored in the spare area of a page whose data cannot be read.
     ///
     /// # Errors
     /// [`NandError::Uncorrectable`] if the spare area is unreadable too, power loss.

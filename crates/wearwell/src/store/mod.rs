@@ -54,32 +54,32 @@ use crate::operation::{Cause, FlashOp, OpKind};
 use crate::stats::{OpList, Stats};
 use crate::tables::prefetch::touch_all;
 
-/// Free blocks that each pool keeps in reserve for the copies of the next GC victim.
+/// Number of free blocks that each pool (set of planes) keeps in reserve for the copies of the next GC victim.
 pub const RESERVE_BLOCKS: u32 = 1;
 
-/// Stream of pages of one kind and one expected lifetime; each stream fills its own blocks.
+/// Stream of writes: pages of one kind and one expected lifetime, for which separate blocks are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stream {
-    /// Host data.
+    /// The stream of host data.
     Host,
-    /// Data that garbage collection or wear leveling copied: colder than the host stream.
+    /// The stream of data that garbage collection or wear leveling copied: colder than the host stream.
     Gc,
-    /// Translation pages of a map on flash.
+    /// The stream of translation pages of an L2P map on flash.
     Translation,
-    /// Pages of packed deltas (Delta-FTL).
+    /// The stream of pages of packed deltas, i.e. differences between page versions (Delta-FTL).
     Delta,
-    /// Pages of compressed chunks.
+    /// The stream of pages that hold several logical pages compressed together.
     Chunk,
-    /// Pages of the log on flash of remaps, which change the map without a program.
+    /// The stream of pages of the log on flash of remaps, which change the L2P map without a program.
     RemapLog,
-    /// Pages of a validity store on flash.
+    /// The stream of metadata pages that record which pages are valid.
     Validity,
 }
 
 impl Stream {
-    /// Number of streams.
+    /// Number of streams of writes.
     pub const COUNT: usize = 7;
-    /// All streams, in the order of their numbers.
+    /// All streams of writes, in the order of their numbers.
     pub const ALL: [Stream; Stream::COUNT] = [
         Stream::Host,
         Stream::Gc,
@@ -90,7 +90,7 @@ impl Stream {
         Stream::Validity,
     ];
 
-    /// Returns the kind of pages that the stream holds.
+    /// Returns the kind of pages that this stream of writes holds.
     pub fn kind(self) -> PageKind {
         match self {
             Stream::Host | Stream::Gc => PageKind::Data,
@@ -103,7 +103,7 @@ impl Stream {
     }
 }
 
-/// The open block of a stream in a pool, with its next page and the number of pages left.
+/// The open block of a stream of writes in a pool (set of planes), with its next page and the number of pages left.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
     block: BlockId,
@@ -115,7 +115,8 @@ impl Frontier {
     const NONE: Self = Self { block: BlockId::NONE, next: Ppn::NONE, left: 0 };
 }
 
-/// Allocator over a flash medium: programs the pages of each stream, counts valid pages per block, erases blocks.
+/// Block manager on a flash medium: programs the pages of each stream of writes into open blocks, counts valid pages
+/// per block, erases blocks.
 #[derive(Clone, Debug)]
 pub struct Store<N> {
     nand: N,
@@ -124,11 +125,12 @@ pub struct Store<N> {
     pools: u32,
     blocks: BlockTable,
     free: Vec<FreePool>,
-    /// Open block of each stream in each pool, at index `stream * pools + pool`.
+    /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`.
     frontiers: Vec<Frontier>,
-    /// Partly filled blocks that are filled on when the open block at the same index is full (`parked.rs`).
+    /// Partly filled blocks that were set aside: each is filled on when the open block of the same write stream and
+    /// pool (set of planes) is full (`parked.rs`).
     parked: Vec<Frontier>,
-    /// For each stream, the pools where it has an open block.
+    /// For each stream of writes, the pools (sets of planes) where it has an open block.
     open_pools: [Vec<u32>; Stream::COUNT],
     turns: Turns,
     sequence: u64,
@@ -136,19 +138,22 @@ pub struct Store<N> {
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
     /// program that replaced it.
     held: VecDeque<(u64, Ppn)>,
-    /// Pages whose program was interrupted by a loss of power: they may be on flash, but no caller got their location.
+    /// Pages whose program was interrupted by a loss of power: they may be on flash, but no caller was returned their
+    /// PPN.
     interrupted: Vec<Ppn>,
-    /// Pages in use that are known to be unreadable: a read failed, or they were programmed as lost.
+    /// Pages in use that are known to be unreadable: a read failed, or they were programmed as lost, so that every read
+    /// of them fails.
     unreadable: FxHashSet<Ppn>,
-    /// Pages found unreadable since the last [`Store::take_found_unreadable`].
+    /// Pages found unreadable since the last call of [`Store::take_found_unreadable`].
     found_unreadable: Vec<Ppn>,
-    /// How blocks are divided into head, data and tail pages; `None` if blocks have only data pages.
+    /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
+    /// blocks have only data pages.
     head_tail: Option<HeadTail>,
-    /// Full blocks whose tail pages are not written yet.
+    /// Full blocks whose tail pages (lists of the block's OOBs) are not written yet.
     without_tail: Vec<BlockId>,
-    /// Blocks opened for data that no caller has taken yet ([`Store::take_opened`]); `None` if they are not recorded.
+    /// Blocks opened for data that [`Store::take_opened`] has not returned yet; `None` if they are not recorded.
     opened: Option<Vec<BlockId>>,
-    /// Whether a program failed since the last [`Store::take_program_failed`].
+    /// Whether a page program failed since the last call of [`Store::take_program_failed`].
     program_failed: bool,
     /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
@@ -159,13 +164,14 @@ pub struct Store<N> {
 }
 
 impl<N: Nand> Store<N> {
-    /// Creates a store over a medium whose good blocks are all erased.
+    /// Creates a block manager over a medium whose good blocks are all erased. `order`: in which order free blocks are
+    /// opened.
     pub fn new(nand: N, order: FreeOrder) -> Self {
         Self::divided(nand, order, None)
     }
 
-    /// Creates a store whose blocks have head and tail pages, in which they describe themselves; the good blocks are
-    /// erased.
+    /// Creates a block manager over a medium whose good blocks are all erased, and whose blocks get head and tail pages
+    /// that describe them for recovery.
     ///
     /// # Errors
     /// [`Error::Options`] if blocks are too small for head and tail pages.
@@ -234,12 +240,12 @@ impl<N: Nand> Store<N> {
         &self.nand
     }
 
-    /// The flash medium, to be changed: for fault injection and power cuts from outside.
+    /// The flash medium, to be changed, for example to inject faults and power cuts.
     pub fn nand_mut(&mut self) -> &mut N {
         &mut self.nand
     }
 
-    /// Returns the flash medium and drops everything in RAM.
+    /// Returns the flash medium and drops what the FTL's block manager holds in RAM.
     pub fn into_nand(self) -> N {
         self.nand
     }
@@ -259,19 +265,20 @@ impl<N: Nand> Store<N> {
         self.pools
     }
 
-    /// The block that holds a page.
+    /// Returns the block that holds a page.
     #[inline]
     pub fn block_of(&self, ppn: Ppn) -> BlockId {
         BlockId(self.divider.quotient(ppn.0))
     }
 
-    /// The pool of a block.
+    /// Returns the pool (set of planes that share their blocks) of a block.
     #[inline]
     pub fn pool_of(&self, block: BlockId) -> u32 {
         if self.pools == 1 { 0 } else { block.0 % self.pools }
     }
 
-    /// The plane that holds a page. If a block is in a single plane, the plane has the number of the block's pool.
+    /// Returns the plane that holds a page. If a block is in a single plane, the plane has the number of the block's
+    /// pool (set of planes).
     #[inline]
     fn plane_of(&self, ppn: Ppn) -> PlaneId {
         let block = self.block_of(ppn);
@@ -281,7 +288,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Number of free blocks in a pool.
+    /// Number of free blocks in a pool (set of planes that share their blocks).
     #[inline]
     pub fn free_blocks(&self, pool: u32) -> u32 {
         self.free[pool as usize].len()
@@ -297,33 +304,34 @@ impl<N: Nand> Store<N> {
         Error::Full { free_blocks: self.total_free_blocks() }
     }
 
-    /// Number of pages in all open blocks that are not programmed yet; parked blocks, which will be filled on later,
-    /// are included.
+    /// Number of pages in all open blocks that are not programmed yet. Included are blocks that were set aside partly
+    /// filled (parked), to be filled on later.
     pub fn open_pages_left(&self) -> u64 {
         self.frontiers.iter().chain(&self.parked).map(|f| f.left as u64).sum()
     }
 
-    /// Number of pages that a stream can append in `pool` before it needs a new block.
+    /// Number of pages that a stream of writes can append in `pool` (set of planes) before it needs a new block.
     #[inline]
     pub fn open_block_pages_left(&self, stream: Stream, pool: u32) -> u32 {
         self.frontiers[self.frontier_index(stream, pool)].left
     }
 
-    /// Number of pages that a stream can append in `pool` without using the free blocks reserved for garbage
-    /// collection.
+    /// Number of pages that a stream of writes can append in `pool` (set of planes) without using the free blocks
+    /// reserved for garbage collection.
     pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
     }
 
-    /// Whether `pages` pages of the stream can be appended, each in the pool that [`Store::pool_with_most_free_blocks`]
-    /// returns then. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
+    /// Whether `pages` pages of a stream of writes can be appended without using the blocks reserved for garbage
+    /// collection, each in the pool (set of planes) that [`Store::pool_with_most_free_blocks`] then returns. O(1) if
+    /// they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
         self.fits_open_block(stream, pages) || self.has_room_anywhere(stream, pages)
     }
 
-    /// Whether the stream has exactly one open block and `pages` pages fit into it.
+    /// Whether a stream of writes has exactly one open block and `pages` pages fit into it.
     #[inline]
     pub(crate) fn fits_open_block(&self, stream: Stream, pages: u32) -> bool {
         let open = self.open_pools[stream as usize].as_slice();
@@ -338,32 +346,34 @@ impl<N: Nand> Store<N> {
         })
     }
 
-    /// Returns the pool for the stream's next page, and advances: successive calls visit all pools in turn.
+    /// Returns the pool (set of planes) for the write stream's next page, and advances: successive calls visit all
+    /// pools in turn.
     #[inline]
     pub fn take_pool(&mut self, stream: Stream) -> u32 {
         self.turns.take(stream)
     }
 
-    /// Sets the order in which the pools are visited for successive pages, from now on.
+    /// Sets the order in which successive pages visit the pools (sets of planes), from now on.
     pub fn stripe(&mut self, striping: Striping) {
         self.turns.stripe(striping, &self.geometry);
     }
 
-    /// Takes back one [`Store::take_pool`], because its page is not written: the stream's next page is for `pool`
-    /// again.
+    /// Undoes one [`Store::take_pool`], because its page is not written: the write stream's next page is for `pool`
+    /// (set of planes) again.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
         self.turns.give_back(stream, pool);
     }
 
-    /// Returns the pool for the stream's next page, without advancing.
+    /// Returns the pool (set of planes) for the write stream's next page, without advancing to the following pool.
     #[inline]
     pub fn peek_pool(&self, stream: Stream) -> u32 {
         self.turns.next(stream)
     }
 
-    /// Returns the pool for the stream's next page by free space: of the pools where the stream has an open block, the
-    /// one with the most free blocks; if it has none, of all pools. O(1) for a stream that has one open block.
+    /// Returns the pool (set of planes) for the write stream's next page by free space: of the pools where the stream
+    /// has an open block, the one with the most free blocks; if it has none, of all pools. O(1) for a stream that has
+    /// one open block.
     pub fn pool_with_most_free_blocks(&self, stream: Stream) -> u32 {
         let free_and_first = |&pool: &u32| (self.free_blocks(pool), u32::MAX - pool);
         let richest = match self.open_pools[stream as usize].as_slice() {
@@ -391,7 +401,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs the next page of `stream` in `pool` and counts it valid. Returns its PPN.
+    /// Programs the next page of the write stream `stream` in `pool` (set of planes) and counts it as valid. Returns
+    /// its PPN.
     ///
     /// A failed program consumes the page and closes its block (GC will empty it, then it is retired); the program is
     /// repeated in a new block.
@@ -417,7 +428,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Appends, as [`Store::append`], a metadata page that equals the page `base` except for `words`
+    /// Appends, as [`Store::append`], a metadata page that equals the page `base` except for `words` of four bytes
     /// ([`Nand::program_changed`]).
     ///
     /// # Errors
@@ -444,8 +455,9 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the index of the open block whose next page is to be programmed, and the OOB of that page. Opens a block
-    /// if needed. Both kinds of program use this and [`Store::finish_program`]. A single loop with the program as a
-    /// closure would copy the content out of the closure, which measured 3.5 % of a write of `geckoftl`.
+    /// if needed. Programs of whole pages and of changed pages use this and [`Store::finish_program`]. A single loop
+    /// with the program as a closure would copy the content out of the closure, which measured 3.5 % of a write of
+    /// `geckoftl`.
     #[inline(always)]
     fn next_program(
         &mut self,
@@ -463,8 +475,8 @@ impl<N: Nand> Store<N> {
         Ok((index, Oob { kind: stream.kind(), owner, sequence, generation: sequence, fingerprint }))
     }
 
-    /// Counts a program of the next page of an open block. Returns its PPN, or `None` if the program failed and has to
-    /// be repeated in another block.
+    /// Counts a program of the next page of an open block (`index`) according to its outcome. Returns its PPN, or
+    /// `None` if the program failed and has to be repeated in another block.
     #[inline(always)]
     fn finish_program(
         &mut self,
@@ -485,8 +497,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Handles a failed program of an open block's next page. Returns an error if repeating it in another block is
-    /// pointless.
+    /// Handles a failed program of the next page of the open block at `index`, and closes the block. Returns the error
+    /// if it is not a program failure, so that repeating the program in another block is pointless.
     fn program_failed(&mut self, index: usize, error: NandError, cause: Cause) -> Result<()> {
         let Frontier { block, next, .. } = self.frontiers[index];
         self.stats.wasted_programs += u64::from(cause == Cause::Host);
@@ -511,7 +523,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Closes a block early after a failed program and marks it as condemned: GC will empty it, then it is retired.
+    /// Closes an open block early after a failed program and marks it as condemned: GC will empty it, then it is
+    /// retired.
     fn abandon(&mut self, index: usize, block: BlockId) {
         self.nand.condemn(block);
         self.program_failed = true;
@@ -543,7 +556,8 @@ impl<N: Nand> Store<N> {
         Ok(block)
     }
 
-    /// Makes `block`, which was removed from the free blocks, the open block of the stream.
+    /// Makes `block`, which was removed from the free blocks, the open block of the write stream in the block's pool
+    /// (set of planes).
     fn start_block(&mut self, stream: Stream, block: BlockId) {
         self.blocks.set_open(block, stream.kind(), self.sequence);
         if stream.kind() == PageKind::Data
@@ -561,19 +575,21 @@ impl<N: Nand> Store<N> {
         self.opened = Some(Vec::new());
     }
 
-    /// Returns a block that was opened for data, once for each opening.
+    /// Returns a block that was opened for data, once for each opening, and removes it from the list of recorded
+    /// openings; `None` if the list is empty.
     #[inline]
     pub(crate) fn take_opened(&mut self) -> Option<BlockId> {
         self.opened.as_mut()?.pop()
     }
 
-    /// Opens a block for the stream's next page if the stream has none with a page left.
+    /// Opens a block for the next page of a stream of writes, if its open block is full or it has none.
     pub(crate) fn open_ahead(&mut self, stream: Stream) -> Result<()> {
         let pool = self.pool_with_most_free_blocks(stream);
         if self.open_block_pages_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
     }
 
-    /// Returns whether a program failed since the last call. A failed program closes an open block before it is full.
+    /// Returns whether a page program failed since the last call, and clears the flag. A failed program closes an open
+    /// block before it is full.
     pub(crate) fn take_program_failed(&mut self) -> bool {
         std::mem::take(&mut self.program_failed)
     }
@@ -593,7 +609,7 @@ impl<N: Nand> Store<N> {
         touch_all(pages.map(|ppn| u64::from(self.blocks.valid(self.block_of(ppn)))));
     }
 
-    /// Prefetches what emptying, erasing, opening and closing `block` will access: about ten memory locations, whose
+    /// Prefetches the memory that emptying, erasing, opening and closing `block` will access: about ten places, whose
     /// cache misses overlap.
     #[inline]
     pub(crate) fn prefetch_block(&self, block: BlockId) {
@@ -601,7 +617,7 @@ impl<N: Nand> Store<N> {
         touch_all([self.blocks.opened_at(block), self.blocks.closed_at(block)].into_iter());
     }
 
-    /// Counts a page as no longer valid. O(1); one random access to the block's valid count.
+    /// Counts the page at `ppn` as no longer valid. O(1); one random access to the block's valid count.
     #[inline]
     pub fn discard(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
@@ -613,8 +629,8 @@ impl<N: Nand> Store<N> {
         self.blocks.remove_valid(block, count);
     }
 
-    /// Counts a metadata page as no longer valid, and lets the simulation drop its bytes: the page will not be read
-    /// again.
+    /// Counts a metadata page as no longer valid, and allows the simulation to drop its bytes: the page will not be
+    /// read again.
     pub fn discard_metadata(&mut self, ppn: Ppn) {
         self.nand.drop_metadata_bytes(&[ppn]);
         self.discard(ppn);
@@ -627,7 +643,7 @@ impl<N: Nand> Store<N> {
         self.blocks.add_valid_again(block);
     }
 
-    /// Reads a page; `into` as in [`Nand::read`].
+    /// Reads the page at `ppn` and counts the read. `into` as in [`Nand::read`].
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -639,8 +655,8 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
-    /// Reads several pages for the host into consecutive page-sized parts of `into`. Returns how many were read before
-    /// the outcome.
+    /// Reads several pages for the host into consecutive page-sized parts of `into`. Returns how many were read, and
+    /// the error that ended the reads, if any.
     pub(crate) fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<()>) {
         let (done, outcome) = self.nand.read_pages(pages, into);
         self.stats.reads[Cause::Host as usize] += done as u64;
@@ -648,8 +664,8 @@ impl<N: Nand> Store<N> {
         (done, outcome.map_err(|error| self.read_failed(pages[done], error, Cause::Host)))
     }
 
-    /// Reads a metadata page and shows its bytes to `look`, without a copy if the medium has them in memory. `page` is
-    /// a buffer of one page.
+    /// Reads a metadata page and passes its bytes to the function `look`, without a copy if the medium has them in
+    /// memory. `page` is a buffer of one page.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -666,7 +682,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Reads a metadata page of which only `words` are needed, and fills these in. Counts as one page read.
+    /// Reads a metadata page of which only some words of four bytes are needed, and fills in their values in `words`.
+    /// Counts as one page read.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -677,7 +694,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Reads only the spare area of a programmed page.
+    /// Reads only the spare area of a programmed page and returns its OOB.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -687,7 +704,8 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
-    /// Reads the spare area of a page in any state. Returns `None` if the page is erased, torn, or in a bad block.
+    /// Reads the spare area of a page in any state and returns its OOB; `None` if the page is erased, torn, or in a bad
+    /// block.
     ///
     /// # Errors
     /// Power loss.
@@ -710,7 +728,7 @@ impl<N: Nand> Store<N> {
         self.note_bytes(OpKind::Read, ppn, cause, bytes);
     }
 
-    /// Reads a page's spare area during recovery; `None` if the page is erased.
+    /// Reads a page's spare area during recovery and returns its OOB; `None` if the page is erased.
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
@@ -726,7 +744,7 @@ impl<N: Nand> Store<N> {
         self.nand.nvram()
     }
 
-    /// Stores one word of NVRAM, atomically.
+    /// Stores the word of 8 bytes at `index` in NVRAM, atomically.
     ///
     /// # Errors
     /// Power loss.
@@ -736,7 +754,7 @@ impl<N: Nand> Store<N> {
         Ok(self.nand.store_word(index, word)?)
     }
 
-    /// Accounts for a scan of `bytes` bytes of NVRAM that no GC victim waits for (log cleaning, recovery). The words
+    /// Accounts for a scan of `bytes` bytes of NVRAM for which no GC victim waits (log cleaning, recovery). The words
     /// themselves are read through [`Store::nvram`].
     pub fn charge_nvram_scan(&mut self, bytes: u64) {
         self.note_scan(None, bytes);
@@ -756,24 +774,25 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Returns the next sequence number. Programs and reverse-map entries share one sequence.
+    /// Returns the next sequence number. Page programs and entries of the reverse map (P2L) share one sequence.
     #[inline]
     pub(crate) fn next_sequence(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
     }
 
-    /// Continues the sequence after `sequence`, because numbers up to it were used before the power loss.
+    /// Continues the sequence numbers of programs after `sequence`, because numbers up to it were used before the power
+    /// loss.
     pub(crate) fn continue_after(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Sequence number of the last program or reverse-map entry.
+    /// Sequence number of the last page program or reverse-map (P2L) entry.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Erases a block without valid pages and returns it to its pool, or retires it.
+    /// Erases a block without valid pages and returns it to the free blocks of its pool (set of planes), or retires it.
     ///
     /// # Errors
     /// Power loss. A failed erase is not an error: the block is retired.
@@ -809,7 +828,7 @@ impl<N: Nand> Store<N> {
         self.stats.retired_blocks += 1;
     }
 
-    /// Retires a block without valid pages; its pool has one block fewer from now on.
+    /// Retires a block without valid pages; its pool (set of planes) has one block fewer from now on.
     fn lose_block(&mut self, block: BlockId) {
         self.blocks.retire(block);
         self.turns.lose_block(self.pool_of(block));
@@ -832,21 +851,22 @@ impl<N: Nand> Store<N> {
         self.ops.push(FlashOp { plane, kind, cause, after, bytes, count: 1 });
     }
 
-    /// The LPN in the page's OOB, without a flash operation.
+    /// Returns the LPN that the OOB of the page names, without a flash operation.
     #[inline]
     pub fn owner(&self, ppn: Ppn) -> Lpn {
         Lpn(self.nand.owner(ppn))
     }
 
-    /// Open blocks, each with the stream that fills it; parked blocks, which will be filled on later, are included.
+    /// Open blocks, each with the stream of writes that fills it. Included are blocks that were set aside partly filled
+    /// (parked), to be filled on later.
     pub(crate) fn open_streams(&self) -> impl Iterator<Item = (Stream, BlockId)> + '_ {
         let open = self.frontiers.iter().enumerate().chain(self.parked.iter().enumerate());
         let stream = |index: usize| Stream::ALL[index / self.pools as usize];
         open.filter(|(_, f)| f.left > 0).map(move |(index, f)| (stream(index), f.block))
     }
 
-    /// Open blocks, each with the number of its programmed pages; parked blocks, which will be filled on later, are
-    /// included. For audits.
+    /// Open blocks, each with the number of its programmed pages. Included are blocks that were set aside partly filled
+    /// (parked), to be filled on later. For audits.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockId, u32)> + '_ {
         let programmed = |f: &Frontier| f.next.0 - self.geometry.first_page(f.block).0;
         let open = self.frontiers.iter().chain(&self.parked);

@@ -11,13 +11,15 @@ use crate::error::Result;
 use crate::nand::Nand;
 
 impl<N: Nand> Store<N> {
-    /// Whether a partly filled block of the stream is parked in `pool`.
+    /// Whether a partly filled block of the write stream is parked in the pool (set of planes): it was set aside, to be
+    /// filled on when the stream's open block is full.
     pub(crate) fn has_parked(&self, stream: Stream, pool: u32) -> bool {
         self.parked[self.frontier_index(stream, pool)].left > 0
     }
 
-    /// Opens the free block `block` for the next pages of `stream`, and parks the stream's open block in the same pool
-    /// until `block` is full. If the head page of `block` cannot be programmed, `block` is closed without data.
+    /// Opens the free block `block` for the next pages of the write stream `stream`, and parks the stream's open block
+    /// in the same pool (set of planes): it is filled on when `block` is full. If the head page of `block` cannot be
+    /// programmed, `block` is closed without data.
     ///
     /// # Errors
     /// Power loss.
@@ -35,8 +37,8 @@ impl<N: Nand> Store<N> {
         if self.head_tail.is_some() { self.write_head(index, stream, block).map(drop) } else { Ok(()) }
     }
 
-    /// Removes and returns the parked block of the stream and pool at `index`, which continues when the open block is
-    /// closed; [`Frontier::NONE`] if none is parked.
+    /// Removes and returns the block that was parked (set aside partly filled) for the write stream and pool (set of
+    /// planes) at `index`, which is filled on when the open block is closed; [`Frontier::NONE`] if none is parked.
     pub(super) fn unpark(&mut self, index: usize) -> Frontier {
         std::mem::replace(&mut self.parked[index], Frontier::NONE)
     }

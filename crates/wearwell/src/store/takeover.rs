@@ -9,21 +9,22 @@ use crate::error::Result;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 
-/// State of a block as a scan of the flash found it.
+/// State of a block as the scan of the flash in a recovery found it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FoundBlock {
     /// Kind of the block's pages; `None` for an erased block.
     pub(crate) kind: Option<PageKind>,
-    /// Number of pages that cannot be programmed any more.
+    /// Number of pages of the block, from its beginning, that cannot be programmed any more.
     pub(crate) programmed: u32,
-    /// Smallest sequence number in the block.
+    /// Smallest sequence number of the pages in the block.
     pub(crate) first_sequence: u64,
-    /// Largest sequence number in the block.
+    /// Largest sequence number of the pages in the block.
     pub(crate) last_sequence: u64,
 }
 
 impl<N: Nand> Store<N> {
-    /// Drops everything in RAM except the counters. Recovery then adopts the blocks one by one.
+    /// Drops everything that the FTL's block manager holds in RAM except the counters. Recovery then adopts the blocks
+    /// one by one.
     pub(crate) fn forget(&mut self) {
         self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
         self.free.iter_mut().for_each(FreePool::clear);
@@ -40,8 +41,9 @@ impl<N: Nand> Store<N> {
         self.ledger.recovered = true;
     }
 
-    /// Adopts a block as recovery found it. A partly programmed block becomes an open block again if it is not
-    /// condemned and a stream of its kind has no open block in the pool. Otherwise it is closed as it is.
+    /// Enters a block, as recovery found it, into the tables in RAM. A partly programmed block becomes an open block
+    /// again if it is not condemned (a program in it failed) and a stream of writes of its kind has no open block in
+    /// the pool (set of planes). Otherwise it is closed as it is.
     pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
@@ -53,9 +55,9 @@ impl<N: Nand> Store<N> {
         self.resume(stream, block, kind, found);
     }
 
-    /// Adopts a block, as recovery found it, for a given stream. A partly programmed block becomes the stream's open
-    /// block again, unless it is condemned or the stream already has an open block in the pool. Otherwise it is closed
-    /// as it is.
+    /// Enters a block, as recovery found it, into the tables in RAM as one of a given stream of writes. A partly
+    /// programmed block becomes the stream's open block again, unless it is condemned (a program in it failed) or the
+    /// stream already has an open block in the pool (set of planes). Otherwise it is closed as it is.
     pub(crate) fn adopt_as(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let is_free = self.open_block_pages_left(stream, self.pool_of(block)) == 0;
@@ -82,8 +84,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Gives, in each pool, the partly programmed block with more pages left to the GC stream and the other to the host
-    /// stream: without a free block, GC can copy only there.
+    /// Assigns, in each pool (set of planes), the partly programmed block with more pages left to the stream of GC
+    /// copies and the other to the host stream: without a free block, GC can copy only there.
     pub(crate) fn prefer_copies(&mut self) {
         for pool in 0..self.pools {
             let (host, copies) =
@@ -96,7 +98,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Erases and adopts a block in which recovery could read no page.
+    /// Erases a block in which recovery could read no page, so that it is free again, or retired if the erase fails.
     pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
         self.adopt(
             block,
@@ -109,8 +111,8 @@ impl<N: Nand> Store<N> {
         self.erase(block, Cause::Recovery)
     }
 
-    /// Number of programmed pages of each data block in use, by block number, as a pair of equal numbers: a recount of
-    /// valid pages lowers the second. A closed block counts as full.
+    /// Returns, by block number, the number of programmed pages of each data block in use, twice: a recount of valid
+    /// pages after a recovery lowers the second number. A closed block counts as full.
     pub(crate) fn programmed_and_valid_counts(&self) -> FxHashMap<u32, (u32, u32)> {
         let open: FxHashMap<BlockId, u32> = self.open_blocks().collect();
         let in_use = |&block: &BlockId| {
@@ -122,12 +124,12 @@ impl<N: Nand> Store<N> {
         blocks.map(|block| (block.0, (pages(block), pages(block)))).collect()
     }
 
-    /// Sets the valid count of a block to the result of a recount.
+    /// Sets the valid page count of a block to the result of a recount.
     pub(crate) fn set_valid(&mut self, block: BlockId, valid: u32) {
         self.blocks.set_valid(block, valid);
     }
 
-    /// Counts a page as valid that recovery found to be current.
+    /// Counts as valid a page that recovery found to be current.
     pub(crate) fn adopt_valid(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.add_valid_again(block);
@@ -151,16 +153,16 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Returns the pages whose interrupted programs reached the flash, each with the kind of its block, and clears the
-    /// list.
+    /// Returns the pages whose programs a power cut interrupted but that reached the flash, each with the kind of its
+    /// block, and clears the list.
     pub(crate) fn take_interrupted(&mut self) -> Vec<(PageKind, Ppn)> {
         let mut pages = std::mem::take(&mut self.interrupted);
         pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
         pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()
     }
 
-    /// Moves the next page of an open block back over the pages that were not programmed: one of the interrupted
-    /// program, and one of each request that the host sent after it.
+    /// Moves the next page of the open block at `index` back over the pages that were not programmed: one of the
+    /// interrupted program, and one of each request that the host sent after the power cut.
     fn reconcile_frontier(&mut self, index: usize) {
         let Frontier { block, mut next, mut left } = self.frontiers[index];
         if left == 0 {

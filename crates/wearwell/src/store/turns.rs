@@ -12,23 +12,25 @@
 use super::Stream;
 use crate::nand::Geometry;
 
-/// Order in which successive pages of a stream visit the pools.
+/// Order in which successive pages of a stream of writes visit the pools (sets of planes).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Striping {
-    /// In the order of pool numbers: all planes of a die before the next die, all dies of a channel before the next
-    /// channel. Two successive pages are often on one die.
+    /// Successive pages visit the pools (sets of planes) in the order of their numbers: all planes of a die before the
+    /// next die, all dies of a channel before the next channel. Two successive pages are often on one die.
     #[default]
     PlaneFirst,
-    /// Channels first, then dies, then planes: as many successive pages as there are dies are on different dies.
+    /// Successive pages visit all channels first, then the next dies, then the next planes: as many successive pages as
+    /// there are dies are on different dies.
     ChannelFirst,
 }
 
-/// Distances, in pool numbers, between the pools of successive pages.
+/// Distances, in pool numbers, between the pools (sets of planes) of successive pages.
 #[derive(Clone, Copy, Debug)]
 struct Stride {
-    /// Distance to the pool of the next page on the next channel.
+    /// Distance, in pool numbers, from the pool (set of planes) of one page to the pool of the next page; with channels
+    /// first, that pool is on the next channel.
     step: u32,
-    /// Number of pools per die: the step to the next die, when all channels were visited.
+    /// Number of pools (sets of planes) per die: the step to the next die, when all channels were visited.
     die_pools: u32,
 }
 
@@ -45,7 +47,8 @@ impl Stride {
         }
     }
 
-    /// The pool that follows a pool on the last channel. `beyond`: how far `step` led past the last pool.
+    /// Returns the pool (set of planes) that follows a pool on the last channel. `beyond`: by how many pool numbers
+    /// `step` led past the last pool.
     fn wrapped(self, beyond: u32) -> u32 {
         match beyond + self.die_pools {
             next if next < self.step => next,
@@ -55,19 +58,20 @@ impl Stride {
     }
 }
 
-/// The pool of each stream's next page.
+/// The pool (set of planes) of the next page of each stream of writes.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     pools: u32,
     pool_blocks: u32,
     stride: Stride,
     next: [u32; Stream::COUNT],
-    /// Number of blocks that each pool has lost.
+    /// Number of blocks that each pool (set of planes) has lost because they were retired.
     lost: Vec<u32>,
-    /// Debt of each pool in each stream, at index `stream * pools + pool`: increases by the pool's lost blocks whenever
-    /// the pool is due, and decreases by the pool's initial number of blocks when it is skipped.
+    /// Debt of each pool (set of planes) in each stream of writes, at index `stream * pools + pool`. It increases by
+    /// the pool's lost blocks whenever the pool is due for a page, and decreases by the pool's initial number of blocks
+    /// when the pool is skipped.
     skip_debt: Vec<u32>,
-    /// Whether any pool has lost a block; if not, advancing is one addition.
+    /// Whether any pool (set of planes) has lost a block; if not, the pool of the next page is found by one addition.
     any_lost: bool,
 }
 
@@ -85,7 +89,7 @@ impl Turns {
         }
     }
 
-    /// Starts again at the first pool, with no block lost.
+    /// Starts again with the first pool (set of planes) for every write stream, and with no block lost.
     pub(super) fn restart(&mut self) {
         self.next = [0; Stream::COUNT];
         self.lost.fill(0);
@@ -97,7 +101,7 @@ impl Turns {
         self.stride = Stride::new(striping, geometry);
     }
 
-    /// Records that `pool` has lost a block.
+    /// Records that `pool` (set of planes) has lost a block, so that the pool is skipped at times.
     pub(super) fn lose_block(&mut self, pool: u32) {
         self.lost[pool as usize] += 1;
         self.any_lost = true;
@@ -108,7 +112,8 @@ impl Turns {
         self.next[stream as usize]
     }
 
-    /// Returns the pool for the stream's next page and advances to the following one.
+    /// Returns the pool (set of planes) for the write stream's next page and advances to the pool of the following
+    /// page.
     #[inline]
     pub(super) fn take(&mut self, stream: Stream) -> u32 {
         let pool = self.next[stream as usize];
@@ -128,7 +133,8 @@ impl Turns {
         if next < self.pools { next } else { self.stride.wrapped(next - self.pools) }
     }
 
-    /// The next pool, after `pool`, that is not skipped in this round.
+    /// Returns the next pool (set of planes), after `pool`, that is not skipped in this round because of its lost
+    /// blocks.
     #[cold]
     fn next_with_room(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.after(pool);

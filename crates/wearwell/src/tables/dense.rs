@@ -14,13 +14,13 @@ use std::marker::PhantomData;
 
 use memmap2::MmapMut;
 
-/// Integer type that a [`Table`] holds.
+/// Integer type of the elements of a [`Table`].
 pub(crate) trait Word: Copy {
-    /// The bytes of one word.
+    /// The bytes of one integer of this type.
     type Bytes: Copy;
-    /// Views memory as words.
+    /// Views bytes of memory as integers of this type.
     fn words(bytes: &[u8]) -> &[Self::Bytes];
-    /// Views memory as words that can be changed.
+    /// Views bytes of memory as integers of this type that can be changed.
     fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
     fn load(bytes: Self::Bytes) -> Self;
     fn store(self) -> Self::Bytes;
@@ -51,10 +51,10 @@ macro_rules! word {
 }
 word!(u8, u32, u64);
 
-/// Size in bytes from which a table gets a memory mapping of its own.
+/// Size in bytes from which a table of integers gets a memory mapping of its own.
 const MAPPED_BYTES: usize = 1 << 20;
 
-/// Memory of a table: on the heap if small, otherwise a mapping of its own.
+/// Memory of a table of integers: on the heap if small, otherwise a mapping of its own.
 enum Memory {
     Heap(Box<[u8]>),
     Mapped(MmapMut),
@@ -87,7 +87,7 @@ impl Memory {
     }
 }
 
-/// Table of integers with a fixed length, on large memory pages if it is large.
+/// Array of integers with a fixed length, on large memory pages (huge pages) if it is large.
 pub(crate) struct Table<W> {
     memory: Memory,
     len: usize,
@@ -95,7 +95,7 @@ pub(crate) struct Table<W> {
 }
 
 impl<W: Word> Table<W> {
-    /// Creates a table of `len` zeros.
+    /// Creates an array of `len` zeros.
     ///
     /// # Panics
     /// If the system has not enough address space.
@@ -103,14 +103,14 @@ impl<W: Word> Table<W> {
         Self { memory: Memory::zeroed(len * size_of::<W::Bytes>()), len, word: PhantomData }
     }
 
-    /// Creates a table of `len` words, all `value`.
+    /// Creates an array of `len` integers, all `value`.
     pub(crate) fn filled(len: usize, value: W) -> Self {
         let mut table = Self::zeroed(len);
         table.words_mut().fill(value.store());
         table
     }
 
-    /// Number of words.
+    /// Number of integers in the array.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -125,40 +125,40 @@ impl<W: Word> Table<W> {
         W::words_mut(self.memory.bytes_mut())
     }
 
-    /// Returns the word at `index`; panics beyond the end.
+    /// Returns the integer at `index` of the array; panics beyond the end.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> W {
         W::load(self.words()[index])
     }
 
-    /// Returns the words at `indices`, in their order; resolves the table's memory only once for all. Panics beyond the
-    /// end.
+    /// Returns the integers at `indices` of the array, in their order; resolves the array's memory only once for all.
+    /// Panics beyond the end.
     #[inline]
     pub(crate) fn get_all(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
         let words = self.words();
         indices.map(|index| W::load(words[index]))
     }
 
-    /// Stores a word at `index`; panics beyond the end.
+    /// Stores an integer at `index` of the array; panics beyond the end.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, value: W) {
         self.words_mut()[index] = value.store();
     }
 
-    /// Stores words, each at its index, in order. Panics beyond the end.
+    /// Stores integers in the array, each at its index, in order. Panics beyond the end.
     #[inline]
     pub(crate) fn set_all(&mut self, values: impl Iterator<Item = (usize, W)>) {
         let words = self.words_mut();
         values.for_each(|(index, value)| words[index] = value.store());
     }
 
-    /// Stores a word at `index` and returns the old one; panics beyond the end.
+    /// Stores an integer at `index` of the array and returns the old one; panics beyond the end.
     #[inline]
     pub(crate) fn replace(&mut self, index: usize, value: W) -> W {
         W::load(std::mem::replace(&mut self.words_mut()[index], value.store()))
     }
 
-    /// Exchanges each given word with the one at its index, in order. Panics beyond the end.
+    /// Exchanges each given integer with the one at its index of the array, in order. Panics beyond the end.
     #[inline]
     pub(crate) fn exchange_all<'a>(&mut self, values: impl Iterator<Item = (usize, &'a mut W)>)
     where
@@ -170,15 +170,15 @@ impl<W: Word> Table<W> {
         });
     }
 
-    /// Copies the words at the indices `from`, in their order, to consecutive indices from `first` on. Panics beyond
-    /// the end.
+    /// Copies the integers at the indices `from` of the array, in their order, to consecutive indices from `first` on.
+    /// Panics beyond the end.
     #[inline]
     pub(crate) fn copy_run(&mut self, first: usize, from: impl Iterator<Item = usize>) {
         let words = self.words_mut();
         (first..).zip(from).for_each(|(to, from)| words[to] = words[from]);
     }
 
-    /// Stores words at consecutive indices from `first` on. Panics beyond the end.
+    /// Stores integers at consecutive indices of the array from `first` on. Panics beyond the end.
     #[inline]
     pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
         let run = &mut self.words_mut()[first..first + values.len()];
@@ -187,8 +187,8 @@ impl<W: Word> Table<W> {
 }
 
 impl Table<u64> {
-    /// Searches from `first` on, and around the end, for a word for which `is_it` returns true; returns its index. Such
-    /// a word must exist.
+    /// Searches the array from `first` on, and from its beginning after its end, for an integer for which `is_it`
+    /// returns true; returns its index. Such an integer must exist.
     #[inline]
     pub(crate) fn position_around(&self, first: usize, is_it: impl Fn(u64) -> bool) -> usize {
         let words = self.words();
@@ -204,13 +204,13 @@ impl Table<u64> {
 }
 
 impl Table<u8> {
-    /// All bytes of the table.
+    /// Returns all bytes of the array.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.memory.bytes()
     }
 
-    /// All bytes of the table, to be changed.
+    /// Returns all bytes of the array, to be changed.
     #[inline]
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.memory.bytes_mut()
@@ -231,7 +231,8 @@ impl<W> fmt::Debug for Table<W> {
     }
 }
 
-/// Requests large memory pages for a mapping. A refusal is ignored: it only makes accesses slower.
+/// Requests huge pages from the operating system for a memory mapping. A refusal is ignored: it only makes accesses
+/// slower.
 #[cfg(target_os = "linux")]
 fn request_large_pages(memory: &MmapMut) {
     const LARGE_PAGE_BYTES: usize = 2 << 20;
@@ -248,7 +249,7 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn a_table_is_a_vector() {
+    fn a_table_behaves_like_a_vector() {
         for len in [0, 1, 7, 1_100_000] {
             let mut table = Table::<u32>::filled(len, u32::MAX);
             let mut model = vec![u32::MAX; len];

@@ -8,13 +8,13 @@ use crate::address::Ppn;
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// Set of physical pages, with one bit per page of the device.
+/// Set of physical flash pages, as a bitmap with one bit per page of the device.
 #[derive(Clone, Debug)]
 pub(crate) struct PageSet {
     words: Table<u64>,
 }
 
-/// A word of the set, and a mask of its bits that are in a range of pages.
+/// A 64-bit word of the bitmap of a page set, by index, and a mask of its bits that are in a range of pages.
 #[derive(Clone, Copy)]
 struct Part {
     at: usize,
@@ -31,7 +31,7 @@ fn parts(first: Ppn, count: u32) -> impl Iterator<Item = Part> {
     })
 }
 
-/// Calls `found` for the pages whose bits are set in `word`, the word at index `at` of the set, in order.
+/// Calls `found` for the pages whose bits are set in `word`, the 64-bit word at index `at` of the bitmap, in order.
 #[inline]
 fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
     while word != 0 {
@@ -41,12 +41,12 @@ fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
 }
 
 impl PageSet {
-    /// Creates an empty set for `physical_pages` pages. Memory: one bit per page.
+    /// Creates an empty set of flash pages for a device of `physical_pages` pages. Memory: one bit per page.
     pub(crate) fn new(physical_pages: u64) -> Self {
         Self { words: Table::zeroed(physical_pages.div_ceil(64) as usize) }
     }
 
-    /// Creates an empty set for as many pages as this one.
+    /// Creates an empty set of flash pages for a device of as many pages as this set covers.
     pub(crate) fn emptied(&self) -> Self {
         Self { words: Table::zeroed(self.words.len()) }
     }
@@ -56,7 +56,7 @@ impl PageSet {
         self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1
     }
 
-    /// Prefetches the bits of `pages`, so that the cache misses of later accesses overlap.
+    /// Prefetches the bits of `pages` in the set's bitmap, so that the cache misses of later accesses overlap.
     #[inline]
     pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
         touch_all(self.words.get_all(pages.map(|ppn| ppn.index() / 64)));
@@ -67,7 +67,7 @@ impl PageSet {
         self.insert_new(ppn);
     }
 
-    /// Inserts a page; returns whether it was not in the set before.
+    /// Inserts a flash page into the set; returns whether it was not in the set before.
     #[inline]
     pub(crate) fn insert_new(&mut self, ppn: Ppn) -> bool {
         let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
@@ -76,7 +76,7 @@ impl PageSet {
         word & bit == 0
     }
 
-    /// Removes a page; returns whether it was in the set.
+    /// Removes a flash page from the set; returns whether it was in the set.
     #[inline]
     pub(crate) fn remove(&mut self, ppn: Ppn) -> bool {
         let (at, bit) = (ppn.index() / 64, 1 << (ppn.0 % 64));
@@ -85,12 +85,12 @@ impl PageSet {
         word & bit != 0
     }
 
-    /// Inserts `count` pages from `first` on. O(count / 64).
+    /// Inserts `count` flash pages from `first` on into the set. O(count / 64).
     pub(crate) fn insert_range(&mut self, first: Ppn, count: u32) {
         parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) | part.mask));
     }
 
-    /// Removes `count` pages from `first` on. O(count / 64).
+    /// Removes `count` flash pages from `first` on from the set. O(count / 64).
     pub(crate) fn remove_range(&mut self, first: Ppn, count: u32) {
         parts(first, count).for_each(|part| self.words.set(part.at, self.words.get(part.at) & !part.mask));
     }
@@ -107,8 +107,8 @@ impl PageSet {
         }
     }
 
-    /// Calls `leaves` for those of `count` pages from `first` on that are in the set, and removes a page if it returns
-    /// true. O(count / 64 + calls).
+    /// Calls `leaves` for those of the `count` pages from `first` on that are in the set, and removes a page from the
+    /// set if `leaves` returns true. O(count / 64 + calls).
     pub(crate) fn remove_if(&mut self, first: Ppn, count: u32, mut leaves: impl FnMut(Ppn) -> bool) {
         for part in parts(first, count) {
             let mut word = self.words.get(part.at);
@@ -117,13 +117,13 @@ impl PageSet {
         }
     }
 
-    /// Number of pages in the set. Counts all bits of the set: O(pages of the device / 64).
+    /// Number of flash pages in the set. Counts all bits of the set: O(pages of the device / 64).
     pub(crate) fn len(&self) -> u64 {
         (0..self.words.len()).map(|at| self.words.get(at).count_ones() as u64).sum()
     }
 
-    /// Copies the set's bits, from byte `from` of the set on, into `page`, with zeros beyond the end of the set. `from`
-    /// and the length of `page` are multiples of 8 bytes.
+    /// Copies the bitmap of a page set, from byte `from` on, into `page`, with zeros beyond the end of the bitmap.
+    /// `from` and the length of `page` are multiples of 8 bytes.
     pub(crate) fn copy_to(&self, from: usize, page: &mut [u8]) {
         for (at, bytes) in (from / 8..).zip(page.chunks_exact_mut(8)) {
             let word = if at < self.words.len() { self.words.get(at) } else { 0 };
@@ -131,7 +131,7 @@ impl PageSet {
         }
     }
 
-    /// Sets the bits from byte `from` of the set on to those that [`PageSet::copy_to`] wrote into `page`.
+    /// Sets the bitmap of a page set, from byte `from` on, to the bytes that [`PageSet::copy_to`] wrote into `page`.
     pub(crate) fn copy_from(&mut self, from: usize, page: &[u8]) {
         let words =
             page.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
@@ -140,7 +140,7 @@ impl PageSet {
         }
     }
 
-    /// Bytes of memory for the bits.
+    /// Bytes of memory for the bitmap of the page set.
     pub(crate) fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }

@@ -11,14 +11,15 @@
 
 use std::hint::black_box;
 
-/// Number of writes whose look-ups are prefetched together.
+/// Number of host writes whose table look-ups are prefetched together, so that their cache misses overlap.
 pub(crate) const PREFETCHED_WRITES: usize = 32;
 
-/// Number of translation pages whose look-ups are prefetched together. It is greater than [`PREFETCHED_WRITES`] because only
-/// some of the entries that are evicted together are dirty, and each look-up is the last of a chain of seven tables.
+/// Number of translation pages whose look-ups are prefetched together, so that their cache misses overlap. It is
+/// greater than [`PREFETCHED_WRITES`] because only some of the map entries that are evicted together are dirty, and
+/// each look-up is the last of a chain of seven tables.
 pub(crate) const PREFETCHED_PAGES: usize = 128;
 
-/// Reads all values and discards them, so that their memory is in the cache afterwards.
+/// Reads all values and discards them, so that their memory is in the processor's cache afterwards.
 #[inline]
 pub(crate) fn touch_all(values: impl Iterator<Item = u64>) {
     black_box(values.fold(0, |sum, value| sum ^ value));

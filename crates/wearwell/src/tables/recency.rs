@@ -2,7 +2,7 @@
 
 const NIL: u32 = u32::MAX;
 
-/// Neighbours of a slot on the list; [`NIL`] at an end.
+/// Neighbours of a cache slot on a doubly linked LRU list; [`NIL`] at an end.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     newer: u32,
@@ -13,7 +13,7 @@ impl Links {
     const NONE: Self = Self { newer: NIL, older: NIL };
 }
 
-/// Order of last use of slots numbered from 0. A slot is on the list at most once.
+/// LRU list of slots (cache entries numbered from 0), doubly linked. A slot is on the list at most once.
 #[derive(Clone, Debug)]
 pub(crate) struct Recency {
     links: Vec<Links>,
@@ -33,13 +33,13 @@ impl Recency {
         self.len
     }
 
-    /// Returns the slot that was pushed or touched longest ago.
+    /// Returns the least recently used slot of the LRU list: the one that was pushed or touched longest ago.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<u32> {
         some(self.oldest)
     }
 
-    /// All slots on the list, the one that was pushed or touched longest ago first.
+    /// Returns all cache slots on the LRU list, the least recently used first.
     pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&slot| some(self.links[slot as usize].newer))
     }
@@ -50,7 +50,7 @@ impl Recency {
         }
     }
 
-    /// Adds a slot that is not on the list, at its newest end.
+    /// Adds a cache slot that is not on the LRU list, as the most recently used.
     pub(crate) fn push(&mut self, slot: u32) {
         self.grow_to(slot);
         let older = std::mem::replace(&mut self.newest, slot);
@@ -62,7 +62,7 @@ impl Recency {
         self.len += 1;
     }
 
-    /// Adds a slot that is not on the list, at its oldest end.
+    /// Adds a cache slot that is not on the LRU list, as the least recently used.
     pub(crate) fn push_oldest(&mut self, slot: u32) {
         self.grow_to(slot);
         let newer = std::mem::replace(&mut self.oldest, slot);
@@ -74,7 +74,7 @@ impl Recency {
         self.len += 1;
     }
 
-    /// Removes a slot from the list.
+    /// Removes a cache slot from the LRU list.
     pub(crate) fn remove(&mut self, slot: u32) {
         let Links { newer, older } = self.links[slot as usize];
         match newer {
@@ -88,7 +88,7 @@ impl Recency {
         self.len -= 1;
     }
 
-    /// Moves a slot that is on the list to its newest end.
+    /// Makes a cache slot that is on the LRU list the most recently used.
     #[inline]
     pub(crate) fn touch(&mut self, slot: u32) {
         if self.newest != slot {

@@ -7,9 +7,9 @@
 
 use crate::tables::prefetch::touch_all;
 
-/// Slot number that means "no slot".
+/// Number that means "no slot" (table entry) in a hash index.
 const NIL: u32 = u32::MAX;
-/// Minimum number of chains.
+/// Minimum number of hash chains of an index.
 const SMALLEST: usize = 8;
 
 /// Hashes a key by Fibonacci hashing: the upper bits of its product with a large odd number, which depend on all bits
@@ -19,45 +19,46 @@ pub(crate) fn spread(key: u64, shift: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// Container of the slots in a [`Chains`] index, which stores the key and the chain link of each slot.
+/// Container of the slots (numbered table entries) of a [`Chains`] hash index, which stores the key and the chain link
+/// of each slot.
 pub(crate) trait Chained {
     fn key(&self, slot: u32) -> u32;
-    /// The slot after this one in its chain; `u32::MAX` at the end.
+    /// Returns the slot (numbered table entry) after this one in its hash chain; `u32::MAX` at the end.
     fn next(&self, slot: u32) -> u32;
     fn set_next(&mut self, slot: u32, next: u32);
 }
 
-/// Hash index from keys to slots, whose keys and links a [`Chained`] container stores. A slot's key must not be changed
-/// while the slot is in the index.
+/// Chained hash index from keys to slots (numbered table entries). A [`Chained`] container stores the key and the link
+/// of each slot. A slot's key must not be changed while the slot is in the index.
 #[derive(Clone, Debug)]
 pub(crate) struct Chains {
-    /// First slot of each chain; [`NIL`] if the chain is empty.
+    /// First slot (numbered table entry) of each hash chain; [`NIL`] if the chain is empty.
     heads: Vec<u32>,
     len: usize,
-    /// Number of lower bits of a hash that are dropped.
+    /// Number of lower bits of a 64-bit hash that are dropped to get the number of a hash chain.
     shift: u32,
 }
 
 impl Chains {
-    /// Creates an empty index with two chains for each of `capacity` slots.
+    /// Creates an empty hash index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         let chains = (2 * capacity).next_power_of_two().max(SMALLEST);
         Self { heads: vec![NIL; chains], len: 0, shift: u64::BITS - chains.ilog2() }
     }
 
-    /// Number of slots in the index.
+    /// Number of slots in the hash index.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Index of the chain of a key.
+    /// Returns the number of the hash chain of a key.
     #[inline]
     fn chain(&self, key: u32) -> usize {
         spread(u64::from(key), self.shift)
     }
 
-    /// Returns the slot that holds a key, if there is one.
+    /// Returns the slot that holds a key, if the hash index has one.
     #[inline]
     pub(crate) fn find(&self, slots: &impl Chained, key: u32) -> Option<u32> {
         let mut slot = self.heads[self.chain(key)];
@@ -70,8 +71,8 @@ impl Chains {
         None
     }
 
-    /// Prefetches what looking up these keys will access (see [`crate::tables::prefetch`]). `count`: number of slots in
-    /// the container.
+    /// Prefetches what looking up `keys` in the hash index will access (see [`crate::tables::prefetch`]). `count`:
+    /// number of slots in the container.
     #[inline]
     pub(crate) fn prefetch(
         &self,
@@ -86,7 +87,7 @@ impl Chains {
         touch_all(heads.map(|head| slots.next(head.min(last as u32)).into()));
     }
 
-    /// Inserts a slot at the head of the chain of its key; no other slot may have this key.
+    /// Inserts a slot into the hash index, at the head of the chain of its key; no other slot may have this key.
     #[inline]
     pub(crate) fn insert(&mut self, slots: &mut impl Chained, slot: u32) {
         self.link(slots, slot);
@@ -115,7 +116,7 @@ impl Chains {
         }
     }
 
-    /// Removes a slot from its chain.
+    /// Removes a slot from the hash index.
     #[inline]
     pub(crate) fn remove(&mut self, slots: &mut impl Chained, slot: u32) {
         let (chain, next) = (self.chain(slots.key(slot)), slots.next(slot));
@@ -131,14 +132,14 @@ impl Chains {
         self.len -= 1;
     }
 
-    /// Removes all slots from the index.
+    /// Removes all slots from the hash index.
     fn clear(&mut self) {
         self.heads.fill(NIL);
         self.len = 0;
     }
 }
 
-/// Key of a slot, and the next slot in its chain.
+/// Key of a slot of a hash index, and the next slot in its chain.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     key: u32,
@@ -160,7 +161,7 @@ impl Chained for Vec<Node> {
     }
 }
 
-/// Hash index from keys to slots, which stores the keys and links itself.
+/// Chained hash index from keys to slots (numbered table entries), which stores the keys and links itself.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotIndex {
     chains: Chains,
@@ -168,18 +169,18 @@ pub(crate) struct SlotIndex {
 }
 
 impl SlotIndex {
-    /// Creates an empty index with two chains for each of `capacity` slots.
+    /// Creates an empty hash index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { chains: Chains::with_capacity(capacity), nodes: Vec::with_capacity(capacity) }
     }
 
-    /// Returns the slot that holds a key, if there is one.
+    /// Returns the slot that holds a key, if the hash index has one.
     #[inline]
     pub(crate) fn find(&self, key: u32) -> Option<u32> {
         self.chains.find(&self.nodes, key)
     }
 
-    /// Inserts `key` for `slot`. The slot must have no key, and no other slot this key.
+    /// Inserts `key` for `slot` into the hash index. The slot must have no key, and no other slot this key.
     #[inline]
     pub(crate) fn insert(&mut self, key: u32, slot: u32) {
         if self.nodes.len() <= slot as usize {
@@ -189,7 +190,7 @@ impl SlotIndex {
         self.chains.insert(&mut self.nodes, slot);
     }
 
-    /// Removes a key; returns the slot that held it.
+    /// Removes a key from the hash index; returns the slot that held it.
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) -> Option<u32> {
         let slot = self.find(key)?;
@@ -197,7 +198,7 @@ impl SlotIndex {
         Some(slot)
     }
 
-    /// Removes all keys.
+    /// Removes all keys from the hash index.
     pub(crate) fn clear(&mut self) {
         self.chains.clear();
         self.nodes.clear();

@@ -18,29 +18,29 @@ use super::op_queue::{Op, OpQueue};
 use super::{FlashTiming, FreeBlocks, TimingOptions};
 use crate::operation::OpKind;
 
-/// Number of the queue of host reads with priority.
+/// Number of the queue, in an array (die or plane), of host reads with priority.
 pub(super) const READS: u8 = 0;
-/// Number of the queue of all operations that belong in neither of the other two: host writes, and all work without
-/// priorities.
+/// Number of the queue, in an array (die or plane), of host writes. It also holds host reads without priority, and
+/// background work that does not yield to host work.
 pub(super) const WRITES: u8 = 1;
-/// Number of the queue of background work that yields to host work.
+/// Number of the queue, in an array (die or plane), of background work that yields to host work.
 pub(super) const BACKGROUND: u8 = 2;
 
-/// Value of `Array::busy_since` for an idle array.
+/// Value of `Array::busy_since` for an array (die or plane) that is idle.
 pub(super) const IDLE: u64 = u64::MAX;
 
-/// Operations of an array that run together: the first `count` of a queue. More than one only with multi-plane
-/// operations.
+/// Operations that an array (die or plane) executes together: the first `count` of a queue. More than one only with
+/// multi-plane operations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     pub(super) kind: OpKind,
     pub(super) queue: u8,
-    /// Number of operations in the multi-plane group; 0 means no group.
+    /// Number of operations in the multi-plane group that the array executes; 0 means that it executes none.
     pub(super) count: u8,
-    /// Operation of the group that transfers data or waits to transfer; equals `count` in the array phase (tPROG or
-    /// tBERS).
+    /// Index of the operation in the multi-plane group that transfers data or waits to transfer; equals `count` in the
+    /// array phase (tPROG or tBERS).
     pub(super) cursor: u8,
-    /// Time on the channel of the group's operation at the cursor, nanoseconds.
+    /// Time on the channel of the operation at `cursor`, nanoseconds.
     pub(super) transfer_ns: u32,
 }
 
@@ -53,13 +53,14 @@ impl Group {
     }
 }
 
-/// Steps of a series of copies that the array has taken ahead of the clock. An arriving host operation may be served
-/// before them, and they are then undone.
+/// Steps of a series of copies (alternate reads and programs) that the array has taken before the simulated time
+/// reached them. If a host operation arrives that must be served first, the steps are undone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ahead {
-    /// The step from a read of the series to its program.
+    /// Whether the array has stepped from a read of the series of copies to its program ahead of the simulated time.
     program: bool,
-    /// The step from a program of the series to the next read.
+    /// Whether the array has stepped from a program of the series of copies to the next read ahead of the simulated
+    /// time.
     read: bool,
 }
 
@@ -70,29 +71,31 @@ pub(super) struct Array {
     pub(super) suspended: Group,
     pub(super) queues: [OpQueue; 3],
     ahead: Ahead,
-    /// Number of background operations that may be queued before they have priority; 0 while a scan waits for this
-    /// array.
+    /// Number of background operations that may be queued on the array (die or plane) before they have priority over
+    /// host writes; 0 while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
     free_blocks: Option<FreeBlocks>,
-    /// Pages that collections have gained, or will have gained when the queue is finished, and that host writes have
+    /// Pages that GC has gained on the array, or will have gained when its queue is finished, and that host writes have
     /// not yet programmed.
     gained_pages: i64,
-    /// While the backlog exceeds its bound, background work is served before all host reads instead of alternating with
-    /// them.
+    /// Whether, while too many background operations are queued, they are served before all host reads instead of
+    /// alternating with them.
     holds_reads: bool,
     /// Whether the operation that the array started or resumed last was a host read with priority.
     read_was_last: bool,
-    /// Background operations served so far before the waiting host write, to keep the pace of [`FreeBlocks`].
+    /// Number of background operations served so far before the waiting host write, so that erases keep pace with
+    /// writes ([`FreeBlocks`]).
     background_ops_before_write: u32,
     pub(super) channel: u32,
     /// Number of suspensions so far of the program or erase that runs or is suspended.
     pub(super) suspensions: u32,
-    /// The running operation must not be suspended: it was served before host work because of the backlog.
+    /// Whether the running operation must not be suspended for host reads, because the backlog of background work was
+    /// too large when it started.
     pub(super) must_finish: bool,
     /// Start of the array phase (tPROG or tBERS) of the running program or erase, nanoseconds.
     pub(super) phase_start: u64,
     pub(super) phase_end: u64,
-    /// Array time (tPROG or tBERS) that the suspended group still needs, nanoseconds.
+    /// Array time (tPROG or tBERS) that the suspended program or erase still needs, nanoseconds.
     pub(super) remaining_ns: u64,
     pub(super) busy_since: u64,
     pub(super) busy_ns: u64,
@@ -122,7 +125,8 @@ impl Array {
         }
     }
 
-    /// Returns the number of queued background operations that have not started, and the number of erases among them.
+    /// Returns the number of background operations queued on the array that have not started, and the number of erases
+    /// among them.
     #[inline(always)]
     fn backlog(&self) -> (u32, u32) {
         let at_work = |group: Group| if group.queue == BACKGROUND { u32::from(group.count) } else { 0 };
@@ -132,7 +136,7 @@ impl Array {
         (ops, background.erases() - erases_of(self.running) - erases_of(self.suspended))
     }
 
-    /// Appends an operation to a queue; returns its position there.
+    /// Appends an operation to a queue of the array (die or plane); returns its position in the queue.
     #[inline(always)]
     pub(super) fn push(&mut self, op: Op, queue: u8) -> u32 {
         if let (BACKGROUND, Some(free)) = (queue, self.free_blocks) {
@@ -148,7 +152,7 @@ impl Array {
         index
     }
 
-    /// Makes the first `count` operations of a queue the group that the array executes.
+    /// Makes the first `count` operations of a queue the group of operations that the array executes together.
     #[inline(always)]
     fn run(&mut self, queue: u8, count: u8) {
         let &Op { kind, transfer_ns, .. } = self.queues[queue as usize].front();
@@ -156,14 +160,14 @@ impl Array {
         self.running = Group { kind, queue, count, cursor: 0, transfer_ns };
     }
 
-    /// Returns the time on the channel, nanoseconds, of operation number `member` of the running multi-plane group,
-    /// which is still queued.
+    /// Returns the time on the channel of operation number `member` of the running multi-plane group, nanoseconds. The
+    /// operation must still be queued.
     fn transfer_of(&self, member: u8) -> u32 {
         self.queues[self.running.queue as usize].at(u32::from(member)).transfer_ns
     }
 
-    /// Removes the first operation of the running group from its queue. In a group of reads the next read is then at
-    /// the cursor.
+    /// Removes from its queue the first operation of the group that the array executes. In a group of reads, the next
+    /// read then uses the channel.
     #[inline(always)]
     pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> Op {
         self.running.count -= 1;
@@ -178,7 +182,7 @@ impl Array {
 /// State shared by all arrays (dies or planes): channels, clock, events, and the service rules.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    /// Position, in the order of simultaneous events, of the current event or of an arriving request.
+    /// Current position in the order of events: that of the event being handled, or of an arriving request.
     pub(super) moment: Moment,
     pub(super) events: EventQueue,
     pub(super) channels: Vec<Channel>,
@@ -197,7 +201,8 @@ impl Shared {
 
 // Choice of the next operation.
 impl Array {
-    /// Starts the next operation of an array that runs none; if nothing is queued, the array becomes idle.
+    /// Starts the next operation of an array (die or plane) that runs none; if nothing is queued, the array becomes
+    /// idle.
     #[inline(always)]
     pub(super) fn dispatch<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         debug_assert!(!self.running.exists(), "one operation at a time");
@@ -212,21 +217,21 @@ impl Array {
         }
     }
 
-    /// Whether a host read is served next although background work is urgent. Background work and reads alternate then,
-    /// because reads need no free block.
+    /// Whether the array serves a host read next although background work is urgent. Background work and reads
+    /// alternate then, because reads need no free block.
     #[inline(always)]
     fn is_turn_of_reads(&self) -> bool {
         !self.read_was_last && !self.queues[READS as usize].is_empty() && !self.is_holding_reads()
     }
 
-    /// Whether the backlog exceeds its bound on a device where this delays reads. A lack of free blocks never delays
-    /// reads.
+    /// Whether the array now serves background work before host reads: too much of it is queued, on a device that then
+    /// delays reads ([`TimingOptions::gc_holds_reads`]). A lack of free blocks never delays reads.
     #[inline(always)]
     fn is_holding_reads(&self) -> bool {
         self.holds_reads && self.backlog().0 > self.backlog_bound_ops
     }
 
-    /// Whether background work is served before host writes: the backlog exceeds its bound, or host writes have no
+    /// Whether the array serves background work before host writes: too much of it is queued, or host writes have no
     /// erased page.
     #[inline(always)]
     fn is_behind<const PLAIN: bool>(&self) -> bool {
@@ -236,7 +241,8 @@ impl Array {
                 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
     }
 
-    /// Returns [`Array::backlog`] while no operation runs. A plain array skips the test for suspended operations.
+    /// Returns [`Array::backlog`] (queued background operations, and erases among them) while no operation runs. A
+    /// plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
     fn backlog_between_ops<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[BACKGROUND as usize];
@@ -260,8 +266,8 @@ impl Array {
         }
     }
 
-    /// Returns the queue served next if a host write waits: that of host writes, or that of background work that has to
-    /// precede the write.
+    /// Returns the queue that the array serves next if a host write waits: the queue of host writes, or that of
+    /// background work that has to precede the write.
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.backlog_between_ops::<PLAIN>();
@@ -329,7 +335,7 @@ impl Array {
         events.set(index, ends_as, end);
     }
 
-    /// Requests the channel for the operation at the cursor: the transfer starts now, or waits in a queue.
+    /// Requests the channel for the data transfer of the running operation: it starts now, or waits in a queue.
     #[inline(always)]
     pub(super) fn request_channel<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if PLAIN {
@@ -355,7 +361,7 @@ impl Array {
         }
     }
 
-    /// Starts the transfer of the operation at the cursor, and schedules the event that follows it.
+    /// Starts the data transfer of the running operation on the channel, and schedules the event that follows it.
     #[inline(always)]
     pub(super) fn grant(&mut self, index: u32, shared: &mut Shared) {
         let transfer_ns = u64::from(self.running.transfer_ns);
@@ -379,8 +385,8 @@ impl Array {
 
 // Transfers of a plain array, whose times are known when they are requested.
 impl Array {
-    /// Handles the end of tR. If the program of the page and the next read of the series follow, all of them are
-    /// scheduled at once.
+    /// Handles the end of tR. If the program of the page and the next read of the same series of copies follow, all of
+    /// them are scheduled at once.
     #[inline(always)]
     pub(super) fn sensed<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if !PLAIN {
@@ -394,7 +400,8 @@ impl Array {
         }
     }
 
-    /// Books both transfers of a copy whose page has been sensed, and schedules the end of the next read.
+    /// Books both channel transfers of a page copy whose page has been sensed (tR ended), and schedules the end of the
+    /// next read.
     #[inline(always)]
     fn copy_page(&mut self, index: u32, shared: &mut Shared) {
         let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
@@ -408,7 +415,7 @@ impl Array {
         shared.events.set(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
 
-    /// Books the running operation's transfer and schedules the event that follows it.
+    /// Books the running operation's channel transfer and schedules the event that follows it.
     #[inline(always)]
     fn book_transfer(&mut self, index: u32, shared: &mut Shared) {
         let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
@@ -428,7 +435,7 @@ impl Array {
     }
 
     /// Schedules the event that follows a program whose transfer ends at `start`: the end of the program, or directly
-    /// the end of the next read if the series continues.
+    /// the end of the next read if the series of copies continues.
     #[inline(always)]
     fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared) {
         let end = start + shared.flash.program_ns;
@@ -441,7 +448,8 @@ impl Array {
         }
     }
 
-    /// Whether, unless a host operation arrives, the next `steps` operations belong to the same series of copies.
+    /// Whether, unless a host operation arrives, the next `steps` operations of the array belong to the same series of
+    /// copies.
     #[inline(always)]
     fn stays_in_series_for(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
@@ -454,15 +462,16 @@ impl Array {
             }
     }
 
-    /// Whether the backlog is so large that the next `steps` operations are background work even if host writes arrive
-    /// (and even if reads arrive, if reads are delayed). Lack of free blocks is not considered, because arriving copies
-    /// can end it.
+    /// Whether so many background operations are queued that the next `steps` operations are background work even if
+    /// host writes arrive (and even if reads arrive, on devices that delay reads). Lack of free blocks is not
+    /// considered, because arriving copies can end it.
     #[inline(always)]
     fn has_backlog_beyond(&self, steps: u32) -> bool {
         self.queues[BACKGROUND as usize].ops() - steps > self.backlog_bound_ops
     }
 
-    /// Advances to the next operation of a series ahead of the clock; nothing waits for the one that ends.
+    /// Advances the array to the next operation of a series of copies before the simulated time has reached it. Nothing
+    /// waits for the operation that ends.
     #[inline(always)]
     fn pass(&mut self, shared: &mut Shared) {
         self.queues[BACKGROUND as usize].pop();
@@ -470,15 +479,16 @@ impl Array {
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
     }
 
-    /// Undoes the last [`Self::pass`]: returns to the previous operation of a series of copies.
+    /// Undoes the last [`Self::pass`]: returns the array to the previous operation of a series of copies.
     fn undo_step_ahead(&mut self, shared: &mut Shared) {
         self.queues[BACKGROUND as usize].undo_pop();
         shared.completed_ops -= 1;
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
     }
 
-    /// Serves background work before host writes (and before reads, on a device that delays reads), because a scan
-    /// waits for it. If reads cannot precede it either, steps taken ahead of the clock become certain.
+    /// Lets the array serve background work before host writes (and before reads, on a device that delays reads),
+    /// because a scan of NVRAM waits for it. If reads cannot precede it either, steps of copies that were taken ahead
+    /// of the simulated time become certain.
     pub(super) fn prioritise_background(&mut self) {
         self.backlog_bound_ops = 0;
         if self.holds_reads {
@@ -486,18 +496,21 @@ impl Array {
         }
     }
 
-    /// Ends [`Array::prioritise_background`]: background work has its usual priority again, because no scan waits for it any more.
+    /// Ends [`Array::prioritise_background`]: background work has its usual priority again, because no scan of NVRAM
+    /// waits for it any more.
     pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
         self.backlog_bound_ops = options.gc_backlog_ops;
     }
 
-    /// Confirms the steps taken ahead of the clock: the clock has reached them.
+    /// Confirms the steps of a series of copies that the array took ahead of the simulated time, which has now reached
+    /// them.
     #[inline(always)]
     pub(super) fn arrive_at_event(&mut self) {
         self.ahead = Ahead::default();
     }
 
-    /// Undoes steps taken ahead of the clock that come after a host operation just queued.
+    /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after a host operation
+    /// just queued.
     #[inline(always)]
     pub(super) fn undo_steps_after_arrival(&mut self, index: u32, shared: &mut Shared) {
         if self.ahead.read || self.ahead.program {
@@ -527,7 +540,7 @@ impl Array {
 
 // Suspension of programs and erases.
 impl Array {
-    /// Suspends the running program or erase if a host read waits and the options allow it.
+    /// Suspends the array's running program or erase if a host read waits and the options allow it.
     #[inline(always)]
     pub(super) fn try_suspend<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
         if PLAIN {
@@ -551,7 +564,8 @@ impl Array {
         }
     }
 
-    /// Handles the start of an array phase while host reads wait: suspends it, or schedules its end.
+    /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
+    /// its end.
     pub(super) fn phase_started(&mut self, index: u32, shared: &mut Shared) {
         let max_per_op = shared.options.suspend.map_or(0, |suspend| suspend.max_per_op);
         if self.may_suspend(max_per_op, shared) {
@@ -566,8 +580,8 @@ impl Array {
         if self.running.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
     }
 
-    /// Whether the running operation may be suspended for host reads. Only in its array phase; before that,
-    /// [`Self::grant`] tries the suspension again.
+    /// Whether the array's running operation may be suspended for host reads. Only in its array phase (tPROG or tBERS);
+    /// before that, [`Self::grant`] tries the suspension again.
     fn may_suspend(&self, max_per_op: u32, shared: &Shared) -> bool {
         self.in_phase()
             && self.phase_end != shared.now()
@@ -577,13 +591,14 @@ impl Array {
             && !self.is_holding_reads()
     }
 
-    /// Whether the running program or erase has all its data: its array phase has begun, or begins at a known time.
+    /// Whether the running program or erase has all its data: its array phase (tPROG or tBERS) has begun, or begins at
+    /// a known time.
     pub(super) fn in_phase(&self) -> bool {
         let running = self.running;
         running.exists() && running.kind != OpKind::Read && running.cursor == running.count
     }
 
-    /// Suspends the running group and starts the waiting host reads.
+    /// Suspends the running program or erase of the array and starts the waiting host reads.
     fn suspend(&mut self, index: u32, shared: &mut Shared) {
         self.remaining_ns = self.phase_end - shared.now();
         self.suspensions += 1;

@@ -30,38 +30,39 @@ use super::event_queue::{EventClass, EventQueue, KEY_BITS, key, last_key_at, tim
 /// State of one channel: its bookings and the arrays (dies or planes) that wait for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
-    /// End of the last transfer that was granted or booked, nanoseconds.
+    /// End of the last transfer on the channel that was granted or booked, nanoseconds.
     pub(super) free_at: u64,
     pub(super) busy_ns: u64,
-    /// An event of class [`EventClass::ChannelFree`] is pending: new transfers join the queue.
+    /// Whether an event [`EventClass::ChannelFree`] is pending: new transfers then join the queue of the channel.
     pub(super) contended: bool,
-    /// Arrays (dies or planes) that wait for a transfer with priority.
+    /// Arrays (dies or planes) that wait for a transfer with priority on the channel, in order of request.
     pub(super) urgent: VecDeque<u32>,
-    /// Arrays (dies or planes) that wait for a transfer without priority.
+    /// Arrays (dies or planes) that wait for a transfer without priority on the channel, in order of request.
     pub(super) waiting: VecDeque<u32>,
-    /// First array of the channel; its number is a multiple of eight.
+    /// Number of the channel's first array (die or plane), a multiple of eight.
     first: u32,
     /// Bookings of the channel's arrays (dies or planes), eight arrays per element.
     lanes: Vec<Lanes>,
-    /// Upper bound of the times `requested_at`, at which second transfers of copies are requested, over all arrays of the
-    /// channel.
+    /// Upper bound of the times at which second transfers of copies are requested (`requested_at`), over all arrays of
+    /// the channel.
     last_requested: u64,
 }
 
-/// Bookings of eight arrays (dies or planes) of a channel.
+/// Bookings of channel transfers by eight arrays (dies or planes) of one channel.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lanes {
-    /// For each array the time at which the second transfer of its last copy was, or will be, requested, as the key of
-    /// such an event with the array's position in the eight.
+    /// For each of the eight arrays the event key (time, class, position among the eight) at which the second transfer
+    /// of its last page copy was, or will be, requested.
     requested_at: [u64; 8],
-    /// For each array the duration of the transfer booked last, nanoseconds; both transfers of a copy have this
-    /// duration.
+    /// For each of the eight arrays the duration of the channel transfer booked last, nanoseconds; both transfers of a
+    /// page copy have this duration.
     ns: [u64; 8],
-    /// For each array whether the transfer booked last is one of a read with priority.
+    /// For each of the eight arrays whether the channel transfer booked last is that of a host read with priority.
     urgent: [bool; 8],
 }
 
-/// A position in the order of events: by time, then by event class, then by number of the array.
+/// A position in the order of simulated events: by time, then by event class, then by number of the array (die or
+/// plane).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Moment {
     key: u64,
@@ -69,7 +70,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// Returns the position of an event in the order of events.
+    /// Returns the position of an event in the order of simulated events.
     #[inline(always)]
     pub(super) fn of(time: u64, class: EventClass, subject: u32) -> Self {
         Self { key: key(class, time), subject }
@@ -81,15 +82,14 @@ impl Moment {
         Self { key: last_key_at(time), subject: u32::MAX }
     }
 
-    /// Returns the time of this position in the order of events, nanoseconds.
+    /// Returns the time of this position in the order of simulated events, nanoseconds.
     #[inline(always)]
     pub(super) fn time(self) -> u64 {
         time_of(self.key)
     }
 
-    /// Returns the greatest key, position bits included, that arrays of the given eight can have up to this moment. Of
-    /// events of one time and class, those of smaller array numbers come first: first the number of the eight is
-    /// compared, then the position in it.
+    /// Returns the greatest event key, position bits included, that the arrays of group `eight` (eight arrays) can have
+    /// up to this moment. Among events of one time and class, smaller array numbers come first.
     #[inline(always)]
     fn last_key_of(self, eight: u32) -> u64 {
         match (self.subject / 8).cmp(&eight) {
@@ -101,19 +101,20 @@ impl Moment {
 }
 
 impl Channel {
-    /// Creates the channel of `arrays` arrays, numbered from `first` on.
+    /// Creates the channel of `arrays` arrays (dies or planes), numbered from `first` on.
     pub(super) fn new(first: u32, arrays: usize) -> Self {
         Self { first, lanes: vec![Lanes::default(); arrays.div_ceil(8)], ..Self::default() }
     }
 
-    /// Returns the index in `lanes` of an array's eight, and the array's position in it.
+    /// Returns the index in `lanes` of the group of eight to which an array (die or plane) belongs, and the array's
+    /// position in it.
     #[inline(always)]
     fn lane_of(&self, array: u32) -> (usize, usize) {
         ((array - self.first) as usize / 8, array as usize % 8)
     }
 
-    /// Postpones by `ns` the transfers that are booked but not yet requested, and returns their total duration,
-    /// nanoseconds.
+    /// Postpones by `ns` nanoseconds the channel transfers that are booked but not yet requested, and returns their
+    /// total duration, nanoseconds.
     #[inline(always)]
     fn overtake(&self, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         if self.last_requested < moment.key {
@@ -127,7 +128,8 @@ impl Channel {
         later_ns
     }
 
-    /// Makes room for a transfer of `ns` nanoseconds after all transfers requested so far; returns its start.
+    /// Makes room on the channel for a transfer of `ns` nanoseconds after all transfers requested so far; returns its
+    /// start.
     #[inline(always)]
     fn make_room(&mut self, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         let later_ns = self.overtake(ns, moment, events);
@@ -137,7 +139,8 @@ impl Channel {
         begins_at
     }
 
-    /// Books a transfer of `ns` nanoseconds for an array that requests it now; returns its start.
+    /// Books a channel transfer of `ns` nanoseconds for an array (die or plane) that requests it now; returns its
+    /// start.
     #[inline(always)]
     pub(super) fn book(&mut self, array: u32, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         let begins_at = self.make_room(ns, moment, events);
@@ -146,8 +149,8 @@ impl Channel {
         begins_at
     }
 
-    /// Books both transfers of a copy, `ns` nanoseconds each. The first is requested now, the second will be requested
-    /// when the first ends. Returns the start of the second.
+    /// Books both channel transfers of a page copy, `ns` nanoseconds each. The first is requested now, the second will
+    /// be requested when the first ends. Returns the start of the second.
     #[inline(always)]
     pub(super) fn book_copy(&mut self, array: u32, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
         let requested_at = self.make_room(ns, moment, events) + ns;
@@ -162,8 +165,8 @@ impl Channel {
         begins_at
     }
 
-    /// Withdraws an array's booking of a transfer that has not been requested yet, and returns when it would have been;
-    /// `None` if it has been requested.
+    /// Withdraws the second channel transfer of an array's page copy, which was booked but not yet requested. Returns
+    /// the time at which it would have been requested; `None` if it has been requested.
     pub(super) fn withdraw(&mut self, array: u32, moment: Moment, events: &mut EventQueue) -> Option<u64> {
         let (lanes, place) = self.lane_of(array);
         let (requested_at, ns) = (self.lanes[lanes].requested_at[place], self.lanes[lanes].ns[place]);
@@ -180,8 +183,8 @@ impl Channel {
         Some(time_of(requested_at))
     }
 
-    /// Books a transfer of `ns` nanoseconds for a read with priority, before all others that have not begun; returns
-    /// its start.
+    /// Books a channel transfer of `ns` nanoseconds for a host read with priority, before all other transfers that have
+    /// not begun; returns its start.
     pub(super) fn book_urgent(
         &mut self,
         array: u32,

@@ -58,7 +58,7 @@ use super::scans::{Scan, Scans};
 use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
-/// Returns the list with each batch of copies replaced by its reads and programs.
+/// Returns the list of operations with each batch of copies replaced by its reads and programs.
 fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
@@ -76,17 +76,17 @@ fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     single
 }
 
-/// Where an operation of the list being admitted is stored.
+/// Where the engine stores an operation of the list that it is admitting to its queues.
 #[derive(Clone, Copy, Debug)]
 enum Listed {
     /// The operation is in a queue of an array (die or plane), at position `index`.
     Queued { array: u32, queue: u8, index: u32 },
-    /// The operation is held back outside the queues, until its predecessor or its request's foreground GC has
-    /// finished.
+    /// The operation is held back outside the queues, until the operation that it waits for, or the foreground GC of
+    /// its request, has finished.
     Waiting(u32),
-    /// The operation is held back outside the queues, until a scan of NVRAM has ended, and then joins this queue.
-    PageContent { id: u32, array: u32, queue: u8 },
-    /// The operation is a scan of NVRAM, to which no `after` refers.
+    /// The operation is held back outside the queues until a scan of NVRAM has ended, and then joins this queue.
+    HeldByScan { id: u32, array: u32, queue: u8 },
+    /// The operation is a scan of NVRAM. No other operation refers to it ([`FlashOp::after`]).
     Scan,
 }
 
@@ -95,17 +95,17 @@ enum Listed {
 struct Request {
     arrival: u64,
     number: u64,
-    /// Time between the end of the flash operations and the answer, nanoseconds.
+    /// Controller time between the end of the request's flash operations and its answer, nanoseconds.
     overhead: u64,
-    /// Part of `overhead` for which a codec unit is needed, nanoseconds.
+    /// Part of `overhead` for which a codec unit (encoder and decoder of deltas) is needed, nanoseconds.
     codec_ns: u64,
-    /// Number of operations and scans that the request waits for and that have not completed (for a flush also of
-    /// earlier writes).
+    /// Number of flash operations and NVRAM scans that the request waits for and that have not completed (for a flush
+    /// also of earlier writes).
     pending: u32,
-    /// Number of blocking operations (foreground GC) that have not completed.
+    /// Number of the request's blocking operations (foreground GC) that have not completed.
     blockers: u32,
-    /// Head of the linked list of operations held back until the blocking operations (foreground GC) have completed,
-    /// latest first.
+    /// Head of the linked list of the request's operations that are held back until its blocking operations (foreground
+    /// GC) have completed, latest first.
     held: u32,
     kind: RequestKind,
     acknowledged: bool,
@@ -124,14 +124,16 @@ pub(super) struct EventEngine {
     layout: Layout,
     nvram: Nvram,
     scans: Scans,
-    /// The last scan of the list being admitted, which holds back the background operations after it.
+    /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
+    /// operations after it.
     preceding_scan: Option<u32>,
-    /// Whether the device has neither suspension nor multi-plane groups: see [`super::array`].
+    /// Whether the device supports neither suspension nor multi-plane operations, which allows a faster path: see
+    /// [`super::array`].
     plain: bool,
     shared: Shared,
-    /// Arrays (dies or planes), a multiple of eight per channel, of which the last may be unused.
+    /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<Array>,
-    /// Numbers of the arrays (dies or planes) that exist; other numbers only fill groups of eight.
+    /// Numbers of the arrays (dies or planes) that exist; other array numbers only fill groups of eight.
     real_arrays: Vec<u32>,
     waiters: WaiterSlab,
     codec: Codec,
@@ -139,16 +141,16 @@ pub(super) struct EventEngine {
     free_requests: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
     buffered: usize,
-    /// Writes that wait for a place in the write buffer.
+    /// Host writes that wait for a place in the write buffer.
     unbuffered: VecDeque<u32>,
-    /// Flushes that wait for earlier writes to be programmed.
+    /// Flush requests that wait for earlier writes to be programmed.
     flushes: Vec<WaitingFlush>,
-    /// Where the operations of the list being admitted are stored.
+    /// For each operation of the list being admitted, where it is stored.
     listed: Vec<Listed>,
-    /// For each operation of the list being admitted whether it waits, directly or indirectly, for an operation that
-    /// the host waits for.
+    /// For each operation of the list being admitted: whether it must not block host operations (foreground GC),
+    /// because it is an operation of the host or waits, directly or indirectly, for one.
     follows_host: Vec<bool>,
-    /// Arrays (dies or planes) that received work at the current event.
+    /// Arrays (dies or planes) that received work at the event being handled.
     woken: Vec<u32>,
     ledger: Ledger,
     outstanding: usize,
@@ -303,7 +305,7 @@ impl EventEngine {
         }
     }
 
-    /// Handles events until a request completes; one must be outstanding.
+    /// Handles simulated events until a host request completes; one must be outstanding.
     fn run_to_completion<const PLAIN: bool>(&mut self) {
         let before = self.outstanding;
         while self.outstanding == before {
@@ -378,7 +380,7 @@ impl EventEngine {
         self.preceding_scan = None;
     }
 
-    /// Queues a batch of copies that no request waits for as one entry.
+    /// Queues a batch of page copies that no request waits for as one queue entry.
     fn admit_copies(&mut self, copies: &FlashOp) -> Listed {
         let array = self.layout.planes[copies.plane.index()].array;
         let queue = self.queue_of(OpKind::Read, true);
@@ -386,7 +388,7 @@ impl EventEngine {
         self.enqueue_after_scan(op, array, queue)
     }
 
-    /// Queues a background operation, or holds it back until the preceding scan of its list ends.
+    /// Queues a background operation, or holds it back until the NVRAM scan before it in its list ends.
     #[inline(always)]
     fn enqueue_after_scan(&mut self, op: Op, array: u32, queue: u8) -> Listed {
         match self.preceding_scan {
@@ -428,7 +430,7 @@ impl EventEngine {
         self.enqueue(op, array, queue)
     }
 
-    /// Admits an operation whose predecessor is `back` positions earlier in the list.
+    /// Admits an operation that waits for the one `back` positions earlier in the list (its predecessor).
     #[inline(always)]
     fn admit_after(&mut self, back: u16, mut waiter: Waiter) -> Listed {
         let predecessor = self.listed[self.listed.len() - back as usize];
@@ -438,7 +440,7 @@ impl EventEngine {
         {
             return self.enqueue(waiter.op, array, queue);
         }
-        if let (Listed::PageContent { array, queue, .. }, Some(scan)) = (predecessor, self.preceding_scan)
+        if let (Listed::HeldByScan { array, queue, .. }, Some(scan)) = (predecessor, self.preceding_scan)
             && (array, queue) == (waiter.array, waiter.queue)
             && !self.shared.options.multi_plane
         {
@@ -450,18 +452,18 @@ impl EventEngine {
         Listed::Waiting(id)
     }
 
-    /// Returns the head of the list of operations that wait for a listed operation.
+    /// Returns the head of the linked list of operations that wait for the operation `listed`.
     fn waiters_of(&mut self, listed: Listed) -> &mut u32 {
         match listed {
             Listed::Queued { array, queue, index } => {
                 &mut self.arrays[array as usize].queues[queue as usize].at_mut(index).waiters
             }
-            Listed::Waiting(id) | Listed::PageContent { id, .. } => &mut self.waiters.op_mut(id).waiters,
+            Listed::Waiting(id) | Listed::HeldByScan { id, .. } => &mut self.waiters.op_mut(id).waiters,
             Listed::Scan => unreachable!("nothing names a scan"),
         }
     }
 
-    /// Holds an operation back until the foreground GC of its request has finished.
+    /// Holds an operation back until the foreground GC of its host request has finished.
     fn hold(&mut self, mut waiter: Waiter) -> Listed {
         let slot = waiter.op.request_or_more as usize;
         waiter.next = self.requests[slot].held;
@@ -490,7 +492,8 @@ impl EventEngine {
         }
     }
 
-    /// Adds an operation to the counts of its request; returns whether it must be held back for foreground GC.
+    /// Adds an operation to the counts of its host request; returns whether it must be held back until the request's
+    /// foreground GC has finished.
     #[inline(always)]
     fn count(&mut self, op: Op) -> bool {
         let request = &mut self.requests[op.request_or_more as usize];
@@ -502,9 +505,9 @@ impl EventEngine {
         false
     }
 
-    /// Marks the operations of a list that do not block the host: its own operations, and background operations with
-    /// one of these as predecessor, which would wait for themselves. If the list has no operation of the host, all are
-    /// marked.
+    /// Marks the operations of a list that must not block the host's operations (foreground GC): the host's own, and
+    /// background operations with one of these as predecessor, which would wait for themselves. If the list has no
+    /// operation of the host, all are marked.
     fn mark_followers(&mut self, ops: &[FlashOp]) {
         // With foreground GC the reads of a log block the host, as do the copies that wait for them.
         let is_of_host = |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_log());
@@ -516,8 +519,8 @@ impl EventEngine {
         }
     }
 
-    /// Appends a ready operation to its queue. Puts its array on the list to wake if the operation may start or
-    /// suspend.
+    /// Appends an operation that can start to its queue. Notes its array (die or plane) for [`Self::wake_all`] if the
+    /// array may start it, or suspend another for it.
     #[inline(always)]
     fn enqueue(&mut self, op: Op, array_index: u32, queue: u8) -> Listed {
         let array = &mut self.arrays[array_index as usize];
@@ -533,7 +536,7 @@ impl EventEngine {
         Listed::Queued { array: array_index, queue, index }
     }
 
-    /// Queues the operations of a linked list that was built latest first.
+    /// Queues the operations of a linked list that were held back. The list was built latest first.
     fn release(&mut self, list: u32) {
         let mut id = self.waiters.reversed(list);
         while id != NONE {
@@ -547,7 +550,7 @@ impl EventEngine {
         }
     }
 
-    /// Lets the arrays that received work start operations, or suspend what they run.
+    /// Lets the arrays (dies or planes) that received work start operations, or suspend what they run.
     #[inline(always)]
     fn wake_all(&mut self) {
         if !self.woken.is_empty() {
@@ -571,7 +574,8 @@ impl EventEngine {
 
 // NVRAM scans.
 impl EventEngine {
-    /// Admits a scan, which waits for the reads of its log among the operations listed before it.
+    /// Admits a scan of NVRAM. It waits for the flash reads of the mapping log among the operations before it in the
+    /// list.
     #[inline(never)]
     fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> Listed {
         let arrays = self.layout.arrays_of_block(scan.plane);
@@ -600,18 +604,18 @@ impl EventEngine {
         let held = &mut self.scans.get_mut(scan).held;
         let id = self.waiters.insert(Waiter { op, array, queue, next: *held });
         *held = id;
-        Listed::PageContent { id, array, queue }
+        Listed::HeldByScan { id, array, queue }
     }
 
-    /// Counts one operation less that scan `scan` waits for, and advances the scan.
+    /// Reduces by one the number of operations that scan `scan` of NVRAM waits for, and advances the scan.
     #[inline(never)]
     fn scan_predecessor_done(&mut self, scan: u32) {
         self.scans.get_mut(scan).pending -= 1;
         self.advance_scan(scan);
     }
 
-    /// If a scan is the next for its arrays: makes it wait for their queued background work, or books it on the NVRAM
-    /// if there is none.
+    /// If an NVRAM scan is the next for its arrays (dies or planes): makes it wait for the background work queued
+    /// there, or books it on the NVRAM if there is none.
     fn advance_scan(&mut self, number: u32) {
         if !self.scans.is_next(number) {
             return;
@@ -641,7 +645,8 @@ impl EventEngine {
         self.shared.events.push_scan_end(number, end);
     }
 
-    /// Handles the end of a scan: queues what it held back, and advances the next scan for the same arrays.
+    /// Handles the end of a scan of NVRAM: queues the operations that it held back, and advances the next scan for the
+    /// same arrays (dies or planes).
     #[inline(never)]
     fn scan_ended(&mut self, number: u32) {
         let Scan { arrays, request, held, .. } = self.scans.remove(number);
@@ -658,7 +663,7 @@ impl EventEngine {
 
 // Events of arrays and channels.
 impl EventEngine {
-    /// Handles the end of tPROG or tBERS: all operations of the group complete.
+    /// Handles the end of tPROG or tBERS of a multi-plane group: all its operations complete.
     fn group_ended(&mut self, index: u32) {
         for _ in 1..self.arrays[index as usize].running.count {
             let op = self.arrays[index as usize].pop_member::<false>();
@@ -668,8 +673,8 @@ impl EventEngine {
         self.last_ended::<false>(index);
     }
 
-    /// Handles the end of a transfer: of a page read, of a page to program that is not the last of its group, or of the
-    /// last one if a host read waits to suspend the program.
+    /// Handles the end of a channel transfer of array `index`: of a page read, of a page to program that is not the
+    /// last of its multi-plane group, or of the last one if a host read waits to suspend the program.
     fn transferred(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if array.running.kind == OpKind::Read && array.running.count == 1 {
@@ -688,7 +693,7 @@ impl EventEngine {
         self.wake_all();
     }
 
-    /// Completes the last operation of the running group; the array then starts its next operation.
+    /// Completes the last operation that the array (die or plane) runs; the array then starts its next operation.
     #[inline(always)]
     fn last_ended<const PLAIN: bool>(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
@@ -783,8 +788,8 @@ impl EventEngine {
         kind == RequestKind::Write && self.shared.options.buffered_writes > 0
     }
 
-    /// Puts a write that has to be programmed into the write buffer, which acknowledges it, or lets it wait for a
-    /// place.
+    /// Puts a host write that has to be programmed into the write buffer, which acknowledges it, or lets it wait for a
+    /// place in the buffer.
     fn buffer(&mut self, slot: u32) {
         if self.buffered < self.shared.options.buffered_writes {
             self.buffered += 1;
@@ -794,7 +799,8 @@ impl EventEngine {
         }
     }
 
-    /// Makes a flush wait for all earlier writes that are not programmed, in the buffer or waiting for a place.
+    /// Makes a flush request wait for all earlier writes that are not programmed, in the write buffer or waiting for a
+    /// place in it.
     fn wait_for_writes(&mut self, slot: u32) {
         let writes = (self.buffered + self.unbuffered.len()) as u32;
         if writes > 0 {
@@ -804,7 +810,7 @@ impl EventEngine {
         }
     }
 
-    /// Handles the end of the program of write `number`: each later flush waits for one write less.
+    /// Handles the end of the program of write `number`: each later flush request waits for one write less.
     #[cold]
     fn release_flushes(&mut self, number: u64) {
         for k in 0..self.flushes.len() {
@@ -816,8 +822,8 @@ impl EventEngine {
         self.flushes.retain(|flush| flush.writes > 0);
     }
 
-    /// Handles the completion of all flash operations that a request waited for: answers it, or frees its place in the
-    /// write buffer.
+    /// Handles the completion of all flash operations that a host request waited for: answers it, or frees its place in
+    /// the write buffer.
     #[inline(always)]
     fn flash_done(&mut self, slot: u32) {
         let Request { kind, acknowledged, number, .. } = self.requests[slot as usize];
@@ -836,7 +842,7 @@ impl EventEngine {
         }
     }
 
-    /// Answers the host, after the controller overhead and the wait for a codec unit.
+    /// Answers a host request, after the controller overhead and the wait for a codec unit.
     #[inline(always)]
     fn acknowledge(&mut self, slot: u32) {
         match self.requests[slot as usize].overhead {

@@ -25,34 +25,34 @@ use std::collections::BinaryHeap;
 
 use super::FlashTiming;
 
-/// Class of an event. Simultaneous events are handled in the order of their classes.
+/// Class of a simulated event. Simultaneous events are handled in the order of their classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum EventClass {
     /// A channel becomes free and a transfer waits for it. Subject: channel.
     ChannelFree,
-    /// End of tR. Subject: array (die or plane).
+    /// End of tR (array read) of a page. Subject: array (die or plane).
     ReadSensed,
-    /// End of a transfer on which an array must act. Subject: array (die or plane).
+    /// End of a channel transfer after which the array (die or plane) must act. Subject: array.
     Transferred,
-    /// End of tPROG. Subject: array (die or plane).
+    /// End of tPROG of a program. Subject: array (die or plane).
     Programmed,
-    /// End of tBERS. Subject: array (die or plane).
+    /// End of tBERS of an erase. Subject: array (die or plane).
     Erased,
     /// End of the controller overhead of a request: it is answered. Subject: request.
     Acknowledged,
-    /// End of an NVRAM scan. Subject: scan.
+    /// End of a scan of NVRAM. Subject: scan.
     Scanned,
 }
 
 impl EventClass {
-    /// Whether events of this class concern an array (die or plane).
+    /// Whether events of this class are about an array (die or plane).
     #[inline(always)]
     pub(super) fn is_of_array(self) -> bool {
         matches!(self, Self::ReadSensed | Self::Transferred | Self::Programmed | Self::Erased)
     }
 
-    /// Returns the event class that the key of an array's event encodes.
+    /// Returns the event class that the key of an array's (die's or plane's) event encodes.
     #[inline(always)]
     fn of_key(key: u64) -> Self {
         match key >> 3 & 3 {
@@ -64,20 +64,21 @@ impl EventClass {
     }
 }
 
-/// One event of the simulation: time, class, and what it concerns.
+/// One event of the timing simulation: time, class, and what it concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Event {
     /// Time of the event, nanoseconds.
     pub(super) time: u64,
     pub(super) class: EventClass,
-    /// Number of the array, channel, request or scan concerned.
+    /// Number of the array, channel, request or scan that the event concerns.
     pub(super) subject: u32,
 }
 
-/// Added to the number of a scan, to distinguish it from the number of a request.
+/// Bit added to the number of a scan of NVRAM, to distinguish it from the number of a request.
 const SCAN_BIT: u32 = 1 << 31;
 
-/// Number of low bits in a key that do not encode the time: the event class and the position in a group of eight.
+/// Number of low bits in an event key that do not encode the time: the event class and the position in a group of eight
+/// arrays.
 pub(super) const KEY_BITS: u32 = 5;
 
 /// Latest possible time of an event, in nanoseconds: 18 years.
@@ -87,14 +88,14 @@ const LATEST: u64 = (1 << (64 - KEY_BITS)) - 2;
 /// too.
 pub(super) const LATEST_ARRIVAL: u64 = LATEST / 2;
 
-/// Returns the key of an array's event: time, class, and three zero bits for the position in a group of eight. Keys
-/// compare as the events do. For classes that do not concern arrays only the time is encoded.
+/// Returns the key of the event of an array (die or plane): time, class, and three zero bits for the position in a
+/// group of eight. Keys compare as the events do. For classes that do not concern arrays only the time is encoded.
 #[inline(always)]
 pub(super) fn key(class: EventClass, time: u64) -> u64 {
     time << KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
 }
 
-/// Returns a key that is greater than those of all events at `time`.
+/// Returns an event key that is greater than those of all events at `time`.
 #[inline(always)]
 pub(super) fn last_key_at(time: u64) -> u64 {
     time << KEY_BITS | 0x1f
@@ -106,8 +107,8 @@ pub(super) fn time_of(key: u64) -> u64 {
     key >> KEY_BITS
 }
 
-/// Keys (times and classes) of the next events of eight arrays or channels; the last three bits of each are its
-/// position.
+/// Event keys (times and classes) of the next events of eight arrays or channels; the last three bits of each key are
+/// its position among the eight.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Eight([u64; 8]);
@@ -123,21 +124,21 @@ impl Eight {
     }
 }
 
-/// Keys (times and classes) of the next events of 64 arrays or channels.
+/// Event keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
 struct Group {
     eights: [Eight; 8],
-    /// Least event key in each group of eight.
+    /// Least event key (time and class) in each of the eight groups of eight.
     leasts: [u64; 8],
-    /// Least event key in each group of eight, with the number of the group in place of the position.
+    /// Least event key in each of the eight groups of eight, with the number of the group in place of the position.
     finalists: Eight,
 }
 
 impl Group {
     const EMPTY: Self = Self { eights: [Eight::EMPTY; 8], leasts: [u64::MAX; 8], finalists: Eight::EMPTY };
 
-    /// Sets the key (time and class) of the next event of an array or channel; returns whether the least key in its
-    /// group of eight changed. It rarely does, because only one key of eight is the least.
+    /// Sets the key (time and class) of the next event of an array or channel. Returns whether the least key in its
+    /// group of eight changed, which is rare, because only one key of eight is the least.
     #[inline(always)]
     fn set(&mut self, member: usize, key: u64) -> bool {
         let (eight, place) = (member / 8 % 8, member % 8);
@@ -155,7 +156,7 @@ impl Group {
         false
     }
 
-    /// Recomputes the least event key in a group of eight.
+    /// Recomputes the least event key in one of the eight groups of eight.
     #[inline(always)]
     fn find_least(&mut self, eight: usize) {
         let least = self.eights[eight].least();
@@ -168,7 +169,7 @@ impl Group {
 #[derive(Clone, Debug)]
 struct Tournament {
     groups: Vec<Group>,
-    /// Least event key of all arrays or channels; its position bits are undefined.
+    /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least: u64,
     /// Number of the array or channel with the earliest event, stored so that it is known before the event is handled.
     first: u32,
@@ -208,7 +209,8 @@ impl Tournament {
         &mut self.groups[eight / 8].eights[eight % 8].0
     }
 
-    /// Recomputes the least event key in a group of eight, if the key that was the least has been increased.
+    /// Recomputes the least event key in group `eight` (eight arrays or channels), if the key that was the least has
+    /// been increased.
     #[inline(always)]
     fn look_at(&mut self, eight: usize) {
         let (group, eight) = (&mut self.groups[eight / 8], eight % 8);
@@ -236,16 +238,18 @@ fn first_of(groups: &[Group]) -> usize {
     keys.enumerate().min_by_key(|&(_, key)| key).map_or(0, |(index, _)| index)
 }
 
-/// All pending events, of which the earliest is known.
+/// All pending events of the timing simulation; the earliest is known at any time.
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
-    /// Next event of each array (die or plane).
+    /// Next event of each array (die or plane), with the earliest one known.
     arrays: Tournament,
     /// For each channel for which a transfer waits, the time at which it becomes free.
     channels: Tournament,
-    /// Times of answers with their request, and ends of NVRAM scans with their scan; both are rare.
+    /// Times at which the controller answers requests, and ends of NVRAM scans, each with the number of the request or
+    /// scan; both are rare.
     answers: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Key from which on events of arrays come after the next event of a channel or answer.
+    /// Least key of an array's event that comes after the next event of a channel, answer or scan. Array events with a
+    /// smaller key are next.
     next_aside_key: u64,
 }
 
@@ -259,27 +263,28 @@ impl EventQueue {
         }
     }
 
-    /// Sets the next event of an array; replaces its current one, if any.
+    /// Sets the next event of an array (die or plane); replaces its current one, if any.
     #[inline(always)]
     pub(super) fn set(&mut self, array: u32, class: EventClass, time: u64) {
         self.arrays.set(array, key(class, time));
     }
 
-    /// Returns the time of an array's next event, which must exist.
+    /// Returns the time of the next event of an array (die or plane), which must exist, nanoseconds.
     #[inline(always)]
     pub(super) fn due(&self, array: u32) -> u64 {
         time_of(self.arrays.key(array))
     }
 
-    /// Postpones an array's next event by `ns` nanoseconds, or advances it if negative; the event must exist.
+    /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or advances it if negative; the event
+    /// must exist.
     #[inline(always)]
     pub(super) fn shift(&mut self, array: u32, ns: i64) {
         self.arrays.set(array, self.arrays.key(array).wrapping_add_signed(ns << KEY_BITS));
     }
 
-    /// Postpones by `ns` nanoseconds the next events of those of eight arrays whose transfer is requested after `last`,
-    /// and returns the total duration of these transfers. Computed without branches, because which arrays are concerned
-    /// is unpredictable.
+    /// Postpones by `ns` nanoseconds the next events of those of eight arrays whose channel transfer is requested after
+    /// `last`, and returns the total duration of these transfers, nanoseconds. Computed without branches, because it is
+    /// unpredictable which arrays are concerned.
     #[inline(always)]
     pub(super) fn delay_later(
         &mut self,
@@ -300,7 +305,8 @@ impl EventQueue {
         sum_ns
     }
 
-    /// Returns for eight arrays the start of the transfer that precedes their next event; 0 if there is none.
+    /// Returns for eight arrays (dies or planes) the start of the channel transfer that precedes their next event; 0 if
+    /// there is none.
     #[inline(always)]
     pub(super) fn transfers_begin_at(&self, eight: usize, ns: &[u64; 8], flash: &FlashTiming) -> [u64; 8] {
         let behind_ns = [flash.program_ns + flash.read_ns, 0, flash.program_ns, u64::MAX];
@@ -311,7 +317,7 @@ impl EventQueue {
         })
     }
 
-    /// Schedules the event that a channel becomes free for which a transfer waits.
+    /// Schedules the event that a channel becomes free while a transfer waits for it.
     pub(super) fn set_channel_free(&mut self, channel: u32, time: u64) {
         self.channels.set(channel, time << KEY_BITS);
         self.update_aside_key();
@@ -328,21 +334,21 @@ impl EventQueue {
         self.push_answer(scan | SCAN_BIT, time);
     }
 
-    /// Recomputes the key from which on array events come after the next channel event or answer. At equal times
-    /// channel events precede all array events, and answers follow them.
+    /// Recomputes the least key of an array's event that comes after the next channel event, answer or scan. At equal
+    /// times channel events precede all array events, and answers follow them.
     fn update_aside_key(&mut self) {
         let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << KEY_BITS);
         let free = time_of(self.channels.least) << KEY_BITS;
         self.next_aside_key = answer.min(free);
     }
 
-    /// Whether an event may be due at `limit` or before; false only if none is.
+    /// Whether an event of the queue may be due at `limit` or before; false only if none is.
     #[inline(always)]
     pub(super) fn may_be_due(&self, limit: u64) -> bool {
         self.arrays.least.min(self.next_aside_key) <= (limit.min(LATEST) + 1) << KEY_BITS
     }
 
-    /// Removes and returns the next event, if it is due at `limit` or before.
+    /// Removes and returns the next event of the simulation, if it is due at `limit` or before.
     #[inline(always)]
     pub(super) fn pop_until(&mut self, limit: u64) -> Option<Event> {
         let least = self.arrays.least;
@@ -383,7 +389,7 @@ mod tests {
 
     use super::*;
 
-    /// Removes all events that are due at `limit` or before.
+    /// Removes and returns all events that are due at `limit` or before.
     fn take(queue: &mut EventQueue, limit: u64) -> Vec<(u64, EventClass, u32)> {
         let next = || queue.pop_until(limit).map(|Event { time, class, subject }| (time, class, subject));
         std::iter::from_fn(next).collect()

@@ -43,7 +43,7 @@ pub struct LatencySummary {
 }
 
 impl LatencySummary {
-    /// Summarises a latency histogram; every value is accurate to 0.1 %.
+    /// Summarises a latency histogram: count, mean, percentiles and maximum, accurate to 0.1 %.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
@@ -61,7 +61,7 @@ impl LatencySummary {
     }
 }
 
-/// Exact sum and maximum of latencies, which the bins of a histogram only approximate.
+/// Exact sum and maximum of the latencies of one request kind, which the bins of a histogram only approximate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
     sum_ns: u128,
@@ -83,7 +83,7 @@ pub(super) struct Ledger {
     totals: [Total; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
     submitted: u64,
-    /// Time of the run in mode `None`, nanoseconds; the engines have their own clocks.
+    /// Time of the run with [`super::TimingMode::None`], nanoseconds; the other engines have their own clocks.
     pub(super) now_ns: u64,
 }
 
@@ -99,14 +99,14 @@ impl Ledger {
         }
     }
 
-    /// Returns the number of a new request: 0, 1, 2, ..
+    /// Returns the number for a newly submitted host request: 0, 1, 2, ..
     #[inline]
     pub(super) fn number(&mut self) -> u64 {
         self.submitted += 1;
         self.submitted - 1
     }
 
-    /// Records a request that takes no time, and returns its number.
+    /// Records a request that completes when it arrives (timing is off), and returns its number.
     pub(super) fn pass(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(arrival_ns);
         let number = self.number();
@@ -128,8 +128,8 @@ impl Ledger {
         &self.histograms[kind as usize]
     }
 
-    /// Summarises the latencies of one request kind: percentiles from the histogram, at most the maximum; mean and
-    /// maximum exact.
+    /// Summarises the latencies of one request kind. Percentiles are from the histogram, but at most the exact maximum;
+    /// mean and maximum are exact.
     pub(super) fn summary(&self, kind: RequestKind) -> LatencySummary {
         let (binned, total) = (LatencySummary::of(self.histogram(kind)), self.totals[kind as usize]);
         let mean_ns = if binned.count == 0 { 0.0 } else { total.sum_ns as f64 / binned.count as f64 };

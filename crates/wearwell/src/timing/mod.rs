@@ -62,7 +62,7 @@ use crate::address::{Address, PlaneId};
 use crate::nand::{FlashTiming, Geometry};
 use crate::operation::FlashOp;
 
-/// Kind of a host request. Latencies are recorded per kind.
+/// Kind of a host request. Latencies are recorded for each kind separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
     /// Read: the host waits for data.
@@ -89,8 +89,8 @@ pub enum TimingMode {
     /// No timing: requests complete when they arrive.
     #[default]
     None,
-    /// Next-free times of arrays and channels. Very cheap, but **wrong for latency under GC**: see [`TimingOptions`]
-    /// and the module's documentation.
+    /// Next-free times of arrays (dies or planes) and channels. Very cheap, but **wrong for latency under GC**: see
+    /// [`TimingOptions`] and the module's documentation.
     Timeline,
     /// Exact discrete-event simulation of queues, priorities and suspension.
     Event,
@@ -99,9 +99,10 @@ pub enum TimingMode {
 /// Suspension of a running program or erase in favour of a host read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Suspend {
-    /// Time added to the remaining array time at each resume, nanoseconds.
+    /// Time added to the remaining tPROG or tBERS each time that a suspended program or erase resumes, nanoseconds.
     pub overhead_ns: u64,
-    /// Maximum number of suspensions of one operation (or multi-plane group); after that, reads wait until it ends.
+    /// Maximum number of suspensions of one program or erase (or multi-plane group). After that, host reads wait until
+    /// the operation ends.
     pub max_per_op: u32,
 }
 
@@ -111,55 +112,57 @@ pub struct Suspend {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingOptions {
-    /// Reads that the host waits for are served before writes, on the array (die or plane) and on the channel.
+    /// Whether reads that the host waits for are served before writes, on the array (die or plane) and on the channel.
     pub read_priority: bool,
-    /// Background work starts only when no host work waits for the same array (die or plane). If false, it is queued
-    /// with host writes in order of arrival.
+    /// Whether background work starts only when no host work waits for the same array (die or plane). If false, it is
+    /// queued with host writes in order of arrival.
     pub gc_yields: bool,
     /// Bound on the background operations queued on one array (die or plane). Beyond it, background work is served
     /// before host writes, and alternates with host reads that have priority.
     pub gc_backlog_ops: u32,
-    /// Free blocks that the FTL keeps per array (die or plane); determines how urgent background work is. While the
+    /// Free blocks that the FTL keeps per array (die or plane). They determine how urgent background work is. While the
     /// array has no erased page, background work is served before host writes; while it has few, some background work
     /// is served before each host write. This is needed because the FTL counts a block as free when it starts to
     /// collect it, but its erase may be queued for long. `None` disables both rules.
     pub free_blocks: Option<FreeBlocks>,
-    /// If background operations exceed `gc_backlog_ops`, they are served before host reads, too, and are not suspended.
-    /// The collection of a large block then delays reads until it ends. No drive does this, because reads need no free
-    /// block.
+    /// Whether background operations in excess of `gc_backlog_ops` are served before host reads, too, and are not
+    /// suspended. The collection of a large block then delays reads until it ends. No drive does this, because reads
+    /// need no free block.
     pub gc_holds_reads: bool,
-    /// The operations of a request start only after the background operations in its list have finished (foreground
-    /// GC).
+    /// Foreground GC: the operations of a request start only after the background operations in its list have finished.
     pub blocking_gc: bool,
     /// Suspension of programs and erases for host reads; `None` if the flash cannot suspend. Needs `read_priority`.
     pub suspend: Option<Suspend>,
-    /// Adjacent queued operations of the same kind on different planes of one die run as one multi-plane operation.
+    /// Whether adjacent queued operations of the same kind on different planes of one die run as one multi-plane
+    /// operation.
     pub multi_plane: bool,
-    /// Planes work independently of each other (read, program and erase at any time); overrides `multi_plane`.
+    /// Whether planes work independently of each other (read, program and erase at any time); overrides `multi_plane`.
     pub independent_planes: bool,
     /// Controller time added to every request, nanoseconds.
     pub controller_overhead_ns: u64,
     /// Number of units that encode and decode deltas ([`ControllerWork::codec_ns`]); 0 means no limit.
     pub codec_units: usize,
-    /// Time to read one line of [`NVRAM_LINE_BYTES`](crate::operation::NVRAM_LINE_BYTES) in a scan of NVRAM, picoseconds.
+    /// Time in which a scan of NVRAM reads one line of [`NVRAM_LINE_BYTES`](crate::operation::NVRAM_LINE_BYTES),
+    /// picoseconds.
     pub nvram_line_read_ps: u64,
-    /// Number of writes that may be acknowledged before they are programmed; 0 means that a write is acknowledged when
-    /// it is programmed. When the buffer is full, each write whose flash operations finish lets one more write be
-    /// acknowledged. A flush completes when all earlier writes are programmed.
+    /// Size of the write buffer, in writes: that many may be acknowledged before they are programmed. 0 means that a
+    /// write is acknowledged when it is programmed. When the buffer is full, each write whose flash operations finish
+    /// lets one more write be acknowledged. A flush completes when all earlier writes are programmed.
     pub buffered_writes: usize,
-    /// Keep the completion time of every request for [`Timing::take_completions`] (24 bytes per request).
+    /// Whether the completion time of every request is kept for [`Timing::take_completions`] (24 bytes per request).
     pub keep_completions: bool,
-    /// Requests arrive independently of completions, so [`Timing::outstanding`] and [`Timing::complete_one`] are never
-    /// called. The timeline engine then keeps no list of unfinished requests (8 bytes each, and a tenth of the time).
+    /// Whether requests arrive independently of completions, so that [`Timing::outstanding`] and
+    /// [`Timing::complete_one`] are never called. The timeline engine then keeps no list of unfinished requests (8
+    /// bytes each, and a tenth of the time).
     pub open_loop: bool,
 }
 
-/// Free blocks that the FTL keeps on each array (die or plane).
+/// Number and size of the free blocks that the FTL keeps on each array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FreeBlocks {
-    /// Number of free blocks while no collection runs.
+    /// Number of free blocks on each array (die or plane) while no GC runs.
     pub blocks: u32,
-    /// Number of pages per block.
+    /// Number of pages per free block.
     pub pages_per_block: u32,
 }
 
@@ -168,25 +171,25 @@ impl FreeBlocks {
         i64::from(self.pages_per_block) * i64::from(self.blocks)
     }
 
-    /// Returns the number of pages of free blocks that are not yet erased: the pages of all blocks whose erase is
-    /// queued, minus the pages that the queued copies will program. A copy is a read and a program, so half of the
-    /// queued operations other than erases are programs.
+    /// Returns the number of pages of one array (die or plane) that still wait for an erase: the pages of all blocks
+    /// whose erase is queued, minus the pages that the queued GC copies will program. A copy is a read and a program,
+    /// so half of the queued operations other than erases are programs.
     #[inline]
     fn pages_awaited(self, queued_ops: u32, queued_erases: u32) -> i64 {
         let to_program = i64::from((queued_ops - queued_erases).div_ceil(2));
         i64::from(self.pages_per_block) * i64::from(queued_erases) - to_program
     }
 
-    /// Whether no erased page is left for host writes: the free blocks of the FTL, plus the pages that collections
-    /// gained, all wait for their erase.
+    /// Whether an array (die or plane) has no erased page for host writes: the free blocks of the FTL, and the pages
+    /// that GC gained, all wait for their erase.
     #[inline]
     fn are_used_up(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> bool {
         self.pages_awaited(queued_ops, queued_erases) >= self.pages() + gained_pages
     }
 
-    /// Returns the number of background operations to be served before each host write. 0 while at most half of the
-    /// free blocks wait for their erase. Otherwise enough that half of the blocks are erased again by the time the
-    /// pages that collections gained are written and the next collection begins.
+    /// Returns the number of background operations that an array (die or plane) serves before each host write. 0 while
+    /// at most half of the free blocks wait for their erase. Otherwise enough that half of the blocks are erased again
+    /// by the time host writes have used the pages that GC gained, and the next GC begins.
     #[inline]
     fn background_ops_per_write(self, queued_ops: u32, queued_erases: u32, gained_pages: i64) -> u32 {
         let awaited = self.pages_awaited(queued_ops, queued_erases);
@@ -227,7 +230,7 @@ impl Default for TimingOptions {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     array: u32,
-    /// Number of the plane within its die, modulo 64. Serves to detect operations on different planes.
+    /// Number of the plane within its die, modulo 64, by which operations on different planes are recognised.
     plane_in_die: u8,
 }
 
@@ -235,12 +238,12 @@ struct Place {
 /// independent.
 #[derive(Clone, Debug)]
 struct Layout {
-    /// Location of each plane (array and number in the die), by plane number.
+    /// Location of each plane: its array (die or plane) and its number in the die, by plane number.
     planes: Vec<Place>,
     /// Channel of each array (die or plane), by array number.
     channel_of_array: Vec<u32>,
     channels: usize,
-    /// Number of planes over which a block extends.
+    /// Number of planes over which a block of the FTL extends: more than one for superblocks.
     planes_per_block: usize,
 }
 
@@ -260,7 +263,8 @@ impl Layout {
         }
     }
 
-    /// Returns the arrays that hold the block whose first plane is `plane`, each once; empty if `plane` is `NONE`.
+    /// Returns the arrays (dies or planes) that hold the block whose first plane is `plane`, each once; empty if
+    /// `plane` is `NONE`.
     fn arrays_of_block(&self, plane: PlaneId) -> Vec<u32> {
         let Some(first) = plane.some() else { return Vec::new() };
         let planes = &self.planes[first.index()..first.index() + self.planes_per_block];
@@ -269,8 +273,8 @@ impl Layout {
         arrays
     }
 
-    /// Returns this layout with the arrays renumbered so that each channel has a multiple of eight numbers, and the new
-    /// number of each existing array. The event engine processes eight arrays of a channel at a time.
+    /// Returns this layout with the arrays (dies or planes) renumbered so that each channel has a multiple of eight of
+    /// them, and the new number of each existing array. The event engine processes eight arrays of a channel at a time.
     fn padded_to_eights(&self) -> (Self, Vec<u32>) {
         let there_are = (self.arrays() / self.channels) as u32;
         let stride = there_are.next_multiple_of(8);
@@ -295,19 +299,22 @@ impl Layout {
     }
 }
 
-/// Controller time of a request in addition to its flash operations, nanoseconds.
+/// Times that the controller and NVRAM take for a request in addition to its flash operations, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ControllerWork {
-    /// Controller work that several requests can do in parallel (hashing, encoding). It delays only the request itself.
+    /// Controller work that several requests can do in parallel (hashing, encoding), nanoseconds. It delays only the
+    /// request itself.
     pub own_ns: u64,
-    /// Stores to NVRAM. There is one NVRAM, so the stores wait for those of other requests and for a running scan.
+    /// Time of the request's stores to NVRAM, nanoseconds. There is one NVRAM, so the stores wait for those of other
+    /// requests and for a running scan.
     pub nvram_ns: u64,
-    /// Encoding and decoding of deltas, after the flash operations of the request. A part of `own_ns`; if
-    /// [`TimingOptions::codec_units`] is set, requests wait for a free unit.
+    /// Time to encode and decode the request's deltas, after its flash operations, nanoseconds. A part of `own_ns`. If
+    /// [`TimingOptions::codec_units`] is set, requests wait for a free codec unit.
     pub codec_ns: u64,
 }
 
-/// Timing engine. All times are nanoseconds since the start of the run.
+/// Timing engine: computes the times of host requests from their flash operations. All times are nanoseconds since the
+/// start of the run.
 #[derive(Clone, Debug)]
 pub struct Timing {
     engine: Engine,
@@ -426,7 +433,8 @@ impl Timing {
         }
     }
 
-    /// Runs all operations, background work included, to completion, and returns the time of the last event.
+    /// Runs all flash operations, background work included, to completion, and returns the time of the last event,
+    /// nanoseconds.
     pub fn drain(&mut self) -> u64 {
         match &mut self.engine {
             Engine::None(ledger) => ledger.now_ns,
@@ -447,8 +455,8 @@ impl Timing {
         self.ledger().summary(kind)
     }
 
-    /// Returns the completions since the last call, in order of completion time (timeline engine: of submission). Empty
-    /// unless [`TimingOptions::keep_completions`] is set.
+    /// Returns the completions of requests since the last call, in order of completion time (timeline engine: of
+    /// submission). Empty unless [`TimingOptions::keep_completions`] is set.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         match &mut self.engine {
             Engine::None(ledger) => ledger.take(),

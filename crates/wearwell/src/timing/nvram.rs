@@ -3,7 +3,7 @@
 use super::TimingOptions;
 use crate::operation::FlashOp;
 
-/// Next free time of the NVRAM. Stores and scans are served in the order in which they become ready.
+/// Time from which the single NVRAM is free. Its stores and scans are served in the order in which they become ready.
 #[derive(Clone, Debug)]
 pub(super) struct Nvram {
     free_at: u64,
@@ -15,13 +15,13 @@ impl Nvram {
         Self { free_at: 0, line_read_ps: options.nvram_line_read_ps }
     }
 
-    /// Books a scan that is ready at `ready`; returns the time when it ends.
+    /// Books a scan of NVRAM that can begin at `ready`; returns the time when it ends, nanoseconds.
     pub(super) fn book_scan(&mut self, scan: &FlashOp, ready: u64) -> u64 {
         self.book(ready, u64::from(scan.count).saturating_mul(self.line_read_ps) / 1000)
     }
 
-    /// Books stores that take `ns` nanoseconds in all, for a request that starts at `now`; returns the time until they
-    /// end.
+    /// Books stores to NVRAM that take `ns` nanoseconds in all, for a request that starts at `now`; returns the time
+    /// from `now` until they end, nanoseconds.
     #[inline]
     pub(super) fn book_stores(&mut self, now: u64, ns: u64) -> u64 {
         if ns == 0 { 0 } else { self.book(now, ns) - now }

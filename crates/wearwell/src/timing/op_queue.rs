@@ -12,31 +12,31 @@
 
 use crate::operation::OpKind;
 
-/// End mark of the linked lists of waiting operations.
+/// End mark of the linked lists of flash operations that cannot be queued yet.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Value of [`Waiter::queue`] that marks a scan of NVRAM instead of an operation.
+/// Value of [`Waiter::queue`] by which a waiting entry is a scan of NVRAM instead of an operation.
 pub(super) const SCANS: u8 = 3;
 
-/// How the completion of an operation affects the request in whose list it is.
+/// How the completion of a flash operation affects the host request in whose list it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Role {
-    /// No request waits for the operation (background work).
+    /// No host request waits for the operation (background work).
     Background,
-    /// The request completes only after the operation.
+    /// The host request completes only after the operation.
     Awaited,
-    /// The request's own operations start only after this operation (foreground GC).
+    /// The host request's own operations start only after this operation (foreground GC).
     Blocking,
 }
 
-/// A flash operation that has not completed, or a series of copies.
+/// A queued flash operation, or a series of copies: alternate reads and programs that share one queue entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Op {
-    /// Head of the linked list of operations that wait for this one, latest first.
+    /// Head of the linked list of operations that wait for this operation, latest first.
     pub(super) waiters: u32,
-    /// Slot of the request that waits for this operation. For [`Role::Background`] instead the number of operations
-    /// that follow in this entry, alternately programs and reads.
+    /// Slot number of the host request that waits for this operation. For [`Role::Background`] instead the number of
+    /// operations that follow in the same queue entry, alternately programs and reads.
     pub(super) request_or_more: u32,
     /// Time of the operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
@@ -56,27 +56,30 @@ impl Op {
         plane: 0,
     };
 
-    /// Placeholder for the operation in a [`Waiter`] that stands for a scan.
+    /// Placeholder for the flash operation in a [`Waiter`] that is a scan of NVRAM instead.
     pub(super) const SCAN: Self = Self::EMPTY;
 
-    /// Returns a series of background copies of `count` pages within one array: read, program, read, program, ..
+    /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,
+    /// read, program, ..
     pub(super) fn copies(count: u32, transfer_ns: u32) -> Self {
         Self { request_or_more: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
     }
 
-    /// Whether neither a request nor another operation waits for this operation.
+    /// Whether neither a host request nor another operation waits for this operation.
     #[inline(always)]
     pub(super) fn has_no_waiters(&self) -> bool {
         self.role == Role::Background && self.waiters == NONE
     }
 
-    /// Returns the number of operations that follow in the same queue entry: more than 0 only for a series of copies.
+    /// Returns the number of operations that follow in the same queue entry: more than 0 only for a series of copies
+    /// (alternate reads and programs).
     #[inline(always)]
     pub(super) fn more(&self) -> u32 {
         if self.role == Role::Background { self.request_or_more } else { 0 }
     }
 
-    /// Changes the queue entry of a series of copies to its next operation.
+    /// Advances the queue entry of a series of copies to its next operation: from a read to its program, or to the next
+    /// read.
     #[inline(always)]
     fn step(&mut self) {
         self.request_or_more -= 1;
@@ -89,21 +92,22 @@ impl Op {
     }
 }
 
-/// Queue of operations, first in first out. The front entry is stored outside the ring of the other entries: while an
-/// array works through a series of copies, it touches nothing but its own state.
+/// Queue of flash operations of an array (die or plane), first in first out. The front entry is stored outside the ring
+/// of the other entries, so that an array that works through a series of copies touches nothing but its own state.
 #[derive(Clone, Debug)]
 pub(super) struct OpQueue {
     /// First operation (or series of copies) of the queue; undefined if the queue is empty.
     front: Op,
-    /// Number of entries in the queue, the front included. A series of copies is one entry.
+    /// Number of entries in the queue, the front included. A series of copies (many operations) is one entry.
     len: u32,
-    /// Number of operations in all entries; a series of copies is several.
+    /// Number of flash operations in all entries of the queue. A series of copies counts with all its operations that
+    /// are left.
     ops: u32,
     /// Number of erases among the queued operations.
     erases: u32,
-    /// Index in the ring of the queue's second entry.
+    /// Index, in the ring buffer, of the queue's second entry.
     head: u32,
-    /// Ring buffer of the queue entries after the front; its length is a power of two.
+    /// Ring buffer of the queue entries after the front; the buffer's length is a power of two.
     ring: Vec<Op>,
 }
 
@@ -112,13 +116,14 @@ impl OpQueue {
         Self { front: Op::EMPTY, len: 0, ops: 0, erases: 0, head: 0, ring: vec![Op::EMPTY; 8] }
     }
 
-    /// Returns the number of entries. A series of copies is one entry.
+    /// Returns the number of entries in the queue. A series of copies (many operations) is one entry.
     #[inline(always)]
     pub(super) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Returns the number of operations; a series of copies is several.
+    /// Returns the number of flash operations in the queue. A series of copies, although one entry, counts with all its
+    /// operations.
     #[inline(always)]
     pub(super) fn ops(&self) -> u32 {
         self.ops
@@ -141,7 +146,7 @@ impl OpQueue {
         &self.front
     }
 
-    /// Returns the ring index of the queue entry `index` positions after the front.
+    /// Returns the index in the ring buffer of the queue entry `index` positions after the front.
     #[inline(always)]
     fn place(&self, index: u32) -> usize {
         (self.head + index - 1) as usize & (self.ring.len() - 1)
@@ -152,7 +157,7 @@ impl OpQueue {
         if index == 0 { &self.front } else { &self.ring[self.place(index)] }
     }
 
-    /// Returns the position of the last entry, which must exist, for use with [`OpQueue::at`].
+    /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::at`].
     pub(super) fn last(&self) -> u32 {
         self.len - 1
     }
@@ -186,7 +191,8 @@ impl OpQueue {
         self.ring[place] = op;
     }
 
-    /// Removes and returns the front operation, which must exist. Of a series only the first operation is removed.
+    /// Removes and returns the front operation of the queue, which must exist. Of a series of copies (alternate reads
+    /// and programs in one entry) only the first operation is removed.
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Op {
         let mut op = self.front;
@@ -205,21 +211,23 @@ impl OpQueue {
         op
     }
 
-    /// Removes a read and its program from the series at the front, which must contain more operations.
+    /// Removes a read and its program from the series of copies at the front of the queue, which must have further
+    /// operations.
     #[inline(always)]
     pub(super) fn pop_copy(&mut self) {
         self.ops -= 2;
         self.front.request_or_more -= 2;
     }
 
-    /// Undoes the last [`Self::pop`] of an operation of the series at the front.
+    /// Puts the operation that the last [`Self::pop`] removed back to the front of the queue. It must be of a series of
+    /// copies (alternate reads and programs in one entry) that still has further operations.
     pub(super) fn undo_pop(&mut self) {
         self.ops += 1;
         self.front.request_or_more += 1;
         self.front.turn();
     }
 
-    /// Makes the first entry of the ring the front of the queue.
+    /// Moves the first entry of the ring buffer to the front of the queue.
     #[inline(always)]
     fn advance(&mut self) {
         let place = self.place(1);
@@ -236,19 +244,19 @@ impl OpQueue {
     }
 }
 
-/// An operation that cannot be queued yet, because it waits for another operation, for GC, or for a scan of NVRAM.
+/// A flash operation that cannot be queued yet, because it waits for another operation, for GC, or for a scan of NVRAM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiter {
     pub(super) op: Op,
     /// Array (die or plane) whose queue the operation will join; number of the scan if `queue` is [`SCANS`].
     pub(super) array: u32,
     pub(super) queue: u8,
-    /// Next element of the linked list: waiters of one operation, operations held back by one request or scan, or free
-    /// slots.
+    /// Next element of the linked list in which this operation is: operations that wait for one operation, are held
+    /// back by one request or scan, or free slots of the slab.
     pub(super) next: u32,
 }
 
-/// Storage of operations that cannot be queued yet, in linked lists.
+/// Storage of flash operations that cannot be queued yet, in linked lists.
 #[derive(Clone, Debug)]
 pub(super) struct WaiterSlab {
     waiters: Vec<Waiter>,
@@ -276,13 +284,13 @@ impl WaiterSlab {
         waiter
     }
 
-    /// Returns the waiting operation number `id`.
+    /// Returns the operation number `id` among those that cannot be queued yet.
     pub(super) fn op_mut(&mut self, id: u32) -> &mut Op {
         &mut self.waiters[id as usize].op
     }
 
-    /// Reverses a linked list and returns its new head. Lists are built by inserting at the head, so this restores
-    /// their order.
+    /// Reverses a linked list of waiting operations and returns its new head. Lists are built by inserting at the head,
+    /// so this restores the order of insertion.
     pub(super) fn reversed(&mut self, mut head: u32) -> u32 {
         let mut done = NONE;
         while head != NONE {

@@ -17,13 +17,13 @@ pub(super) struct Scan {
     pub(super) op: FlashOp,
     /// Arrays (dies or planes) that hold the victim block for which the scan searches.
     pub(super) arrays: Vec<u32>,
-    /// Slot of the request that waits for the scan, or [`NONE`].
+    /// Slot number of the host request that waits for the scan of NVRAM, or [`NONE`].
     pub(super) request: u32,
-    /// Number of operations that have to complete before the scan's state is checked again.
+    /// Number of flash operations that have to complete before the scan's state is checked again.
     pub(super) pending: u32,
-    /// First of the linked list of operations held back until the scan ends, latest first.
+    /// Head of the linked list of operations held back until the scan of NVRAM ends, latest first.
     pub(super) held: u32,
-    /// Whether the scan is booked on the NVRAM.
+    /// Whether the scan has a booked time on the NVRAM.
     pub(super) is_booked: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Scan {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scans {
     slots: Vec<Option<Scan>>,
-    /// Numbers of the scans of NVRAM, in order of admission.
+    /// Numbers of the unfinished scans of NVRAM, in order of admission.
     order: Vec<u32>,
 }
 
@@ -60,14 +60,15 @@ impl Scans {
         self.slots[number as usize].take().expect("a scan ends once")
     }
 
-    /// Whether a scan waits for no operation, is not booked, and is the earliest for its arrays.
+    /// Whether scan `number` of NVRAM waits for no flash operation, is not booked, and is the earliest for its arrays
+    /// (dies or planes).
     pub(super) fn is_next(&mut self, number: u32) -> bool {
         let &mut Scan { pending, is_booked, ref arrays, .. } = self.get_mut(number);
         let first_array = arrays.first().copied();
         pending == 0 && !is_booked && self.first_of(first_array) == Some(number)
     }
 
-    /// Returns the earliest scan whose victim begins on this array.
+    /// Returns the number of the earliest NVRAM scan for a victim block that begins on array `first_array`.
     pub(super) fn first_of(&self, first_array: Option<u32>) -> Option<u32> {
         let is_there = |&&number: &&u32| {
             let scan = self.slots[number as usize].as_ref();

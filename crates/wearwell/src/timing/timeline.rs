@@ -17,7 +17,7 @@ use super::{ControllerWork, FlashTiming, Layout, Place, RequestKind, TimingOptio
 use crate::address::PlaneId;
 use crate::operation::{FlashOp, OpKind};
 
-/// A resource (array or channel) that serves bookings in order.
+/// Timeline of an array (die or plane) or a channel: the time from which it is free. Bookings are served in order.
 #[derive(Clone, Copy, Default, Debug)]
 struct Lane {
     free_at: u64,
@@ -25,7 +25,8 @@ struct Lane {
 }
 
 impl Lane {
-    /// Books `ns` nanoseconds from `ready` or from the next free time, whichever is later. Returns the start.
+    /// Books `ns` nanoseconds on the timeline of an array or channel, from `ready` or from its next free time,
+    /// whichever is later. Returns the start.
     #[inline]
     fn book(&mut self, ready: u64, ns: u64) -> u64 {
         let start = self.free_at.max(ready);
@@ -34,7 +35,7 @@ impl Lane {
         start
     }
 
-    /// Books the resource (array or channel) from `start` to `end`.
+    /// Books the array or channel of this timeline from `start` to `end`.
     #[inline]
     fn hold(&mut self, start: u64, end: u64) {
         self.free_at = end;
@@ -42,7 +43,7 @@ impl Lane {
     }
 }
 
-/// Timelines of all arrays and channels of a device.
+/// Timelines (next free times) of all arrays and channels of a device.
 #[derive(Clone, Debug)]
 struct Lanes {
     /// Array (die or plane) and channel of each plane, by plane number.
@@ -65,7 +66,7 @@ impl Lanes {
         }
     }
 
-    /// Books one operation on its array and channel, and returns its end.
+    /// Books one flash operation on its array (die or plane) and channel, and returns its end.
     #[inline]
     fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
@@ -83,7 +84,7 @@ impl Lanes {
         end
     }
 
-    /// Returns the time at which everything ends that is booked on the planes of the block whose first plane is
+    /// Returns the time at which everything ends that is booked on the planes of the superblock whose first plane is
     /// `plane`.
     fn block_free_at(&self, plane: PlaneId) -> u64 {
         let arrays = self.layout.arrays_of_block(plane);
@@ -96,8 +97,8 @@ impl Lanes {
         (&mut self.arrays[array as usize], &mut self.channels[channel as usize])
     }
 
-    /// Books a series of copies and returns the end of the last. After the first copy all channel bookings end before
-    /// those of the array, so the other copies do not wait and are booked at once.
+    /// Books a series of page copies within one array (die or plane) and returns the end of the last. After the first
+    /// copy all channel bookings end before those of the array, so the other copies do not wait and are booked at once.
     fn book_copies(&mut self, copies: &FlashOp, ready: u64) -> u64 {
         let [read, program] = copies.copy();
         let read_end = self.book(&read, ready);
@@ -122,10 +123,10 @@ pub(super) struct TimelineEngine {
     blocking_gc: bool,
     controller_overhead_ns: u64,
     codec: Codec,
-    /// End time of each operation of the current list, nanoseconds.
+    /// End time of each flash operation of the request's list, nanoseconds.
     ends: Vec<u64>,
-    /// Completion times of unfinished requests; past ones are only removed on a query. `None` in open loop, where there
-    /// are no queries.
+    /// Completion times of unfinished requests; past ones are removed only when a query needs it. `None` in open loop,
+    /// where there are no queries.
     unfinished: Option<Unfinished>,
     /// Latest completion time of all requests, nanoseconds.
     answered_at: u64,
@@ -180,7 +181,7 @@ impl TimelineEngine {
         self.book_all(ops);
     }
 
-    /// Returns the unfinished requests, after removing those that completed in the past; those are not reported.
+    /// Returns the completion times of unfinished requests, after removing those that are past.
     #[inline]
     fn unfinished(&mut self) -> &mut Unfinished {
         let unfinished = self.unfinished.as_mut().expect("in open loop nobody asks for unfinished requests");
@@ -188,7 +189,8 @@ impl TimelineEngine {
         unfinished
     }
 
-    /// Books a list of operations and returns the time when the operations that the host waits for have ended.
+    /// Books a list of flash operations and returns the time when those that the host waits for have ended,
+    /// nanoseconds.
     #[inline]
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops

@@ -8,13 +8,14 @@
 //!
 //! Invariant: no time in `rest` is before one in `front`.
 
-/// Minimum number of times that are selected together, if there are as many.
+/// Minimum number of completion times that are moved from the unsorted to the sorted list together, if there are as
+/// many.
 const FEWEST: usize = 64;
 
 /// Completion times of unfinished requests, the earliest ones sorted.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Unfinished {
-    /// The earliest completion times, sorted in descending order.
+    /// The earliest completion times of unfinished requests, sorted in descending order.
     front: Vec<u64>,
     rest: Vec<u64>,
 }
@@ -40,7 +41,7 @@ impl Unfinished {
         }
     }
 
-    /// Returns the earliest completion time.
+    /// Returns the earliest completion time of an unfinished request; `None` if there is none.
     #[inline]
     pub(super) fn first(&mut self) -> Option<u64> {
         if self.front.is_empty() {
@@ -49,7 +50,7 @@ impl Unfinished {
         self.front.last().copied()
     }
 
-    /// Removes and returns the earliest completion time, if it is not after `to`.
+    /// Removes and returns the earliest completion time of an unfinished request, if it is not after `to`.
     #[inline]
     pub(super) fn pop_until(&mut self, to: u64) -> Option<u64> {
         let first = self.first().filter(|&first| first <= to)?;
@@ -57,8 +58,8 @@ impl Unfinished {
         Some(first)
     }
 
-    /// Moves the earliest times of `rest` to `front`, sorted: an eighth of them, so that a long list is not scanned too
-    /// often.
+    /// Moves the earliest completion times from the unsorted list `rest` to the sorted list `front`: an eighth of them,
+    /// so that a long list is not scanned too often.
     fn select(&mut self) {
         let count = self.rest.len();
         let stay = count - (count / 8).max(FEWEST).min(count);

@@ -14,25 +14,26 @@ use crate::store::Store;
 /// How a device records which of its data pages are valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ValidityPart {
-    /// One bit per page in RAM.
+    /// Validity of data pages is a bitmap in RAM, one bit per page.
     #[default]
     Ram,
-    /// One bit per page, in bitmap pages on flash.
+    /// Validity of data pages is a bitmap on flash, one bit per page, in bitmap pages.
     Bitmap(BitmapOptions),
-    /// A log of invalid pages on flash, chained by block; its length is bounded by the spare pages of the device.
+    /// Validity of data pages is a log of invalid pages on flash, chained by block (IB-FTL); its length is bounded by
+    /// the number of spare pages of the device.
     Log,
-    /// Logarithmic Gecko: a log-structured merge tree of invalid pages on flash.
+    /// Validity of data pages is Logarithmic Gecko: a log-structured merge tree of invalid pages on flash.
     Gecko(GeckoOptions),
 }
 
-/// Validity store of a device: which data pages are invalid.
+/// Record of which data pages of a device are invalid, in RAM or on flash.
 #[derive(Clone, Debug)]
 pub enum AnyValidity {
-    /// One bit per page in RAM.
+    /// A bitmap in RAM, one bit per page: valid or invalid.
     Ram(RamBitmap),
-    /// One bit per page, in bitmap pages on flash.
+    /// A bitmap on flash, one bit per page, in bitmap pages.
     Bitmap(Box<Revivable<FlashBitmap>>),
-    /// The log of invalid pages on flash (IB-FTL).
+    /// A log of invalid pages on flash, chained by block (IB-FTL).
     Log(Box<Revivable<ValidityLog>>),
     /// Logarithmic Gecko: a log-structured merge tree of invalid pages on flash.
     Gecko(Box<Revivable<Gecko>>),
@@ -50,7 +51,7 @@ macro_rules! on_flash {
 }
 
 impl AnyValidity {
-    /// Creates the validity store of a device without data.
+    /// Creates the record of invalid data pages for a device without data, in RAM or on flash as `part` selects.
     ///
     /// # Errors
     /// [`Error::Options`](crate::Error::Options) if flash pages are too small for the validity store.
@@ -72,7 +73,7 @@ impl AnyValidity {
         })
     }
 
-    /// Reports of invalid pages that the buffer in RAM takes before it is written to flash.
+    /// Number of invalid pages that are recorded in the buffer in RAM before it is written to flash.
     #[inline]
     pub(crate) fn entries_per_flush(&self) -> u32 {
         match self {
@@ -82,8 +83,8 @@ impl AnyValidity {
         }
     }
 
-    /// Sequence number up to which reports are durable: every report made while [`Store::sequence`] was at most this
-    /// number is on flash. Recovery has to find the later ones.
+    /// Sequence number up to which the record of invalid pages is durable: every page invalidated while
+    /// [`Store::sequence`] was at most this number is recorded on flash. Recovery has to find those invalidated later.
     #[inline]
     pub(crate) fn durable_until(&self) -> u64 {
         match self {
@@ -93,11 +94,11 @@ impl AnyValidity {
         }
     }
 
-    /// Writes deferred work while a device is built in a known state, but as little as possible: otherwise the same
-    /// pages would be written again and again while nothing is collected.
+    /// Writes records of invalid pages to flash while a device is built in a known state, but as few pages as possible:
+    /// otherwise the same bitmap or log pages would be written again and again although GC does not run.
     pub(crate) fn write_deferred_in_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        /// Reports that wait for bitmap pages before those of one bitmap page are written together. Each write searches
-        /// all waiting reports.
+        /// Number of waiting invalid pages (with bits that are not set in the bitmap on flash yet) from which on a
+        /// bitmap page is written with all that wait for it. Each write searches all waiting pages.
         const WAITING: usize = 1 << 14;
         match self {
             Self::Ram(_) | Self::Gecko(_) => Ok(()),
@@ -107,7 +108,8 @@ impl AnyValidity {
         }
     }
 
-    /// Writes all waiting reports, when the device is built; Logarithmic Gecko writes all of them as one run.
+    /// Writes all records of invalid pages from RAM to flash, when the device is built; Logarithmic Gecko writes all of
+    /// them as one sorted run.
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if let Self::Bitmap(bitmap) = self {
             while bitmap.write_back(io)? {}
@@ -120,7 +122,7 @@ impl AnyValidity {
         Ok(())
     }
 
-    /// Whether any report of an invalid page or of an opened block exists only in RAM.
+    /// Whether an invalid page, or the opening of a block, is recorded only in RAM and not on flash.
     #[inline]
     pub(crate) fn has_unwritten(&self) -> bool {
         match self {
@@ -131,8 +133,9 @@ impl AnyValidity {
         }
     }
 
-    /// Writes buffered reports to flash, or requests the write, although they do not fill a page. A page is written
-    /// even without reports, because it advances [`AnyValidity::durable_until`], which recovery reads from flash.
+    /// Writes the buffered records of invalid pages to flash, or requests the write, although they do not fill a page.
+    /// A page may be written even without new records, because it advances [`AnyValidity::durable_until`], which
+    /// recovery reads from flash.
     pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
@@ -145,8 +148,9 @@ impl AnyValidity {
         }
     }
 
-    /// Rebuilds the validity store from its `pages` on flash after a loss of RAM. `opened_at` returns the sequence
-    /// number of the last program before a block was opened for data, [`u64::MAX`] for a block that holds none.
+    /// Rebuilds the record of invalid pages from its `pages` on flash after a loss of RAM. `opened_at` returns the
+    /// sequence number of the last program before a block was opened for data, [`u64::MAX`] for a block that holds
+    /// none.
     pub(crate) fn recover<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -163,8 +167,8 @@ impl AnyValidity {
         Ok(())
     }
 
-    /// Calls `each` with every block that has invalid pages and a bitmap of these. Reads each page of the validity
-    /// store once. Does nothing for a bitmap in RAM.
+    /// Calls `each` with every block that has invalid pages and a bitmap of these. Reads each flash page of the record
+    /// of invalid pages at most once. Does nothing for a bitmap in RAM.
     pub(crate) fn scan<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -173,7 +177,7 @@ impl AnyValidity {
         on_flash!(self, store => store.scan(io, each), in RAM _bitmap => Ok(()))
     }
 
-    /// Whether the validity store is on flash, so that queries cost flash reads.
+    /// Whether the record of invalid pages is on flash, so that queries cost flash reads.
     #[inline]
     pub fn is_on_flash(&self) -> bool {
         !matches!(self, Self::Ram(_))
@@ -229,9 +233,9 @@ impl Validity for AnyValidity {
     }
 }
 
-/// Operations on single pages, which a bitmap in RAM supports directly. For a validity store on flash, queries of
-/// single pages panic, and marking pages as valid does nothing, because its pages are valid until they are reported as
-/// invalid.
+/// Operations on single pages, which a validity bitmap in RAM supports directly. For validity on flash, queries of
+/// single pages panic, and marking pages as valid does nothing, because pages are valid there until they are reported
+/// as invalid.
 impl AnyValidity {
     #[inline]
     fn ram(&self) -> &RamBitmap {
@@ -243,14 +247,14 @@ impl AnyValidity {
         }
     }
 
-    /// The bitmap in RAM; `None` if the validity store is on flash.
+    /// The validity bitmap in RAM; `None` if validity is recorded on flash.
     #[inline]
     pub(crate) fn ram_mut(&mut self) -> Option<&mut RamBitmap> {
         if let Self::Ram(bitmap) = self { Some(bitmap) } else { None }
     }
 
-    /// Marks the page as valid. A validity store on flash records nothing: its pages are valid until they are reported
-    /// as invalid.
+    /// Marks the page as valid in a bitmap in RAM. Validity on flash records nothing: pages are valid there until they
+    /// are reported as invalid.
     #[inline]
     pub(crate) fn set(&mut self, ppn: Ppn) {
         if let Self::Ram(bitmap) = self {
@@ -258,26 +262,26 @@ impl AnyValidity {
         }
     }
 
-    /// Marks a page that was reported as invalid as valid again.
+    /// Marks a page that was recorded as invalid as valid again, because its content was written again (recycling).
     pub(crate) fn revive(&mut self, ppn: Ppn) {
         on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.set(ppn));
     }
 
-    /// Marks the page as invalid: its data is obsolete.
+    /// Records the page as invalid: its data is obsolete.
     #[inline]
     pub(crate) fn clear(&mut self, ppn: Ppn) {
         self.invalidate(ppn);
     }
 
-    /// Marks `count` pages from `first` on as valid, in a bitmap in RAM. A validity store on flash records nothing.
+    /// Marks `count` pages from `first` on as valid, in a bitmap in RAM. Validity on flash records nothing.
     pub(crate) fn set_range(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
             bitmap.set_range(first, count);
         }
     }
 
-    /// Marks `count` pages from `first` on as invalid, in a bitmap in RAM, because their block is about to be erased. A
-    /// validity store on flash records nothing.
+    /// Marks `count` pages from `first` on as invalid, in a bitmap in RAM, because their block is about to be erased.
+    /// Validity on flash records nothing.
     pub(crate) fn clear_range(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
             bitmap.clear_range(first, count);

@@ -36,51 +36,53 @@ use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Bytes of RAM per bitmap page in the directory.
+/// Bytes of RAM for the PPN of each page of the validity bitmap on flash.
 const DIRECTORY_ENTRY_BYTES: u64 = 4;
 
-/// Options of a [`FlashBitmap`].
+/// Options of the page validity bitmap on flash ([`FlashBitmap`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BitmapOptions {
-    /// Whether one write of a bitmap page applies all reports that wait for it. Off in the papers' cost model.
+    /// Whether one write of a bitmap page sets the bits of all invalid pages that wait in RAM for this bitmap page. If
+    /// false, one write sets one bit, as in the papers' cost model.
     pub batch: bool,
 }
 
-/// Position in the bitmap of the bit of a data page.
+/// Position of the bit of a data page in the validity bitmap on flash.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Number of the bitmap page.
+    /// Number of the page of the validity bitmap that holds the bit.
     id: u32,
-    /// Index of the bit in the bitmap page.
+    /// Index of the bit in its page of the validity bitmap.
     bit: u32,
 }
 
-/// Page validity bitmap on flash, with a directory of its pages in RAM.
+/// Page validity bitmap on flash (bit set = invalid page), with a directory of its pages in RAM.
 #[derive(Clone, Debug)]
 pub struct FlashBitmap {
     options: BitmapOptions,
     blocks: u32,
     block_pages: u32,
     divider: Divider,
-    /// Bits of a slot: the range of bits of one block, or of a part of a block that has more pages than a bitmap page
-    /// has bits.
+    /// Number of bits of a slot: the range of bits of one block in the validity bitmap, or of a part of a block that
+    /// has more pages than a bitmap page has bits.
     slot_bits: u32,
     slots_per_block: u32,
     slots_per_page: u32,
-    /// PPN of each bitmap page; [`Ppn::NONE`] if it was never written.
+    /// PPN of each page of the validity bitmap; [`Ppn::NONE`] if it was never written.
     directory: Vec<Ppn>,
-    /// Whether the bits of each slot (block, or part of one) on flash are void, because they are older than the last
-    /// opening of the block.
+    /// Whether the bits on flash of each block (or part of a large block) are obsolete, because they are older than the
+    /// last opening of the block. They count as zeros then.
     void: Vec<bool>,
-    /// All bitmap pages before this one have no void slot (block whose bits on flash are outdated).
+    /// Number of a bitmap page: all bitmap pages before it have no obsolete bits (of a block that was opened since they
+    /// were written).
     void_from: u32,
-    /// Reported invalid pages whose bits are not on flash yet, oldest first.
+    /// Invalid pages whose bits are not set on flash yet, oldest first.
     queue: VecDeque<Ppn>,
     page: Vec<u8>,
 }
 
 impl FlashBitmap {
-    /// Creates a bitmap in which every page of the device counts as valid; nothing is written.
+    /// Creates a validity bitmap on flash in which every page of the device counts as valid; nothing is written.
     pub fn new(geometry: &Geometry, options: BitmapOptions) -> Self {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         let page_bits = geometry.page_bytes * 8;
@@ -103,18 +105,19 @@ impl FlashBitmap {
         }
     }
 
-    /// Number of bitmap pages of the whole device.
+    /// Number of pages of the validity bitmap of the whole device.
     pub fn bitmap_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Number of reports that [`Validity::write_deferred`] has not applied yet.
+    /// Number of invalid pages whose bits [`Validity::write_deferred`] has not set on flash yet.
     pub fn waiting_reports(&self) -> usize {
         self.queue.len()
     }
 
-    /// Adopts, after a loss of RAM, the newest version on flash of each bitmap page. `pages` are all validity pages
-    /// that a scan found. No flash operation. What was only in RAM is lost: see [`FlashBitmap::write_back`].
+    /// Adopts, after a loss of RAM, the newest version on flash of each bitmap page. `pages` are all pages of the
+    /// validity bitmap that a scan found. No flash operation. What was only in RAM is lost: see
+    /// [`FlashBitmap::write_back`].
     pub fn recover(&mut self, pages: &[(Ppn, Oob)]) {
         let mut newest = vec![0; self.directory.len()];
         self.directory.fill(Ppn::NONE);
@@ -128,20 +131,20 @@ impl FlashBitmap {
         }
     }
 
-    /// Whether a waiting report, or the note that a block's bits on flash are void, exists only in RAM. O(blocks) at
-    /// worst.
+    /// Whether an invalid page, or the fact that a block's bits on flash are obsolete, is recorded only in RAM.
+    /// O(blocks) at worst.
     pub fn has_unwritten(&self) -> bool {
-        !self.queue.is_empty() || self.first_void().is_some()
+        !self.queue.is_empty() || self.first_obsolete_page().is_some()
     }
 
-    /// Writes one bitmap page of what exists only in RAM (battery flush, shutdown) with all its reports; returns
-    /// `false` once all is on flash. One read and one program.
+    /// Writes one bitmap page with changes that exist only in RAM (battery flush, shutdown), all of them; returns
+    /// `false` once all changes are on flash. One read and one program.
     ///
     /// # Errors
     /// Any error of the flash; nothing is lost then.
     pub fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let waiting = self.queue.front().map(|&ppn| self.place(ppn).id);
-        let unwritten = waiting.or_else(|| self.first_void());
+        let unwritten = waiting.or_else(|| self.first_obsolete_page());
         match unwritten {
             Some(id) => self.write(io, id, true)?,
             None => self.void_from = self.bitmap_pages(),
@@ -149,8 +152,8 @@ impl FlashBitmap {
         Ok(unwritten.is_some())
     }
 
-    /// Calls `invalid` with each block that has invalid pages, and a bitmap of them: bit `k` is page `k`. Reads every
-    /// bitmap page once.
+    /// Calls `invalid` with each block that has invalid pages, and a bitmap of these pages: bit `k` is page `k`. Reads
+    /// every page of the validity bitmap on flash once.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -194,22 +197,23 @@ impl FlashBitmap {
         Place { id, bit: (slot - id * self.slots_per_page) * self.slot_bits + bit }
     }
 
-    /// The slots (ranges of bits, one per block or part of a block) on bitmap page `id`.
+    /// Returns the range of slots (ranges of bits, one per block or part of a block) on page `id` of the validity
+    /// bitmap.
     fn slots(&self, id: u32) -> std::ops::Range<usize> {
         let first = (id * self.slots_per_page) as usize;
         first..(first + self.slots_per_page as usize).min(self.void.len())
     }
 
-    /// The first bitmap page on flash with void bits (of a block opened since). A page that was never written holds
-    /// zeros and needs no write.
-    fn first_void(&self) -> Option<u32> {
+    /// Returns the number of the first bitmap page on flash with obsolete bits (of a block opened since). A page that
+    /// was never written holds zeros and needs no write.
+    fn first_obsolete_page(&self) -> Option<u32> {
         (self.void_from..self.bitmap_pages()).find(|&id| {
             self.directory[id as usize].some().is_some() && self.void[self.slots(id)].contains(&true)
         })
     }
 
-    /// Loads bitmap page `id` into `self.page`, with the bits of void slots (blocks opened since) zeroed. Costs one
-    /// read, none if the page was never written.
+    /// Loads page `id` of the validity bitmap into `self.page`, with the obsolete bits (of blocks opened since) zeroed.
+    /// Costs one read, none if the page was never written.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(place) = self.directory[id as usize].some() else {
             self.page.fill(0);
@@ -224,7 +228,7 @@ impl FlashBitmap {
         Ok(())
     }
 
-    /// Sets, in the loaded bitmap page `id`, the bits of all waiting reports that belong to it.
+    /// Sets, in the loaded page `id` of the validity bitmap, the bits of all invalid pages that wait for it in RAM.
     fn apply_waiting(&mut self, id: u32) {
         for &ppn in &self.queue {
             let place = self.place(ppn);
@@ -234,8 +238,8 @@ impl FlashBitmap {
         }
     }
 
-    /// Writes bitmap page `id` with all reports that wait for it or, unless `all`, with only the oldest report of the
-    /// queue, which must belong to it.
+    /// Writes page `id` of the validity bitmap with the bits of all invalid pages that wait for it or, unless `all`,
+    /// with only the bit of the page that waits longest, which must belong to this bitmap page.
     fn write<N: Nand>(&mut self, io: &mut Store<N>, id: u32, all: bool) -> Result<()> {
         self.load(io, id)?;
         if all {
@@ -276,7 +280,7 @@ impl Validity for FlashBitmap {
         self.queue.push_back(ppn);
     }
 
-    /// Marks the bits of the block on flash as void and drops its waiting reports. O(waiting reports).
+    /// Marks the bits of the block on flash as obsolete and drops its invalid pages that wait in RAM. O(waiting pages).
     fn opened(&mut self, block: BlockId) {
         let first = block.0 * self.slots_per_block;
         self.void[first as usize..(first + self.slots_per_block) as usize].fill(true);
@@ -284,8 +288,8 @@ impl Validity for FlashBitmap {
         self.queue.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
     }
 
-    /// Appends the block's pages that are valid. Reads each bitmap page that has bits of the block which are not void:
-    /// usually one.
+    /// Appends the valid pages of the block to `out`. Reads each bitmap page that has bits of the block which are not
+    /// obsolete: usually one.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let pages = block.0 * self.block_pages..(block.0 + 1) * self.block_pages;
         for part in 0..self.slots_per_block {
@@ -303,8 +307,8 @@ impl Validity for FlashBitmap {
         Ok(())
     }
 
-    /// Applies the oldest report, with [`BitmapOptions::batch`] also the others that belong to the same bitmap page.
-    /// One read and one program.
+    /// Sets on flash the bit of the invalid page that waits longest, with [`BitmapOptions::batch`] also those of the
+    /// others that belong to the same bitmap page. One read and one program.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.queue.front() else { return Ok(false) };
         self.write(io, self.place(oldest).id, self.options.batch)?;
@@ -324,13 +328,14 @@ impl Validity for FlashBitmap {
         1
     }
 
-    /// Every bitmap page once, and one more while a new version is written: the old version is discarded in the same
-    /// call.
+    /// Maximum number of flash pages of the validity bitmap: every bitmap page once, and one more while a new version
+    /// is written, because the old version is discarded in the same call.
     fn metadata_pages(&self) -> u64 {
         self.directory.len() as u64 + 1
     }
 
-    /// RAM by structure. Waiting reports, in practice one, are not listed.
+    /// Bytes of RAM for the validity bitmap on flash, by data structure. Invalid pages that wait for their bits to be
+    /// set, in practice one, are not listed.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity bitmap directory", self.directory.len() as u64 * DIRECTORY_ENTRY_BYTES),
@@ -350,7 +355,7 @@ fn set_bit(page: &mut [u8], bit: u32) {
     page[bit as usize / 8] |= 1 << (bit % 8);
 }
 
-/// Zeroes `count` bits from `first` on, whole bytes where possible.
+/// Zeroes `count` bits of a bitmap page from bit `first` on, whole bytes where possible.
 fn clear_bits(page: &mut [u8], first: u32, count: u32) {
     let end = first + count;
     let mut bit = first;

@@ -61,32 +61,35 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::PageSet;
 
-/// Number of the first log page. Page numbers wrap; the start is close to the end so that every run exercises that.
+/// Number of the first page of the validity log. Page numbers wrap at 2^32; the start is close to the end so that every
+/// run of the program exercises that.
 const FIRST_NUMBER: u32 = u32::MAX - 63;
-/// Pages of the log beyond its bound while a page is cleaned and written: see [`Validity::metadata_pages`].
+/// Maximum number of pages of the validity log beyond its bound while a page is cleaned and written: see
+/// [`Validity::metadata_pages`].
 const PAGES_IN_FLIGHT: u64 = 3;
 
-/// Options of a [`ValidityLog`].
+/// Options of the log of invalid pages on flash ([`ValidityLog`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogOptions {
-    /// Number of physical pages minus logical pages (D). The log is bounded to twice as many entries.
+    /// Number of physical pages minus logical pages of the device (D). The validity log is bounded to twice as many
+    /// entries.
     pub spare_pages: u64,
 }
 
-/// Counts of a [`ValidityLog`].
+/// Counts of the log of invalid pages on flash ([`ValidityLog`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogCounts {
-    /// Pages reported as invalid.
+    /// Number of pages reported as invalid to the validity log.
     pub reports: u64,
-    /// Entries that cleaning inserted again.
+    /// Entries of the validity log that cleaning appended again because they were still in force.
     pub reinserted: u64,
-    /// Log pages written.
+    /// Pages of the validity log that were written.
     pub written_pages: u64,
-    /// Log pages cleaned.
+    /// Pages of the validity log that were cleaned (entries still in force appended again, the others dropped).
     pub cleaned_pages: u64,
 }
 
-/// Page validity log on flash: PPNs of invalid pages, chained by block.
+/// Page validity log on flash: PPNs of invalid pages in the order of their invalidation, chained by block.
 #[derive(Clone, Debug)]
 pub struct ValidityLog {
     options: LogOptions,
@@ -94,42 +97,46 @@ pub struct ValidityLog {
     block_pages: u32,
     divider: Divider,
     page_entries: u32,
-    /// Modulus of page numbers in positions: a power of two greater than the length of the log in pages.
+    /// Modulus of log page numbers in the positions of entries: a power of two greater than the length of the log in
+    /// pages.
     ring: u32,
-    /// Position of the newest entry of each block; [`NIL`] if the block has none.
+    /// Position in the log of the newest entry (invalid page) of each block; [`NIL`] if the block has none.
     heads: Vec<u32>,
-    /// Number of times that each block was opened, modulo 2^32.
+    /// Number of times that each block was opened for data, modulo 2^32: log entries from before the last opening are
+    /// obsolete.
     lives: Vec<u32>,
-    /// Number of each block's entries in force (made since the block was opened), for [`ValidityLog::limit_pages`]. A
-    /// controller has it in its table of valid counts.
+    /// Number of each block's log entries in force (made since the block was opened), for [`ValidityLog::limit_pages`].
+    /// A controller has it in its table of valid counts.
     counts_in_force: Vec<u32>,
     in_force: u64,
-    /// PPNs of the log's pages, oldest first; the first `cleaned` of them will be discarded at the next flush.
+    /// PPNs of the validity log's pages, oldest first; the first `cleaned` of them will be discarded at the next flush
+    /// of the buffer.
     directory: VecDeque<Ppn>,
-    /// Number of the oldest log page, the first in `directory`.
+    /// Number of the oldest page of the validity log, the first in `directory`.
     oldest: u32,
     cleaned: u32,
-    /// Number of entries that are done, of the log page being cleaned. `moved`: whether the buffer holds an entry of
-    /// that page.
+    /// Number of entries already processed on the log page that is being cleaned. `moved`: whether the buffer holds an
+    /// entry of that page.
     cursor: u32,
     moved: bool,
     cleaning: Vec<u8>,
-    /// Entries of the next log page.
+    /// Entries (invalid pages) of the next page of the validity log, in RAM.
     buffer: Vec<Entry>,
-    /// Number of entries in `buffer` that are new reports; the others are also on the page that is being cleaned.
+    /// Number of entries in `buffer` that are new reports of invalid pages; the others were moved from the log page
+    /// that is being cleaned.
     buffered_reports: u32,
-    /// Reports that arrived when the buffer was full.
+    /// Invalid pages that were reported when the buffer of the log was full.
     waiting: VecDeque<Ppn>,
     durable_until: u64,
     page: Vec<u8>,
-    /// Invalid pages that a recovery found, so that the first scan after it need not read the log again. `None` once
-    /// the log has changed.
+    /// Invalid pages that a recovery found in the validity log, so that the first scan after it need not read the log
+    /// again. `None` once the log has changed.
     recovered: Option<PageSet>,
     counts: LogCounts,
 }
 
 impl ValidityLog {
-    /// Creates an empty log: all pages count as valid.
+    /// Creates an empty validity log: all pages of the device count as valid.
     ///
     /// # Errors
     /// [`Error::Options`] if `spare_pages` is 0 or the device has more pages than positions of 32 bits can serve.
@@ -174,41 +181,42 @@ impl ValidityLog {
         })
     }
 
-    /// Entries of a log page (V).
+    /// Number of entries (invalid pages) on a page of the validity log (V).
     pub fn page_entries(&self) -> u32 {
         self.page_entries
     }
 
-    /// Number of log pages on flash, including cleaned ones that are not discarded yet.
+    /// Number of pages of the validity log on flash, including cleaned ones that are not discarded yet.
     pub fn pages_held(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// Number of entries in force: those that mark a page invalid whose block was not opened again since. A page
-    /// reported twice counts twice.
+    /// Number of entries of the validity log in force: those that mark a page invalid whose block was not opened again
+    /// since. A page reported twice counts twice.
     pub fn entries_in_force(&self) -> u64 {
         self.in_force
     }
 
-    /// Counts of the log since they were last cleared.
+    /// Counts of the validity log since they were last cleared.
     pub fn counts(&self) -> LogCounts {
         self.counts
     }
 
-    /// Clears the counts; the log is unchanged.
+    /// Clears the counts of the validity log; the log itself is unchanged.
     pub fn clear_counts(&mut self) {
         self.counts = LogCounts::default();
     }
 
-    /// Sequence number before which reports are durable: every report made while [`Store::sequence`] was less than this
-    /// number is on flash (or void). Later reports may be lost with RAM.
+    /// Sequence number before which the validity log is durable: every page invalidated while [`Store::sequence`] was
+    /// less than this number is recorded on flash (or its block was opened again). Later reports may be lost with RAM.
     pub fn durable_until(&self) -> u64 {
         self.durable_until
     }
 
-    /// Rebuilds the log's state from flash, and calls `invalid` as [`ValidityLog::scan`] does. Reads every page of the
-    /// log once. `pages` are all validity pages that a scan found. `opened_at` returns the sequence number of the last
-    /// program before a block was opened, `u64::MAX` for a block that holds no data.
+    /// Rebuilds the RAM state of the validity log from flash, and calls `invalid` as [`ValidityLog::scan`] does, with
+    /// each block that has invalid pages. Reads every page of the log once. `pages` are all validity pages that a scan
+    /// of the flash found. `opened_at` returns the sequence number of the last program before a block was opened,
+    /// `u64::MAX` for a block that holds no data.
     ///
     /// A log page that is missing on flash ends the log: older entries are dropped, and their pages count as valid
     /// again.
@@ -251,9 +259,9 @@ impl ValidityLog {
         Ok(())
     }
 
-    /// Calls `invalid` with each block that has invalid pages, and a bitmap of them: bit `k` is page `k`. Reads every
-    /// page of the log once, or none if [`ValidityLog::recover`] has just done so. Needs one bit of memory per page of
-    /// the device meanwhile.
+    /// Calls `invalid` with each block that has invalid pages, and a bitmap of these pages: bit `k` is page `k`. Reads
+    /// every page of the validity log once, or none if [`ValidityLog::recover`] has just done so. Needs one bit of
+    /// memory per page of the device meanwhile.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -268,8 +276,8 @@ impl ValidityLog {
         Ok(())
     }
 
-    /// Reads the log and returns the pages that its entries in force (made since the page's block was opened) mark as
-    /// invalid.
+    /// Reads the validity log and returns the pages that its entries in force (made since the page's block was opened)
+    /// mark as invalid.
     fn read_all<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
         let mut dead = PageSet::new(self.pages);
         for index in self.cleaned as usize..self.directory.len() {
@@ -280,16 +288,16 @@ impl ValidityLog {
         Ok(dead)
     }
 
-    /// Whether a report exists only in RAM. Entries that cleaning inserted again do not count, because their page is
-    /// kept until they are written. If they counted, a log that grows by partly filled pages would be cleaned into the
-    /// next page for ever.
+    /// Whether an invalid page is recorded in RAM only. Entries that cleaning appended to the buffer again do not
+    /// count, because their log page is kept until they are written. If they counted, a log that grows by partly filled
+    /// pages would be cleaned into the next page for ever.
     pub fn has_unwritten(&self) -> bool {
         self.buffered_reports > 0 || !self.waiting.is_empty()
     }
 
-    /// Writes the entries in RAM, one page per call, the last one not full; returns `false` once all are on flash. Used
-    /// at shutdown, and before the erase of blocks that a recovery of later reports would need. Cleaning is left to
-    /// [`Validity::write_deferred`].
+    /// Writes the validity log's entries in RAM, one page per call, the last one not full; returns `false` once all are
+    /// on flash. Used at shutdown, and before the erase of blocks that a recovery of later reports would need. Cleaning
+    /// is left to [`Validity::write_deferred`].
     ///
     /// # Errors
     /// Any error of the flash.
@@ -302,8 +310,8 @@ impl ValidityLog {
         Ok(unwritten)
     }
 
-    /// Writes a log page with the entries in the buffer, even if there are none: its head tells which reports are
-    /// durable.
+    /// Writes a page of the validity log with the entries in the buffer, even if there are none: its head stores which
+    /// reports of invalid pages are durable.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -325,8 +333,9 @@ impl ValidityLog {
         self.recovered = None;
     }
 
-    /// Adopts, in a recovery, the entries of the log page in `self.page`, which was first programmed at `flushed_at`.
-    /// Pages and entries are met newest first, so the first entry of a block gives the head of its chain and its life.
+    /// Adopts, in a recovery, the entries of the validity log page in `self.page`, which was first programmed at
+    /// sequence number `flushed_at`. Pages and entries are read newest first, so the first entry of a block is the head
+    /// of its chain and gives the number of openings of the block.
     fn adopt_entries(
         &mut self,
         flushed_at: u64,
@@ -383,7 +392,7 @@ impl ValidityLog {
         entry.page.some().is_some() && entry.life == self.lives[self.block_of(entry.page).index()]
     }
 
-    /// Number of the log page that the buffer becomes.
+    /// Number that the next page of the validity log will have.
     #[inline]
     fn next_number(&self) -> u32 {
         self.oldest.wrapping_add(self.pages_held())
@@ -394,18 +403,19 @@ impl ValidityLog {
         (number & (self.ring - 1)) * self.page_entries + slot
     }
 
-    /// Number of slots from the oldest page that was not cleaned to `position`, around the ring.
+    /// Returns the distance, in entries, of `position` in the log from the beginning of the oldest page that was not
+    /// cleaned, around the ring.
     fn age(&self, position: u32) -> u32 {
         let start = self.position(self.oldest.wrapping_add(self.cleaned), 0);
         if position >= start { position - start } else { position + (self.ring * self.page_entries - start) }
     }
 
-    /// Number of log pages that were not cleaned.
+    /// Number of pages of the validity log that were not cleaned.
     fn uncleaned_pages(&self) -> u32 {
         self.pages_held() - self.cleaned
     }
 
-    /// Number of log pages above which the oldest page is cleaned.
+    /// Number of uncleaned pages of the validity log above which the oldest page is cleaned.
     fn limit_pages(&self) -> u64 {
         (2 * self.in_force.max(self.options.spare_pages)).div_ceil(self.page_entries as u64)
     }
@@ -415,7 +425,7 @@ impl ValidityLog {
         self.buffer.len() == self.page_entries as usize
     }
 
-    /// Adds to the buffer an entry for `ppn`, which becomes the head of its block's chain.
+    /// Adds to the log's buffer an entry for the invalid page `ppn`, which becomes the head of its block's chain.
     #[inline]
     fn link(&mut self, ppn: Ppn) {
         let position = self.position(self.next_number(), self.buffer.len() as u32);
@@ -433,7 +443,8 @@ impl ValidityLog {
         self.link(ppn);
     }
 
-    /// Adds waiting reports to the buffer while it has room; returns whether any was added.
+    /// Moves invalid pages that were reported when the log's buffer was full into the buffer, while it has room;
+    /// returns whether any was moved.
     fn buffer_waiting_reports(&mut self) -> bool {
         let before = self.waiting.len();
         while !self.is_full()
@@ -444,8 +455,8 @@ impl ValidityLog {
         self.waiting.len() < before
     }
 
-    /// Writes the buffer as a page of the log and discards the pages that were cleaned into it. Slots of entries that
-    /// are no longer in force (their block was opened since) are left blank; no entry in force points to them.
+    /// Writes the buffer as a page of the validity log and discards the log pages that were cleaned into it. Entries
+    /// that are no longer in force (their block was opened since) are left blank; no entry in force points to them.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let durable_until = if self.waiting.is_empty() { io.sequence() + 1 } else { self.durable_until };
         let oldest = self.oldest.wrapping_add(self.cleaned);
@@ -478,8 +489,8 @@ impl ValidityLog {
         io.discard(place);
     }
 
-    /// Inserts the entries of the oldest log page that are still in force (their block was not opened since) again, as
-    /// many as the buffer takes. Reads the page once.
+    /// Cleans the oldest page of the validity log: appends to the buffer those of its entries that are still in force
+    /// (their block was not opened since), as many as the buffer holds. Reads the page once.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.recovered = None;
         if self.cursor == 0 {
@@ -511,8 +522,8 @@ impl ValidityLog {
         }
     }
 
-    /// Sets in `invalid` the bits of the pages that the block's chain names. Chain entries on one log page follow each
-    /// other, so each log page is read once.
+    /// Sets in `invalid` the bits of the pages of `block` that the block's chain of log entries names. Chain entries on
+    /// one log page follow each other, so each log page is read once.
     fn walk<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, invalid: &mut [u64]) -> Result<()> {
         let on_flash = self.uncleaned_pages() * self.page_entries;
         let mut younger = on_flash + self.buffer.len() as u32;
@@ -543,8 +554,8 @@ impl ValidityLog {
 }
 
 impl Validity for ValidityLog {
-    /// Adds a report to the buffer, or to the waiting reports if the buffer is full. O(1), one random access to the
-    /// block's head.
+    /// Adds the invalid page to the log's buffer, or to the list `waiting` if the buffer is full. O(1), one random
+    /// access to the head of the block's chain.
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         self.counts.reports += 1;
@@ -555,7 +566,8 @@ impl Validity for ValidityLog {
         }
     }
 
-    /// Voids all entries of the block, because it was opened for data. O(waiting reports).
+    /// Makes all entries of the block in the validity log obsolete, because the block was opened for data. O(reports
+    /// that wait for room in the buffer).
     fn opened(&mut self, block: BlockId) {
         let index = block.index();
         self.lives[index] = self.lives[index].wrapping_add(1);
@@ -567,7 +579,7 @@ impl Validity for ValidityLog {
         self.waiting.retain(|&ppn| self.divider.quotient(ppn.0) != block.0);
     }
 
-    /// Appends the block's pages that are valid. Reads once each log page that the block's chain of entries touches.
+    /// Appends the block's valid pages to `out`. Reads once each log page that the block's chain of entries touches.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
         let first = block.0 * self.block_pages;
         let mut invalid = vec![0; self.block_pages.div_ceil(64) as usize];
@@ -580,8 +592,9 @@ impl Validity for ValidityLog {
         Ok(())
     }
 
-    /// Writes the buffer if it is full. Otherwise cleans while the log exceeds its bound (one page read, none written).
-    /// Otherwise adds waiting reports to the buffer.
+    /// Writes the log's buffer to flash if it is full or two cleaned pages wait for it. Otherwise cleans while the log
+    /// exceeds its bound (one page read, none written). Otherwise moves waiting reports of invalid pages into the
+    /// buffer.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_full() || self.cleaned > 1 {
@@ -608,8 +621,8 @@ impl Validity for ValidityLog {
         1
     }
 
-    /// Maximum length of the log: X entries and three pages, if [`Validity::write_deferred`] is called before each
-    /// write until it returns `false`.
+    /// Maximum length of the validity log in pages: those for X entries (twice the number of spare pages) and three
+    /// more, if [`Validity::write_deferred`] is called before each write until it returns `false`.
     ///
     /// Proof. Let L be the number of logical pages, d of them unmapped, and D the spare pages. At most D + d data pages
     /// are invalid, so the limit is at most ceil(2·(D + d) / V) pages. Between writes the log has at most the limit of
@@ -624,8 +637,9 @@ impl Validity for ValidityLog {
         (2 * self.options.spare_pages).div_ceil(self.page_entries as u64) + PAGES_IN_FLIGHT
     }
 
-    /// RAM by structure. The buffer is three pages: the next page of the log, the one being cleaned, the one that a
-    /// query reads. Reports that arrived when the buffer was full, in practice one, are not listed.
+    /// Bytes of RAM of the validity log, by data structure. The buffer is three pages: the next page of the log, the
+    /// one being cleaned, the one that a query reads. Reports that arrived when the buffer was full, in practice one,
+    /// are not listed.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity chain heads", self.heads.len() as u64 * 4),

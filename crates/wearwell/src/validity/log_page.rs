@@ -6,18 +6,19 @@
 
 use crate::address::{Address, Ppn};
 
-/// Bytes of an entry of the validity log, and of the head of a log page.
+/// Bytes of an entry (invalid page) of the validity log, and of the head of a log page.
 pub(super) const ENTRY_BYTES: usize = 12;
-/// Position that ends a chain of entries.
+/// Position in the validity log that ends a block's chain of entries.
 pub(super) const NIL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
-    /// The invalid page; [`Ppn::NONE`] in a slot without an entry.
+    /// The invalid page that the log entry records; [`Ppn::NONE`] for a blank entry.
     pub(super) page: Ppn,
-    /// Number of the opening of the page's block to which the entry belongs; the entry is void after the next opening.
+    /// How often the page's block had been opened when the log entry was made; the entry is obsolete after the next
+    /// opening.
     pub(super) life: u32,
-    /// Position of the previous entry of the same block, or [`NIL`].
+    /// Position in the log of the previous entry of the same block, or [`NIL`].
     pub(super) previous: u32,
 }
 
@@ -37,12 +38,12 @@ impl Entry {
     }
 }
 
-/// Head of a validity log page, in its first bytes.
+/// Head of a page of the validity log, in its first bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     /// Sequence number before which all reports of invalid pages are on flash once this log page is programmed.
     pub(super) durable_until: u64,
-    /// Number of the oldest page of the log once this page is programmed.
+    /// Number of the oldest page of the validity log once this page is programmed.
     pub(super) oldest: u32,
 }
 

@@ -36,13 +36,13 @@ use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Structure that records which data pages are invalid: the operations that every implementation provides.
+/// Record of which data pages are invalid: the operations that every implementation provides, in RAM or on flash.
 pub trait Validity {
-    /// Records that the data of page `ppn` is obsolete. No flash operation: pages of the validity store that must be
-    /// written for it follow in [`Validity::write_deferred`].
+    /// Records that the data of page `ppn` is obsolete. No flash operation: flash pages that must be written to record
+    /// it follow in [`Validity::write_deferred`].
     fn invalidate(&mut self, ppn: Ppn);
 
-    /// Records that the block was opened for data: all its pages count as valid until they are reported as invalid.
+    /// Records that `block` was opened for data: all its pages count as valid until they are reported as invalid.
     fn opened(&mut self, block: BlockId);
 
     /// Appends to `out` the pages of `block`, ascending, that were not reported as invalid since the block was opened.
@@ -52,24 +52,27 @@ pub trait Validity {
     /// Any error of the flash.
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()>;
 
-    /// Does one step of deferred work, which appends at most one page; returns `false` if there was nothing to do.
+    /// Does one step of the deferred writes of the record of invalid pages, which appends at most one page; returns
+    /// `false` if there was nothing to do.
     ///
     /// # Errors
     /// Any error of the flash.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Whether `ppn` is in use as a page of the validity store; `id` is the owner in the page's OOB.
+    /// Whether `ppn` is in use as a page of the record of invalid pages on flash; `id` is the owner in the page's OOB.
     fn owns(&self, id: u32, ppn: Ppn) -> bool;
 
-    /// Records that GC moved a page of the validity store; `id` is the owner in the page's OOB.
+    /// Records that GC moved a page of the record of invalid pages on flash; `id` is the owner in the page's OOB.
     fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn);
 
-    /// Maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a bitmap in RAM.
+    /// Maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a validity bitmap in RAM.
     fn pages_per_deferred_write(&self) -> u32;
 
-    /// Maximum number of flash pages that the validity store occupies, including obsolete ones that it still needs.
+    /// Maximum number of flash pages that the record of invalid pages occupies, including obsolete pages that it still
+    /// needs.
     fn metadata_pages(&self) -> u64;
 
-    /// Bytes of controller RAM that the validity store needs, by part.
+    /// Returns the bytes of controller RAM that the record of invalid pages needs, one pair of name and bytes per data
+    /// structure.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 }

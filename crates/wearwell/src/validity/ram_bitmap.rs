@@ -22,40 +22,40 @@ pub struct RamBitmap {
 }
 
 impl RamBitmap {
-    /// Creates a bitmap of `pages` pages, all invalid.
+    /// Creates a validity bitmap in RAM of `pages` physical pages, all invalid.
     pub fn new(pages: u64) -> Self {
         Self { valid: PageSet::new(pages) }
     }
 
-    /// Marks the page as valid. O(1).
+    /// Marks the page as valid in the bitmap in RAM. O(1).
     #[inline]
     pub fn set(&mut self, ppn: Ppn) {
         self.valid.insert(ppn);
     }
 
-    /// Marks a valid page as invalid; panics if it is invalid already. O(1), one random access.
+    /// Marks a valid page as invalid in the bitmap in RAM; panics if it is invalid already. O(1), one random access.
     #[inline]
     pub fn clear(&mut self, ppn: Ppn) {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
     }
 
-    /// Prefetches the bits of pages, so that the cache misses of later accesses overlap.
+    /// Prefetches the bits of `pages` in the validity bitmap, so that the cache misses of later accesses overlap.
     #[inline]
     pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
         self.valid.prefetch(pages);
     }
 
-    /// Marks `count` pages from `first` on as valid. O(count / 64).
+    /// Marks `count` pages from `first` on as valid in the bitmap. O(count / 64).
     pub fn set_range(&mut self, first: Ppn, count: u32) {
         self.valid.insert_range(first, count);
     }
 
-    /// Marks `count` pages from `first` on as invalid. O(count / 64).
+    /// Marks `count` pages from `first` on as invalid in the bitmap. O(count / 64).
     pub fn clear_range(&mut self, first: Ppn, count: u32) {
         self.valid.remove_range(first, count);
     }
 
-    /// Whether the page is valid.
+    /// Whether the bitmap in RAM marks the page as valid.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
         self.valid.contains(ppn)
@@ -66,17 +66,17 @@ impl RamBitmap {
         self.valid.collect(first, count, out);
     }
 
-    /// Number of valid pages in `first .. first + count`.
+    /// Number of valid pages in `first .. first + count`, counted in the bitmap.
     pub fn count_valid(&self, first: Ppn, count: u32) -> u32 {
         (first.0..first.0 + count).filter(|&ppn| self.is_valid(Ppn(ppn))).count() as u32
     }
 
-    /// Flash pages that a copy of the bitmap takes when [`RamBitmap::save`] writes it.
+    /// Returns the number of flash pages that a copy of the validity bitmap takes when [`RamBitmap::save`] writes it.
     pub(crate) fn saved_pages(geometry: &Geometry) -> u32 {
         geometry.pages().div_ceil(8 * u64::from(geometry.page_bytes)) as u32
     }
 
-    /// Writes the whole bitmap to flash, as a battery does when power fails. There must be room for
+    /// Writes the whole validity bitmap from RAM to flash, as a battery does when power fails. There must be room for
     /// [`RamBitmap::saved_pages`]. GC must not run before [`RamBitmap::load`], because the pages of the copy count as
     /// invalid at once.
     ///
@@ -103,8 +103,8 @@ impl RamBitmap {
         outcome
     }
 
-    /// Reads the copy that [`RamBitmap::save`] wrote last. `pages` are all validity pages that a scan found. Costs one
-    /// read per page of the copy.
+    /// Reads the copy of the validity bitmap that [`RamBitmap::save`] wrote last. `pages` are all validity pages that a
+    /// scan of the flash found. Costs one read per page of the copy.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -128,7 +128,7 @@ impl RamBitmap {
         Ok(bitmap)
     }
 
-    /// Bytes of controller RAM for the bitmap.
+    /// Bytes of controller RAM for the validity bitmap.
     pub fn ram_bytes(&self) -> u64 {
         self.valid.bytes()
     }

@@ -17,15 +17,17 @@ use crate::error::Result;
 use crate::nand::{Geometry, Nand};
 use crate::store::Store;
 
-/// Bytes of RAM per revived page: an entry of a half-full hash table of page numbers.
+/// Bytes of RAM per revived page (an invalid page that became valid again): an entry of a half-full hash table of page
+/// numbers.
 const ENTRY_BYTES: u64 = 8;
 
-/// Validity store on flash, with a set in RAM of the invalid pages that became valid again.
+/// Record of invalid pages on flash, with a set in RAM of the invalid pages that became valid again (revived by
+/// recycling).
 #[derive(Clone, Debug)]
 pub struct Revivable<V> {
     store: V,
     revived: BTreeSet<Ppn>,
-    /// Maximum number of revived pages so far.
+    /// Maximum number of revived pages (invalid pages that became valid again) at any time so far.
     most: usize,
     block_pages: u32,
 }
@@ -35,14 +37,14 @@ impl<V> Revivable<V> {
         Self { store, revived: BTreeSet::new(), most: 0, block_pages: geometry.block_pages() }
     }
 
-    /// Makes a page valid again that was reported as invalid.
+    /// Marks a page that was reported as invalid as valid again, in the set of revived pages in RAM.
     pub(super) fn revive(&mut self, ppn: Ppn) {
         let is_new = self.revived.insert(ppn);
         assert!(is_new, "page {ppn} is revived though it is valid");
         self.most = self.most.max(self.revived.len());
     }
 
-    /// Drops the set of revived pages, as a loss of RAM does.
+    /// Drops the set of revived pages (invalid pages that became valid again), as a loss of RAM does.
     pub(super) fn forget_revived(&mut self) {
         self.revived.clear();
     }
@@ -51,7 +53,7 @@ impl<V> Revivable<V> {
         Ppn(block.0 * self.block_pages)
     }
 
-    /// The revived pages of a block, ascending.
+    /// Returns the revived pages (invalid pages that became valid again) of a block, ascending.
     fn revived_in(&self, block: BlockId) -> impl Iterator<Item = Ppn> {
         let first = self.first_page(block);
         self.revived.range(first..=Ppn(first.0 + (self.block_pages - 1))).copied()
@@ -73,8 +75,8 @@ impl<V> DerefMut for Revivable<V> {
 }
 
 impl<V: Validity> Validity for Revivable<V> {
-    /// Reports the page to the validity store on flash, or removes it from the revived pages if it is one: O(log
-    /// revived pages).
+    /// Records the page as invalid on flash, or removes it from the set of revived pages (invalid pages that became
+    /// valid again) if it is in it: O(log revived pages).
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
         if self.revived.is_empty() || !self.revived.remove(&ppn) {

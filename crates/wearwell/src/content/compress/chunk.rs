@@ -5,44 +5,45 @@ use crate::address::{Address, Lpn, Ppn};
 use crate::content::compress::directory::FoundChunk;
 use crate::data::Fingerprint;
 
-/// A host page in the buffer of the next compressed chunk.
+/// A host page in the RAM buffer, waiting to be compressed with others into the next chunk.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) lpn: Lpn,
     pub(super) fingerprint: Fingerprint,
     pub(super) compressed_bytes: u32,
-    /// Content of the page; empty if the medium has only descriptors.
+    /// Content of the page; empty if the medium keeps only descriptors of contents.
     pub(super) bytes: Vec<u8>,
-    /// Whether the page was a member of an unreadable chunk; it is then stored as a page that is marked as lost.
+    /// Whether the page was a member of a compressed chunk that cannot be read; it is then stored as a page that is
+    /// marked as lost.
     pub(super) is_lost: bool,
 }
 
-/// A member of a stored chunk, live or dead: one logical page that was compressed into it.
+/// A member of a stored chunk, live or dead: one logical page that was compressed into the chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Member {
     pub(super) fingerprint: Fingerprint,
     pub(super) lpn: Lpn,
-    /// Compressed size of the member, bytes; [`WHOLE_PAGE`] if it takes a page.
+    /// Compressed size of this member of the chunk, bytes; [`WHOLE_PAGE`] if it takes a whole page.
     pub(super) compressed_bytes: u16,
 }
 
-/// Compressed size that stands for a whole page, or for a size that does not fit.
+/// Value of a member's compressed size that stands for a whole page, or for a size that does not fit.
 pub(super) const WHOLE_PAGE: u16 = u16::MAX;
 
-/// Length up to which the list of wasteful chunks (more flash pages than live members) is never pruned.
-pub(super) const LEAST_NOTED: u64 = 64;
+/// Length up to which the list of wasteful compressed chunks (more flash pages than live members) is never pruned.
+pub(super) const MIN_LENGTH_TO_PRUNE: u64 = 64;
 
-/// A stored chunk: its members and pages. One small structure, because every fourth write creates one and frees one at
-/// random.
+/// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. One
+/// small structure, because every fourth write creates one and frees one at random.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
     pub(super) fingerprints: [Fingerprint; CHUNK_MEMBERS],
-    /// Logical page that wrote each member; [`Lpn::NONE`] after the last member.
+    /// Logical page whose write became each member of the compressed chunk; [`Lpn::NONE`] after the last member.
     pub(super) writers: [Lpn; CHUNK_MEMBERS],
-    /// Flash pages of the chunk in order; [`Ppn::NONE`] after the last one.
+    /// Flash pages that hold the compressed chunk, in order; [`Ppn::NONE`] after the last one.
     pub(super) pages: [Ppn; CHUNK_MEMBERS - 1],
     pub(super) compressed_bytes: [u16; CHUNK_MEMBERS],
-    /// Bit mask of the live members: bit `k` is set if a logical page is mapped to member `k`.
+    /// Bit mask of the live members of the compressed chunk: bit `k` is set if a logical page is mapped to member `k`.
     pub(super) live: u8,
 }
 
@@ -57,7 +58,7 @@ impl Chunk {
         live: 0,
     };
 
-    /// Creates a chunk with these members, none of them live, and without flash pages.
+    /// Creates a chunk with these members (compressed logical pages), none of them live, and without flash pages.
     pub(super) fn of(members: impl Iterator<Item = Member>) -> Self {
         let mut chunk = Self::EMPTY;
         for (k, Member { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
@@ -68,7 +69,7 @@ impl Chunk {
         chunk
     }
 
-    /// Number of members of the chunk, live or dead.
+    /// Number of members (logical pages) compressed into the chunk, live or dead.
     pub(super) fn len(&self) -> usize {
         self.writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
     }
@@ -85,7 +86,7 @@ impl Chunk {
         }
     }
 
-    /// Returns the flash pages of the chunk, in order.
+    /// Returns the flash pages that hold the compressed chunk, in order.
     pub(super) fn pages(&self) -> &[Ppn] {
         let count = self.pages.iter().take_while(|ppn| **ppn != Ppn::NONE).count();
         &self.pages[..count]
@@ -99,12 +100,14 @@ impl Chunk {
         self.live >> member & 1 == 1
     }
 
-    /// Returns the live members with their numbers in the chunk.
+    /// Returns the live members of the compressed chunk (those to which logical pages are mapped) with their numbers in
+    /// the chunk.
     pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, Member)> {
         (0..CHUNK_MEMBERS).filter(|&k| self.is_live(k)).map(|k| (k, self.member(k)))
     }
 
-    /// Creates a chunk from its directory and pages found by recovery, with no live member yet.
+    /// Creates a compressed chunk from its directory and pages found by recovery, with no live member (mapped logical
+    /// page) yet.
     pub(super) fn of_found(found: &FoundChunk) -> Self {
         let dead =
             |&(lpn, fingerprint): &(Lpn, Fingerprint)| Member { fingerprint, lpn, compressed_bytes: 0 };
@@ -113,14 +116,15 @@ impl Chunk {
         chunk
     }
 
-    /// Number of flash pages that the chunk takes beyond those its live members would take uncompressed.
+    /// Number of flash pages that the chunk takes beyond those its live members (mapped logical pages) would take
+    /// uncompressed.
     pub(super) fn excess_pages(&self) -> u64 {
         self.pages().len().saturating_sub(self.live()) as u64
     }
 }
 
-/// Compresses host pages together. Returns the number of flash pages needed, and the compressed bytes if the bytes of
-/// all pages are known.
+/// Compresses host pages together into a chunk. Returns the number of flash pages needed, and the compressed bytes if
+/// the bytes of all pages are known.
 pub(super) fn pack(members: &[Pending], page_bytes: u32) -> (usize, Vec<u8>) {
     let mut payload = Vec::new();
     if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {

@@ -15,8 +15,8 @@ use crate::store::{Moves, Stream};
 use crate::tables::prefetch::touch_all;
 
 impl<N: Nand> Ftl<N> {
-    /// Splits chunks that take more flash pages than they have live members, while all such chunks together exceed
-    /// their space limit. The live members become plain pages.
+    /// Splits compressed chunks that take more flash pages than they have live members, while all such chunks together
+    /// exceed their space limit. The live members become plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
         if self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) { self.unpack() } else { Ok(()) }
@@ -38,8 +38,8 @@ impl<N: Nand> Ftl<N> {
         self.mapping.store_moves(&mut self.store)
     }
 
-    /// Reads a chunk and returns its live members with their content. They are compressed together, so one unreadable
-    /// page loses all of them.
+    /// Reads chunk `number` and returns its live members with their content. They are compressed together, so one
+    /// unreadable flash page loses all of them.
     fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, Pending)>> {
         let (whole, is_lost) = match self.read_chunk(number, true, cause) {
             Err(error) if error.is_media_error() => (Vec::new(), true),
@@ -57,7 +57,8 @@ impl<N: Nand> Ftl<N> {
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
 
-    /// Maps every referrer of chunk member `from` to `to`, which holds equal content, and drops `from`.
+    /// Maps every logical page that is mapped to compressed chunk member `from` to `to`, which holds equal content, and
+    /// drops `from`.
     fn move_unit(&mut self, from: Unit, to: Unit) -> Result<()> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer(from);
         let fingerprint = self.fingerprint_of_unit(from);
@@ -88,8 +89,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Moves the pages of chunks out of a victim block. Chunks with all members live are copied as they are. The live
-    /// members of other chunks are packed anew if that takes no more pages than it frees here.
+    /// Moves the flash pages of compressed chunks out of a victim block. Chunks with all members live are copied as
+    /// they are. The live members of other chunks are packed anew if that takes no more pages than it frees here.
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         let pages = self.packed_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
@@ -110,8 +111,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Chooses the chunks to repack. Their members may become plain pages, for which the open block of GC copies must
-    /// have room, because the reserve block is enough for one stream only.
+    /// Chooses the compressed chunks that GC packs anew. Their members may become plain pages, for which the open block
+    /// of GC copies must have room, because the reserve block is enough for one stream only.
     fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
@@ -130,8 +131,8 @@ impl<N: Nand> Ftl<N> {
         chosen
     }
 
-    /// Reads the table entries that moving the live members of these chunks will need, so that their cache misses
-    /// overlap ([`crate::tables::prefetch`]).
+    /// Reads the entries of map and sharing tables that moving the live members of these compressed chunks will need,
+    /// so that their cache misses overlap ([`crate::tables::prefetch`]).
     fn prefetch_members(&self, numbers: &[u32]) {
         let stage = self.chunks.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
@@ -148,7 +149,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Stores the live members of a chunk again: as a new chunk if that saves a page, otherwise as plain pages.
+    /// Stores the live members of chunk `number` again: as a new compressed chunk if that saves a page, otherwise as
+    /// plain pages.
     fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_members(number, cause)?;
         let (units, pending): (Vec<Unit>, Vec<Pending>) = members.into_iter().unzip();
@@ -170,8 +172,8 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Returns the chunk that most recently became wasteful (more flash pages than live members) and still is. It stays in
-/// the list until it is no longer wasteful.
+/// Returns the compressed chunk that most recently became wasteful (more flash pages than live members) and still is.
+/// It stays in the list until it is no longer wasteful.
 fn next_to_unpack(stage: &mut Box<ChunkStage>) -> Option<u32> {
     while stage.costs_too_much() {
         let number = *stage.wasteful.last()?;

@@ -38,7 +38,7 @@ impl Directory {
         bytes
     }
 
-    /// Decodes a chunk directory; `None` if the bytes are not one.
+    /// Decodes a compressed chunk directory from the spare area of a page; `None` if the bytes are not one.
     pub(crate) fn decode(bytes: &[u8; DIRECTORY_BYTES]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -63,9 +63,10 @@ impl Directory {
 /// Compressed chunks that recovery has found so far; their pages may be added in any order.
 #[derive(Debug, Default)]
 pub(crate) struct FoundChunks {
-    /// Every chunk with a readable directory, by chunk number; a number may have been used for several chunks.
+    /// Every compressed chunk whose directory recovery could read, by chunk number; a number may have been used for
+    /// several chunks.
     chunks: HashMap<u32, Vec<FoundChunk>, FxBuildHasher>,
-    /// For each chunk number, the sequence number of the youngest page whose directory cannot be read.
+    /// For each chunk number, the sequence number of the youngest flash page whose directory cannot be read.
     unreadable: HashMap<u32, u64, FxBuildHasher>,
 }
 
@@ -73,12 +74,13 @@ pub(crate) struct FoundChunks {
 #[derive(Clone, Debug)]
 pub(crate) struct FoundChunk {
     pub(crate) directory: Directory,
-    /// Newest copy found of each page of the chunk, with its sequence number; [`Ppn::NONE`] if none was found.
+    /// Newest copy that recovery found of each flash page of the compressed chunk, with its sequence number;
+    /// [`Ppn::NONE`] if none was found.
     pages: Vec<(u64, Ppn)>,
 }
 
 impl FoundChunk {
-    /// Returns the flash pages of the chunk, in order.
+    /// Returns the flash pages of the compressed chunk that recovery found, in order.
     pub(crate) fn pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.pages.iter().map(|&(_, ppn)| ppn)
     }
@@ -89,7 +91,8 @@ impl FoundChunk {
 }
 
 impl FoundChunks {
-    /// Adds a page of chunk `number` that was found at `ppn`, programmed with sequence number `sequence`.
+    /// Adds a flash page of compressed chunk `number` that recovery found at `ppn`, programmed with sequence number
+    /// `sequence`.
     pub(crate) fn add(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: &Directory) {
         let of_number = self.chunks.entry(number).or_default();
         let at = of_number.iter().position(|found| found.directory.birth == directory.birth).unwrap_or_else(
@@ -104,16 +107,17 @@ impl FoundChunks {
         }
     }
 
-    /// Adds a page of chunk `number` whose directory cannot be read, programmed with sequence number `sequence`.
+    /// Adds a flash page of compressed chunk `number` whose directory cannot be read, programmed with sequence number
+    /// `sequence`.
     pub(crate) fn add_unreadable(&mut self, number: u32, sequence: u64) {
         let youngest = self.unreadable.entry(number).or_default();
         *youngest = sequence.max(*youngest);
     }
 
-    /// Removes and returns the current chunk with this number: the youngest one of which all pages were found. A number
-    /// is used again only after the old chunk has no referrer, so a younger chunk without all its pages never had one.
-    /// Returns `None` if an unreadable page may belong to a younger chunk, because an older chunk with this number
-    /// holds other logical pages.
+    /// Removes and returns the current compressed chunk with this number: the youngest one of which recovery found all
+    /// pages. A number is used again only after no logical page is mapped to the old chunk, so a younger chunk without
+    /// all its pages never had one. Returns `None` if an unreadable page may belong to a younger chunk, because an
+    /// older chunk with this number holds other logical pages.
     pub(crate) fn take(&mut self, number: u32) -> Option<FoundChunk> {
         let found = self.chunks.remove(&number)?;
         let youngest =

@@ -9,8 +9,9 @@
 //!
 //! # Decisions
 //!
-//! - A member has a mapping unit of its own (a [`Unit`](crate::address::Unit) number greater than the last page number). So map, reference
-//!   counts and content index name members as they name pages, and an entry stays four bytes.
+//! - A member has a mapping unit of its own (a [`Unit`](crate::address::Unit) number greater than the last page
+//!   number). So map, reference counts and content index name members as they name pages, and an entry stays four
+//!   bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. With real
 //!   bytes it is also written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a
 //!   battery recovers it.
@@ -28,30 +29,32 @@ mod write;
 
 pub(crate) use stage::ChunkStage;
 
-/// Number of members of a full compressed chunk (paper, section III-A).
+/// Number of members (logical pages compressed together) of a full chunk (paper, section III-A).
 pub const CHUNK_MEMBERS: usize = 4;
 
-/// Bytes of RAM for a chunk's directory in a controller: three pages, four logical pages, live mask.
+/// Bytes of controller RAM for a compressed chunk's directory: three flash pages, four logical pages, live mask.
 const CHUNK_BYTES: u64 = 32;
 
 /// Options of compression; there are none yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkDesign {}
 
-/// Counters of compression: chunks, members and pages written, and chunks that were repacked or split.
+/// Counters of compression: chunks (pages compressed together), members and pages written, and chunks that were
+/// repacked or split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkStatistics {
-    /// Compressed chunks written for the host.
+    /// Chunks of pages compressed together that were written for the host.
     pub chunks: u64,
-    /// Members (host pages) in the chunks written for the host.
+    /// Host pages (members) in the compressed chunks written for the host.
     pub members: u64,
-    /// Flash pages of the chunks written for the host.
+    /// Flash pages of the compressed chunks written for the host.
     pub pages: u64,
-    /// Host pages stored as plain pages, because their chunk would not have saved a page.
+    /// Host pages stored as plain pages, because compression would not have saved a flash page.
     pub incompressible: u64,
-    /// Chunks that GC took from a victim and packed anew.
+    /// Compressed chunks that GC moved out of a victim and packed anew.
     pub repacked: u64,
-    /// Chunks that were split into plain pages because they took more flash pages than they had live members.
+    /// Compressed chunks that were split into plain pages because they took more flash pages than they had live
+    /// members.
     pub unpacked: u64,
 }
 
@@ -64,8 +67,8 @@ mod tests {
     use crate::gc::GcOptions;
     use crate::nand::{Geometry, Retain, SimNand};
 
-    /// Nearly every chunk wastes a page for a while, when one of its members is left. Chunks that are freed must not
-    /// stay in the list of wasteful chunks, or a long run would fill the memory.
+    /// Nearly every compressed chunk wastes a page for a while, when one of its members is left. Chunks that are freed
+    /// must not stay in the list of wasteful chunks, or a long run would fill the memory.
     #[test]
     fn wasteful_list_stays_bounded() {
         let geometry = Geometry {

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::chunk::{Chunk, LEAST_NOTED, Pending};
+use super::chunk::{Chunk, MIN_LENGTH_TO_PRUNE, Pending};
 use super::{CHUNK_BYTES, CHUNK_MEMBERS, ChunkStatistics};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::FoundChunks;
@@ -12,26 +12,28 @@ use crate::nand::Nand;
 use crate::store::Store;
 use crate::tables::prefetch::touch_all;
 
-/// State of compression: the chunk buffer, the table of chunks, and the list of wasteful chunks.
+/// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
+/// list of wasteful chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct ChunkStage {
     pub(super) pending: Vec<Pending>,
     pub(super) chunks: Vec<Chunk>,
-    /// Size of each chunk's compressed bytes. 0 (or no element) if a member came without bytes, because a capture may
-    /// contain only the sizes of some pages.
+    /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if a member came without bytes,
+    /// because a capture may contain only the sizes of some pages.
     pub(super) payload_bytes: Vec<u32>,
     pub(super) vacant: Vec<u32>,
-    /// Chunk numbers that must not be used again before the medium is synced, because a map on it may still name the
-    /// old chunk.
+    /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on it
+    /// may still name the old chunk.
     pub(super) retired: Vec<u32>,
     pub(super) keeps_numbers: bool,
     pub(super) first_unit: u32,
     pub(super) page_bytes: u32,
-    /// Flash pages that all chunks take beyond those their live members would take uncompressed; `excess_limit` is the
-    /// most allowed.
+    /// Flash pages that all chunks together take beyond those their live members would take uncompressed;
+    /// `excess_limit` is the maximum allowed.
     pub(super) excess_pages: u64,
     pub(super) excess_limit: u64,
-    /// Chunks with more flash pages than live members, now or once, in the order in which they became so.
+    /// Numbers of compressed chunks that have, or once had, more flash pages than live members, in the order in which
+    /// they became so.
     pub(super) wasteful: Vec<u32>,
     pub(crate) is_on: bool,
     pub(crate) statistics: ChunkStatistics,
@@ -65,34 +67,35 @@ impl ChunkStage {
         })
     }
 
-    /// Keeps the numbers of freed chunks unused until the next sync. Needed if the map is stored on the medium: its
-    /// latest stores may be lost while the flash pages are not.
+    /// Keeps the numbers of freed compressed chunks unused until the medium is next synced. Needed if the map is stored
+    /// on the medium: its latest stores may be lost while the flash pages are not.
     pub(crate) fn keep_numbers(&mut self) {
         self.keeps_numbers = true;
     }
 
-    /// Makes the numbers of freed chunks usable again, after the medium was synced. Every erase syncs, so chunks and
-    /// retired numbers have pages of their own and the numbers do not run out.
+    /// Makes the numbers of freed compressed chunks usable again, after the medium was synced. Every erase syncs. So
+    /// until then the freed chunks still occupy flash pages of their own, and the numbers do not run out.
     pub(crate) fn synced(&mut self) {
         self.vacant.append(&mut self.retired);
     }
 
-    /// Sets the limit of excess pages (flash pages beyond the live members of all chunks) to half of `spare_pages`.
+    /// Limits the excess pages of compression (flash pages of all chunks beyond their live members) to half of
+    /// `spare_pages`.
     pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
         self.excess_limit = spare_pages / 2;
     }
 
-    /// Adds a chunk to the list of wasteful chunks: it has more flash pages than live members now. Prunes the list
-    /// before stale elements become the majority.
+    /// Adds compressed chunk `number` to the list of wasteful chunks: it has more flash pages than live members now.
+    /// Prunes the list before stale elements become the majority.
     pub(super) fn note_wasteful(&mut self, number: u32) {
-        if self.wasteful.len() as u64 > 2 * self.excess_pages + LEAST_NOTED {
+        if self.wasteful.len() as u64 > 2 * self.excess_pages + MIN_LENGTH_TO_PRUNE {
             self.prune_wasteful_list();
         }
         self.wasteful.push(number);
     }
 
-    /// Prunes the list of wasteful chunks: removes those that no longer have more flash pages than live members, and
-    /// all but the latest mention of the others.
+    /// Prunes the list of wasteful compressed chunks (more flash pages than live members): removes chunks that are no
+    /// longer wasteful, and all but the latest mention of the others.
     #[cold]
     pub(super) fn prune_wasteful_list(&mut self) {
         let Self { chunks, wasteful, .. } = self;
@@ -121,7 +124,7 @@ impl ChunkStage {
         self.chunks[chunk as usize].fingerprints[member]
     }
 
-    /// Returns the flash pages of the chunk that contains member `unit`.
+    /// Returns the flash pages of the compressed chunk that contains member `unit`.
     pub(crate) fn pages_of(&self, unit: Unit) -> &[Ppn] {
         self.chunks[self.place_of(unit).0 as usize].pages()
     }
@@ -131,14 +134,14 @@ impl ChunkStage {
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
     }
 
-    /// Reads the table entries that dropping these members will need, so that their cache misses overlap
-    /// ([`crate::tables::prefetch`]).
+    /// Reads the entries of the compressed chunk table that dropping these chunk members will need, so that their cache
+    /// misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_drops(&self, units: impl Iterator<Item = Unit>) {
         let chunks = units.map(|unit| &self.chunks[self.place_of(unit).0 as usize]);
         touch_all(chunks.map(|chunk| u64::from(chunk.live) + u64::from(chunk.writers[0].0)));
     }
 
-    /// Returns the logical page that wrote a chunk member.
+    /// Returns the logical page whose write was stored as the compressed chunk member `unit`.
     pub(crate) fn writer(&self, unit: Unit) -> Lpn {
         let (chunk, member) = self.place_of(unit);
         self.chunks[chunk as usize].writers[member]
@@ -180,12 +183,13 @@ impl ChunkStage {
         self.pending.len()
     }
 
-    /// Returns the flash pages of all chunks.
+    /// Returns the flash pages of all compressed chunks.
     pub(crate) fn chunk_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
-    /// Returns those of `pages` that belong to a chunk; each is given with the chunk number in its spare area.
+    /// Returns those of `pages` that belong to a stored compressed chunk; each is given with the chunk number in its
+    /// spare area.
     pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         touch_all(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
@@ -193,8 +197,8 @@ impl ChunkStage {
         pages.into_iter().map(|(ppn, _)| ppn).collect()
     }
 
-    /// Rebuilds the table of chunks in recovery, from the mapped members and the chunks found on flash. The chunk
-    /// buffer is empty afterwards.
+    /// Rebuilds the table of compressed chunks in recovery, from the mapped members and the chunks found on flash. The
+    /// RAM buffer of the next chunk is empty afterwards.
     pub(crate) fn rebuild(
         &mut self,
         mapped: impl Iterator<Item = Unit>,

@@ -13,7 +13,8 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Adds a write of `lpn` to the chunk buffer; a full buffer is compressed and written to flash.
+    /// Adds a host write of `lpn` to the RAM buffer of the next chunk; a full buffer is compressed and written to
+    /// flash.
     pub(crate) fn stage_for_chunk(
         &mut self,
         lpn: Lpn,
@@ -52,8 +53,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Undoes a write of `lpn` that failed: the content that was acknowledged before, `replaced`, is put back into the
-    /// buffer.
+    /// Undoes a buffered write of `lpn` that failed: removes it from the RAM buffer of the next compressed chunk, and
+    /// puts the content that was acknowledged before, `replaced`, back.
     fn take_back(&mut self, lpn: Lpn, replaced: Option<Pending>) {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.packed_writes -= 1;
@@ -62,13 +63,14 @@ impl<N: Nand> Ftl<N> {
         stage.pending.extend(replaced);
     }
 
-    /// Whether the newest content of `lpn` is in the chunk buffer.
+    /// Whether the newest content of `lpn` is in the RAM buffer of the next compressed chunk.
     #[inline]
     pub(crate) fn is_pending(&self, lpn: Lpn) -> bool {
         self.chunks.as_ref().is_some_and(|stage| stage.pending(lpn).is_some())
     }
 
-    /// Removes `lpn` from the chunk buffer, because its newest content is stored elsewhere or it was trimmed.
+    /// Removes `lpn` from the RAM buffer of the next compressed chunk, because its newest content is stored elsewhere
+    /// or it was trimmed.
     #[inline]
     pub(crate) fn drop_buffered(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
@@ -76,7 +78,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads logical page `lpn` from the chunk buffer; `false` if it is not there.
+    /// Reads logical page `lpn` from the RAM buffer of the next compressed chunk; `false` if it is not there.
     pub(crate) fn read_pending(&self, lpn: Lpn, into: &mut [u8]) -> bool {
         let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending(lpn)) else { return false };
         if !into.is_empty() && into.len() == page.bytes.len() {
@@ -85,8 +87,8 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
-    /// Compresses the pages in the chunk buffer and writes them to flash, as a full or a short chunk, or as plain pages
-    /// if a chunk saves none.
+    /// Compresses the pages in the chunk buffer together and writes them to flash, as a full or a short chunk, or as
+    /// plain pages if compression saves no page.
     pub(crate) fn commit_chunk(&mut self) -> Result<()> {
         let Some(stage) = &self.chunks else { return Ok(()) };
         if stage.pending.is_empty() {
@@ -128,8 +130,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Puts the chunk members from number `from` on, for which the map could not be updated, back into the chunk
-    /// buffer.
+    /// Puts the members of compressed chunk `number` from number `from` on, for which the map could not be updated,
+    /// back into the RAM buffer of the next chunk.
     #[cold]
     fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<Pending>, from: usize) {
         for k in from..members.len() {
@@ -140,7 +142,7 @@ impl<N: Nand> Ftl<N> {
         self.chunks.as_mut().expect("asked above").pending = members;
     }
 
-    /// Writes the pages of the chunk buffer as plain pages, because a chunk would not save a page.
+    /// Writes the pages of the chunk buffer as plain pages, because compression would not save a flash page.
     fn write_pending_raw(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
             let pool = self.make_room_for_write()?;
@@ -180,8 +182,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ppn)
     }
 
-    /// Appends the pages of a chunk and returns its number; the caller maps the members. After an error, the pages
-    /// written so far are invalid.
+    /// Appends the flash pages of a compressed chunk and returns its number; the caller maps the members. After an
+    /// error, the pages written so far are invalid.
     pub(super) fn append_chunk(
         &mut self,
         members: &[Pending],
@@ -234,7 +236,7 @@ impl<N: Nand> Ftl<N> {
         Ok(number)
     }
 
-    /// Frees a chunk: invalidates its pages and releases its number.
+    /// Frees compressed chunk `number`: invalidates its flash pages and releases its number.
     fn free_chunk(&mut self, number: u32) {
         let Self { chunks, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
@@ -247,7 +249,8 @@ impl<N: Nand> Ftl<N> {
         chunk.pages().iter().for_each(|&ppn| store.discard(ppn));
     }
 
-    /// Drops a chunk member that has no referrer any more; the chunk is freed with its last live member.
+    /// Drops compressed chunk member `unit`, to which no logical page is mapped any more; the chunk is freed with its
+    /// last live member.
     pub(crate) fn drop_member(&mut self, unit: Unit) {
         let stage = self.chunks.as_mut().expect("only the chunk stage has members");
         let (number, member) = stage.place_of(unit);
@@ -266,7 +269,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads a chunk member: reads all pages of its chunk and decompresses them.
+    /// Reads the logical page stored as chunk member `unit`: reads all flash pages of its chunk and decompresses them.
     pub(crate) fn read_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
         let (number, member) = self.chunks.as_ref().expect("only the chunk stage has members").place_of(unit);
         let whole = self.read_chunk(number, !into.is_empty(), cause)?;
@@ -276,8 +279,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads and decompresses chunk `number`. Returns its members one after the other; empty if no bytes are wanted, or
-    /// none are kept.
+    /// Reads and decompresses chunk `number`. Returns the contents of its members one after the other; empty if the
+    /// caller wants no bytes, or the medium keeps none.
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();

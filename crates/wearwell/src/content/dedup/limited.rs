@@ -14,19 +14,19 @@ use crate::address::Unit;
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// Returns the length of the hash table after growing: half as long again, at least 16 words.
+/// Returns the length to which a hash table of `len` 8-byte words grows: half as long again, at least 16 words.
 fn longer(len: usize) -> usize {
     (len + len / 2).max(16)
 }
 
-/// Number of 8-byte words in a cache line.
+/// Number of 8-byte words of the hash table in a cache line.
 const LINE_WORDS: usize = 8;
 
-/// Number of hash bits that an index entry stores (its tag).
+/// Number of bits of the content hash that an entry of the deduplication index stores (its tag).
 const TAG_BITS: u32 = 31;
 
-/// An index entry; 0 is an empty bucket. From the top bit: tag, hit bit (hit since the clock hand last passed), number
-/// of the unit plus one.
+/// An entry of the deduplication index; 0 is an empty bucket. From the top bit: tag (31 bits of the hash), hit bit (hit
+/// since the clock hand last passed), number of the unit (page or member of a compressed chunk) plus one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Word(u64);
 
@@ -58,20 +58,21 @@ fn tag_of(hash: u64) -> u64 {
     hash >> (64 - TAG_BITS)
 }
 
-/// Result of a search: the bucket of the entry that was found, or the empty bucket where it would be inserted.
+/// Result of a search in the hash table of the deduplication index: the bucket of the entry that was found, or the
+/// empty bucket where it would be inserted.
 enum Search {
     Found(usize),
     Gap(usize),
 }
 
-/// Clock hand over all buckets: passes those of a cache line in order, and the lines in an order that is evenly spread
-/// over the table at any time.
+/// Clock hand of second-chance eviction over all hash buckets: passes those of a cache line in order, and the lines in
+/// an order that is evenly spread over the table at any time.
 #[derive(Clone, Debug)]
 struct Hand {
     buckets: usize,
     lines: usize,
-    /// Number of lines from one line to the next that the hand passes, modulo `lines`; the two numbers have no common
-    /// factor.
+    /// Number of cache lines by which the hand jumps after each line, modulo `lines`; has no common factor with
+    /// `lines`, so that the hand visits every line.
     stride: usize,
     bucket: usize,
 }
@@ -101,7 +102,8 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A content index of at most `capacity` entries, with second-chance eviction.
+/// A content index (hash table of stored contents for deduplication) of at most `capacity` entries, with second-chance
+/// eviction.
 #[derive(Clone, Debug)]
 pub(super) struct Limited {
     words: Table<u64>,
@@ -117,7 +119,7 @@ impl Limited {
         Self { words, entries: 0, capacity, hand }
     }
 
-    /// Returns an empty content index of equal capacity.
+    /// Returns an empty content index of the same capacity.
     pub(super) fn emptied(&self) -> Self {
         Self::new(self.capacity)
     }
@@ -141,8 +143,8 @@ impl Limited {
         if bucket + 1 == self.words.len() { 0 } else { bucket + 1 }
     }
 
-    /// Searches the index entry with this tag (part of the hash) whose unit `is_it` accepts. Returns its bucket, or the
-    /// empty bucket where it would be inserted.
+    /// Searches the entry of the content index with this tag (part of the content hash) whose unit (page or member of a
+    /// compressed chunk) `is_it` accepts. Returns its bucket, or the empty bucket where it would be inserted.
     #[inline]
     fn search(&self, tag: u64, is_it: impl Fn(Unit) -> bool) -> Search {
         let ends = |word| Word(word) == Word::NONE || Word(word).tag() == tag && is_it(Word(word).unit());
@@ -150,7 +152,8 @@ impl Limited {
         if self.word(bucket) == Word::NONE { Search::Gap(bucket) } else { Search::Found(bucket) }
     }
 
-    /// Returns the bucket of the index entry with this hash whose unit `is_it` accepts; `None` if there is none.
+    /// Returns the bucket of the content-index entry with this hash whose unit (page or member of a compressed chunk)
+    /// `is_it` accepts; `None` if there is none.
     #[inline]
     fn bucket_of(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<usize> {
         match self.search(tag_of(hash), is_it) {
@@ -159,14 +162,15 @@ impl Limited {
         }
     }
 
-    /// Returns the unit in the index entry with this hash, if `is_it` accepts the unit.
+    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
+    /// accepts the unit.
     #[inline]
     pub(super) fn unit(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         self.bucket_of(hash, is_it).map(|bucket| self.word(bucket).unit())
     }
 
-    /// Returns the unit in the index entry with this hash, if `is_it` accepts the unit, and sets the hit bit of the
-    /// entry.
+    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
+    /// accepts the unit, and sets the hit bit of the entry, which delays its eviction.
     #[inline]
     pub(super) fn find(&mut self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         let bucket = self.bucket_of(hash, is_it)?;
@@ -175,7 +179,7 @@ impl Limited {
         Some(word.unit())
     }
 
-    /// Reads the table entries that searches for these hashes will need, so that their cache misses overlap
+    /// Reads the hash buckets that searches for these content hashes will need, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
         // A search, or the closing of a gap, usually ends within a cache line's worth of words after the home, on at
@@ -187,8 +191,8 @@ impl Limited {
         touch_all(hashes.map(at_home));
     }
 
-    /// Inserts an index entry for `unit`; if there is one with this hash whose unit `is_it` accepts, only its unit is
-    /// replaced.
+    /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
+    /// hash whose unit `is_it` accepts, only its unit is replaced.
     pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
         let tag = tag_of(hash);
         let gap = match self.search(tag, is_it) {
@@ -208,8 +212,8 @@ impl Limited {
         self.entries += 1;
     }
 
-    /// Whether one more index entry fits. The table is filled up to three quarters: then a search for a missing content
-    /// ends after eight buckets, in one or two cache lines.
+    /// Whether one more entry fits in the content index. The hash table is filled up to three quarters: then a search
+    /// for a missing content ends after eight buckets, in one or two cache lines.
     #[inline]
     fn has_room(&self) -> bool {
         self.entries < self.capacity && (self.entries as usize) < self.words.len() / 4 * 3
@@ -256,8 +260,8 @@ impl Limited {
         }
     }
 
-    /// Empties a bucket of the hash table and closes the gap: later entries of the run that are not in their home
-    /// bucket move forward into it.
+    /// Empties a bucket of the hash table and closes the gap: later entries of the same run of full buckets that are
+    /// not in their home bucket move forward into it.
     fn empty(&mut self, bucket: usize) {
         let (mut gap, mut at) = (bucket, bucket);
         loop {
@@ -277,7 +281,7 @@ impl Limited {
         self.entries -= 1;
     }
 
-    /// Removes the index entry of `unit`, whose content has this hash.
+    /// Removes the content-index entry of `unit` (page or member of a compressed chunk), whose content has this hash.
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == unit) {
@@ -285,7 +289,8 @@ impl Limited {
         }
     }
 
-    /// Replaces unit `from` by `to` in the index entry with this hash.
+    /// Replaces the unit (page or member of a compressed chunk) `from` by `to` in the content-index entry with this
+    /// hash.
     #[inline]
     pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == from) {
@@ -293,7 +298,7 @@ impl Limited {
         }
     }
 
-    /// Returns the units of all index entries.
+    /// Returns the units (pages and members of compressed chunks) of all content-index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let words = (0..self.words.len()).map(|bucket| self.word(bucket));
         words.filter(|&word| word != Word::NONE).map(Word::unit)
@@ -304,14 +309,14 @@ impl Limited {
 mod tests {
     use super::*;
 
-    /// A hash that is as evenly distributed as that of a content.
+    /// Returns a test hash that is as evenly distributed as the hash of a content.
     fn hash(n: u32) -> u64 {
         let mixed = (u64::from(n) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
-    /// Number of entries that the longest possible search in the index probes.
+    /// Returns the number of entries that the longest possible search in the hash table of `index` probes.
     fn longest_run(index: &Limited) -> usize {
         let taken: Vec<bool> =
             (0..index.words.len()).map(|bucket| index.word(bucket) != Word::NONE).collect();
@@ -346,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_that_are_hit_stay() {
+    fn index_entries_that_are_hit_are_not_evicted() {
         let mut index = Limited::new(1_000);
         let find =
             |index: &mut Limited, n| assert_eq!(index.find(hash(n), |unit| unit.0 == n), Some(Unit(n)));

@@ -26,16 +26,17 @@ use crate::address::Unit;
 use crate::data::{Fingerprint, mix};
 use crate::tables::prefetch::touch_all;
 
-/// Bytes per entry of the content index in a real drive: 16 of digest, 4 of unit number.
+/// Bytes of controller RAM per entry of the content index in a real drive: 16 of digest, 4 of unit number.
 const ENTRY_BYTES: u64 = 20;
 
-/// Options of deduplication and its content index.
+/// Options of deduplication and its content index (hash table of stored contents).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DedupOptions {
-    /// Most entries of the content index; `None` means one for every stored page, 0 that nothing is ever found.
+    /// Maximum number of entries of the content index; `None` means one for every stored page, 0 that nothing is ever
+    /// found.
     pub capacity_entries: Option<u32>,
-    /// Whether the stored page is read and compared before a logical page is bound to it (charged as a content read). A
-    /// device with real bytes needs this, because fingerprints have only 64 bits.
+    /// Whether the stored page is read and compared before a logical page is bound (mapped without a program) to it
+    /// (charged as a content read). A device with real bytes needs this, because fingerprints have only 64 bits.
     pub verify_on_hit: bool,
 }
 
@@ -54,7 +55,8 @@ macro_rules! delegate {
     };
 }
 
-/// Content index of deduplication: maps a fingerprint to the unit (page or chunk member) with that content.
+/// Content index of deduplication: maps the fingerprint of a content to the unit (page or member of a compressed chunk)
+/// that stores it.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
     form: Form,
@@ -67,8 +69,8 @@ fn hash_of(fingerprint: Fingerprint) -> u64 {
 }
 
 impl ContentIndex {
-    /// Creates an empty content index of at most `capacity` entries; `None` makes room for `most_units`, all units that
-    /// can have referrers.
+    /// Creates an empty content index of at most `capacity` entries; `None` makes room for `most_units`, all units
+    /// (pages and members of compressed chunks) that can have referrers.
     pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
         let form = match capacity {
             Some(capacity) => Form::Limited(Limited::new(capacity)),
@@ -77,8 +79,8 @@ impl ContentIndex {
         Self { form, most_entries: 0 }
     }
 
-    /// Returns the unit with this content and marks its entry as recently used. `content` returns the fingerprint of a
-    /// unit.
+    /// Returns the unit (page or member of a compressed chunk) that stores this content and marks its entry as recently
+    /// used. `content` returns the fingerprint of a unit.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -92,7 +94,7 @@ impl ContentIndex {
         }
     }
 
-    /// Reads the table entries that finding these contents will need, so that their cache misses overlap
+    /// Reads the entries of the content index that finding these contents will need, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
         self.prefetch(fingerprints.iter().copied());
@@ -103,15 +105,15 @@ impl ContentIndex {
         touch_all(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
 
-    /// Reads the table entries that removing or relocating units with these contents will need, so that their cache
+    /// Reads the entries of the content index that removing or relocating these contents will need, so that their cache
     /// misses overlap.
     pub(crate) fn prefetch(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
         delegate!(&self.form, index => index.prefetch(hashes));
     }
 
-    /// Adds `unit`, which holds this content; it replaces an older unit with equal content. `content` returns the
-    /// fingerprint of a unit.
+    /// Adds `unit` (page or member of a compressed chunk), which stores this content, to the content index; it replaces
+    /// an older unit with equal content. `content` returns the fingerprint of a unit.
     pub(crate) fn insert(
         &mut self,
         fingerprint: Fingerprint,
@@ -126,8 +128,8 @@ impl ContentIndex {
         self.most_entries = self.most_entries.max(entries);
     }
 
-    /// Removes `unit`, which held this content and has no referrer any more. `content` returns the fingerprint of a
-    /// unit.
+    /// Removes `unit` (page or member of a compressed chunk), which stored this content and has no referrer any more,
+    /// from the content index. `content` returns the fingerprint of a unit.
     #[inline]
     pub(crate) fn remove(
         &mut self,
@@ -141,13 +143,15 @@ impl ContentIndex {
         }
     }
 
-    /// Replaces unit `from` by `to`, after GC moved the content.
+    /// Replaces the unit (page or member of a compressed chunk) `from` by `to` in the content index, after GC moved the
+    /// content.
     #[inline]
     pub(crate) fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
         delegate!(&mut self.form, index => index.relocate(hash_of(fingerprint), from, to));
     }
 
-    /// Removes all entries. The index is volatile, and losing it only costs opportunities to deduplicate.
+    /// Removes all entries of the content index. The index is volatile, and losing it only costs opportunities to
+    /// deduplicate.
     pub(crate) fn clear(&mut self) {
         let form = match &self.form {
             Form::Limited(index) => Form::Limited(index.emptied()),
@@ -156,12 +160,12 @@ impl ContentIndex {
         *self = Self { form, most_entries: 0 };
     }
 
-    /// Returns all units (pages and chunk members) in the content index; used by audits.
+    /// Returns all units (pages and members of compressed chunks) in the content index; used by audits.
     pub(crate) fn units(&self) -> Vec<Unit> {
         delegate!(&self.form, index => index.units().collect())
     }
 
-    /// Whether the content index finds `unit` by its content; used by audits.
+    /// Whether the content index finds `unit` (page or member of a compressed chunk) by its content; used by audits.
     pub(crate) fn knows(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
         delegate!(&self.form, index => index.unit(hash_of(fingerprint), |other| other == unit)).is_some()
     }
@@ -178,10 +182,10 @@ mod tests {
 
     use super::*;
 
-    /// Compares an index of unlimited capacity with a plain map, through growth, wrap-around, full lines and the gaps
-    /// that removals leave. The content of a unit is the last one inserted for it.
+    /// Compares a content index of unlimited capacity with a plain hash map, through growth, wrap-around, full lines
+    /// and the gaps that removals leave. The content of a unit is the last one inserted for it.
     #[test]
-    fn an_index_of_everything_is_a_map() {
+    fn an_unlimited_content_index_behaves_like_a_hash_map() {
         for (capacity, contents) in [(None, 700), (None, 23), (None, 5), (Some(1000), 700)] {
             drive_beside_a_map(ContentIndex::new(capacity, contents as u32), contents);
         }
@@ -220,7 +224,7 @@ mod tests {
         assert_eq!(units, expected);
     }
 
-    /// Returns two contents for which `part` returns the same value.
+    /// Returns two contents for which `part` (a part of the hash) returns the same value.
     fn alike(part: impl Fn(Fingerprint) -> u64) -> [Fingerprint; 2] {
         let mut known = HashMap::new();
         (0..)
@@ -229,7 +233,7 @@ mod tests {
             .expect("no end")
     }
 
-    /// Contents with equal parts of the hash are distinguished by the fingerprints of their units.
+    /// Contents whose stored parts of the hash are equal are distinguished by the fingerprints of their units.
     #[test]
     fn equal_tags_are_no_equal_contents() {
         let (upper, ends) = (
@@ -252,7 +256,7 @@ mod tests {
         }
     }
 
-    /// A full index evicts entries that were not hit since the clock hand last passed.
+    /// A full content index evicts entries that were not hit since the clock hand last passed (second chance).
     #[test]
     fn a_full_index_gives_second_chances() {
         let content = |unit: Unit| Fingerprint(u64::from(unit.0));

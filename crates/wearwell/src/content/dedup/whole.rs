@@ -17,40 +17,42 @@ use crate::address::Unit;
 use crate::tables::Table;
 use crate::tables::prefetch::touch_all;
 
-/// Number of index entries in a line (one cache line of the table).
+/// Number of content-index entries in a line (one cache line of the hash table).
 const ENTRIES: usize = 12;
-/// Number of 8-byte words in a line of the table: six with two units each; one with eight tags; one with four tags, the
-/// distances and the overflow count.
+/// Number of 8-byte words in a line of the hash table: six with two units (pages or members of compressed chunks) each;
+/// one with eight tags; one with four tags, the distances and the overflow count.
 const LINE_WORDS: usize = 8;
 const FIRST_TAGS: usize = 6;
 const LAST_TAGS: usize = 7;
-/// First bit, in the last word of a line, of the entries' distances from their home lines (two bits each).
+/// First bit, in the last word of a line of the hash table, of the entries' distances from their home lines (two bits
+/// each).
 const DISTANCES: u32 = 32;
-/// Largest stored distance of an entry from its home line; means this many lines or more.
+/// Largest stored distance of an index entry from its home line; means this many lines or more.
 const FAR: usize = 3;
-/// One entry in the overflow count of a line: the entries stored in a later line because this one was full.
+/// One entry in the overflow count of a line of the hash table: an entry stored in a later line because this one was
+/// full.
 const OVERFLOW_ONE: u64 = 1 << 56;
 const LEFT: u64 = OVERFLOW_ONE.wrapping_neg();
-/// Largest overflow count of a line (entries stored in a later line because this one was full). With random hashes at
-/// most some dozens of entries overflow one line. If contents were chosen so that their hashes collide, those beyond
-/// this count are not inserted.
+/// Largest overflow count of a line of the hash table (entries stored in a later line because this one was full). With
+/// random hashes at most some dozens of entries overflow one line. If contents were chosen so that their hashes
+/// collide, those beyond this count are not inserted.
 const MAX_OVERFLOW: u64 = u64::MAX / OVERFLOW_ONE;
-/// Tag that marks a slot of a line as free.
+/// Tag that marks a slot in a line of the hash table as free.
 const FREE: u8 = 0;
 
-/// Returns the number of lines that `entries` entries fill to three quarters; a sixth of the lines have overflowed
-/// then. At four fifths a quarter have, and writes with deduplication take 5 to 8 % longer.
+/// Returns the number of lines of the hash table that `entries` entries fill to three quarters; a sixth of the lines
+/// have overflowed then. At four fifths a quarter have, and writes with deduplication take 5 to 8 % longer.
 fn lines_for(entries: u32) -> usize {
     entries as usize / 9 + 2
 }
 
-/// Returns the tag of a hash: the byte that an index entry stores, never that of a free slot.
+/// Returns the tag of a content hash: the byte that an index entry stores, never that of a free slot.
 #[inline]
 fn tag_of(hash: u64) -> u8 {
     (hash as u8).max(FREE + 1)
 }
 
-/// Returns the bytes of `word` that equal `tag`, as the lowest bit of each equal byte.
+/// Returns which bytes of `word` equal `tag`, as the lowest bit of each equal byte.
 #[inline]
 fn equal_bytes(word: u64, tag: u8) -> u64 {
     const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
@@ -58,12 +60,12 @@ fn equal_bytes(word: u64, tag: u8) -> u64 {
     !(((difference & LOW_BITS) + LOW_BITS) | difference | LOW_BITS) >> 7
 }
 
-/// Iterator over slots of a line, as a bit set of those still to be examined: the first eight as the lowest bits of
-/// bytes, the last four as the next bits.
+/// Iterator over slots of a line of the hash table, as a bit set of those still to be examined: the first eight as the
+/// lowest bits of bytes, the last four as the next bits.
 struct Places(u64);
 
 impl Places {
-    /// Returns the slots of a line whose index entries have this tag (byte of the hash).
+    /// Returns the slots of a line of the hash table whose entries have this tag (byte of the hash).
     #[inline]
     fn with_tag([first, last]: [u64; 2], tag: u8) -> Self {
         Self(equal_bytes(first, tag) | (equal_bytes(last, tag) & 0x0101_0101) << 1)
@@ -80,7 +82,7 @@ impl Iterator for Places {
     }
 }
 
-/// Returns the slots of a line whose index entries overflowed here from an earlier, full line.
+/// Returns the slots of a line of the hash table whose entries overflowed here from an earlier, full line.
 #[inline]
 fn displaced([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
     let distances = last >> DISTANCES;
@@ -88,7 +90,7 @@ fn displaced([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || Some(lowest(&mut places)? / 2))
 }
 
-/// Removes the lowest set bit and returns its position.
+/// Removes the lowest set bit from `bits` and returns its position.
 #[inline]
 fn lowest(bits: &mut u64) -> Option<usize> {
     let lowest = (*bits != 0).then(|| bits.trailing_zeros() as usize)?;
@@ -96,14 +98,15 @@ fn lowest(bits: &mut u64) -> Option<usize> {
     Some(lowest)
 }
 
-/// Position of an index entry: its line, and its slot in the line.
+/// Position of a content-index entry: its line of the hash table, and its slot in the line.
 #[derive(Clone, Copy)]
 struct Spot {
     line: usize,
     place: usize,
 }
 
-/// A content index with room for every unit that can have referrers. Memory: seven bytes per entry.
+/// A content index (hash table of stored contents for deduplication) with room for every unit (page or member of a
+/// compressed chunk) to which logical pages can be mapped. Memory: seven bytes per entry.
 #[derive(Clone, Debug)]
 pub(super) struct Whole {
     words: Table<u64>,
@@ -116,7 +119,7 @@ impl Whole {
         Self { words: Table::zeroed(lines_for(most_units) * LINE_WORDS), entries: 0, most_units }
     }
 
-    /// Returns an empty content index for an equal number of units.
+    /// Returns an empty content index for the same number of units (pages and members of compressed chunks).
     pub(super) fn emptied(&self) -> Self {
         Self::new(self.most_units)
     }
@@ -168,7 +171,7 @@ impl Whole {
         (self.tags(line)[place / 8] >> (place % 8 * 8)) as u8
     }
 
-    /// Returns the stored distance of an entry from its home line, in lines, capped at [`FAR`].
+    /// Returns the stored distance of an index entry from its home line of the hash table, in lines, capped at [`FAR`].
     fn distance_at(&self, Spot { line, place }: Spot) -> usize {
         (self.tags(line)[1] >> (DISTANCES as usize + 2 * place)) as usize & FAR
     }
@@ -180,7 +183,7 @@ impl Whole {
         self.words.set(at, others | (distance.min(FAR) as u64) << shift);
     }
 
-    /// Stores an index entry in the free slot `spot`.
+    /// Stores a content-index entry in the free slot `spot` of the hash table.
     #[inline]
     fn put(&mut self, spot: Spot, tag: u8, unit: Unit, distance: usize) {
         self.set_tag(spot, tag);
@@ -196,8 +199,8 @@ impl Whole {
         self.set_distance(spot, 0);
     }
 
-    /// Adds `passed`, one entry more or less, to the overflow counts of the lines from `first` up to but not including
-    /// `end`.
+    /// Adds `passed`, one entry more or less, to the overflow counts of the lines of the hash table from `first` up to
+    /// but not including `end`.
     #[inline]
     fn add_to_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;
@@ -208,7 +211,8 @@ impl Whole {
         }
     }
 
-    /// Returns the position of the index entry with this hash whose unit `is_it` accepts; `None` if there is none.
+    /// Returns the position of the content-index entry with this hash whose unit (page or member of a compressed chunk)
+    /// `is_it` accepts; `None` if there is none.
     #[inline]
     fn search(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Spot> {
         let mut line = self.home(hash);
@@ -225,20 +229,21 @@ impl Whole {
         }
     }
 
-    /// Returns the unit in the index entry with this hash, if `is_it` accepts the unit.
+    /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
+    /// accepts the unit.
     #[inline]
     pub(super) fn unit(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         self.search(hash, is_it).map(|spot| self.unit_at(spot))
     }
 
-    /// Reads the lines that searches for these hashes will need, so that their cache misses overlap
-    /// ([`crate::tables::prefetch`]).
+    /// Reads the lines of the hash table that searches for these content hashes will need, so that their cache misses
+    /// overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
         touch_all(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
     }
 
-    /// Inserts an index entry for `unit`; if there is one with this hash whose unit `is_it` accepts, only its unit is
-    /// replaced.
+    /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
+    /// hash whose unit `is_it` accepts, only its unit is replaced.
     pub(super) fn insert(&mut self, hash: u64, unit: Unit, is_it: impl Fn(Unit) -> bool) {
         if let Some(spot) = self.search(hash, is_it) {
             return self.set_unit(spot, unit);
@@ -251,8 +256,8 @@ impl Whole {
         self.entries += 1;
     }
 
-    /// Finds the first free slot for an entry with this hash, from its home line on, and the distance from there in
-    /// lines. Returns `None` if the overflow count of a full line between cannot increase.
+    /// Finds the first free slot of the hash table for an entry with this hash, from its home line on, and the distance
+    /// from there in lines. Returns `None` if the overflow count of a full line between cannot increase.
     #[inline]
     fn room(&self, hash: u64) -> Option<(Spot, usize)> {
         let (mut line, mut distance) = (self.home(hash), 0);
@@ -268,8 +273,8 @@ impl Whole {
         }
     }
 
-    /// Removes the index entry of `unit`, whose content has this hash. `hash_of` returns the hash of any unit's
-    /// content.
+    /// Removes the content-index entry of `unit` (page or member of a compressed chunk), whose content has this hash.
+    /// `hash_of` returns the hash of any unit's content.
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit, hash_of: impl Fn(Unit) -> u64) {
         let Some(spot) = self.search(hash, |other| other == unit) else { return };
@@ -278,8 +283,8 @@ impl Whole {
         self.close(spot, hash_of);
     }
 
-    /// Frees a slot and moves an entry that overflowed its line (was stored in a later one) into it. Repeats for the
-    /// slot that becomes free, until the line of the free slot has no overflow.
+    /// Frees a slot of the hash table and moves an entry that overflowed its line (was stored in a later one) into it.
+    /// Repeats for the slot that becomes free, until the line of the free slot has no overflow.
     #[inline]
     fn close(&mut self, mut gap: Spot, hash_of: impl Fn(Unit) -> u64) {
         self.free(gap);
@@ -292,8 +297,8 @@ impl Whole {
         }
     }
 
-    /// Returns the nearest entry that overflowed `line` (was stored in a later one), and the distance of `line` from
-    /// that entry's home line.
+    /// Returns the nearest index entry that overflowed `line` (was stored in a later line), and the distance of `line`
+    /// from that entry's home line.
     #[inline]
     fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (Spot, usize) {
         let (mut at, mut away) = (self.after(line), 1);
@@ -309,8 +314,8 @@ impl Whole {
         }
     }
 
-    /// Returns the distance of an entry from its home line, in lines. If the stored distance is capped, computes it
-    /// from the hash of the unit's content.
+    /// Returns the distance of an index entry from its home line of the hash table, in lines. If the stored distance is
+    /// capped, computes it from the hash of the content.
     #[inline]
     fn distance(&self, spot: Spot, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.distance_at(spot) {
@@ -323,7 +328,8 @@ impl Whole {
         if first <= last { last - first } else { last + self.lines() - first }
     }
 
-    /// Replaces unit `from` by `to` in the index entry with this hash.
+    /// Replaces the unit (page or member of a compressed chunk) `from` by `to` in the content-index entry with this
+    /// hash.
     #[inline]
     pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(spot) = self.search(hash, |other| other == from) {
@@ -331,7 +337,7 @@ impl Whole {
         }
     }
 
-    /// Returns the units of all index entries.
+    /// Returns the units (pages and members of compressed chunks) of all content-index entries.
     pub(super) fn units(&self) -> impl Iterator<Item = Unit> + '_ {
         let spots = (0..self.lines()).flat_map(|line| (0..ENTRIES).map(move |place| Spot { line, place }));
         spots.filter(|spot| self.tag_at(*spot) != FREE).map(|spot| self.unit_at(spot))
@@ -342,8 +348,8 @@ impl Whole {
 mod tests {
     use super::*;
 
-    /// More entries share a home than three lines can hold. When one is removed, another moves in, so that all stay as
-    /// near to home as they can, and the table is all zeros in the end.
+    /// More index entries share a home line than three lines can hold. When one is removed, another moves in, so that
+    /// all stay as near to home as they can, and the table is all zeros in the end.
     #[test]
     fn a_removal_moves_an_overflowed_entry_into_the_free_slot() {
         let mut index = Whole::new(90);
@@ -367,7 +373,7 @@ mod tests {
         assert_eq!(index.len(), 0);
     }
 
-    /// Contents chosen by a client so that their hashes collide.
+    /// Contents chosen by a client so that their hashes collide in the content index.
     #[test]
     fn colliding_hashes_are_inserted_up_to_the_largest_overflow_count() {
         let mut index = Whole::new(9000);

@@ -19,8 +19,9 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Merges those bases among the victim's `pages` whose logical page should be a full page, and removes them from
-    /// `pages`. Called before the data pages of a victim are copied; a merge takes one page, as the copy would.
+    /// Merges logical pages in delta form whose bases are among the victim's `pages`, if they should be full pages
+    /// (read-hot or write-cold): rewrites base and delta as one page. Removes these bases from `pages`. Called before
+    /// the data pages of a victim are copied; a merge takes one page, as the copy would.
     pub(crate) fn merge_bases(
         &mut self,
         pages: &mut Vec<Ppn>,
@@ -46,9 +47,11 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Moves the current deltas out of a victim block: they are packed anew in their order, into at most as many pages.
+    /// Moves the current deltas out of a victim block of deltas: they are packed anew in their order, into at most as
+    /// many pages.
     ///
-    /// Without a battery, a staged delta is written first: its predecessor, which is durable, may be in the victim.
+    /// Without a battery, deltas in the RAM buffer are written first: an older delta of their logical page, which is
+    /// durable, may be in the victim.
     pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         if self.persistence == Persistence::NvramMap
             && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled())
@@ -75,22 +78,23 @@ impl<N: Nand> Ftl<N> {
         if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
     }
 
-    /// Creates a buffer for the deltas of these pages, which allows as many deltas per page as the fullest of them has.
+    /// Creates a buffer to pack the deltas of the flash pages `pages` anew, which allows as many deltas per page as the
+    /// fullest of them has.
     fn packer_for(&self, pages: &[Ppn]) -> TempBuffer {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let most = pages.iter().map(|ppn| stage.pages[ppn].lpns.len()).max().unwrap_or(0);
         TempBuffer::new(1, self.store.geometry().page_bytes).with_delta_limit(stage.most_deltas.max(most))
     }
 
-    /// Returns the logical pages whose current delta is in `ppn`.
+    /// Returns the logical pages whose current delta is in the flash page `ppn`.
     fn current_in(&self, ppn: Ppn) -> Vec<Lpn> {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let is_current = |lpn: &Lpn| stage.places.get(lpn).is_some_and(|place| place.page == Some(ppn));
         stage.pages[&ppn].lpns.iter().copied().filter(is_current).collect()
     }
 
-    /// Replaces an unreadable page of deltas by a page that is marked as lost and lists the logical pages of its
-    /// current deltas. Takes one page, like the one it replaces.
+    /// Replaces the unreadable flash page of deltas `ppn` by a page that is marked as lost and lists the logical pages
+    /// of its current deltas. Takes one page, like the one it replaces.
     fn carry_lost_deltas(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
         let lpns = self.current_in(ppn);
         let (spare, count) = (self.members_for_spare(&lpns), lpns.len() as u32);
@@ -103,8 +107,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Changes the location of the delta of `lpn` to page `to` and removes it from its old page; size and fingerprint
-    /// are kept.
+    /// Changes the location of the delta of `lpn` to flash page `to` and removes it from its old page; size and
+    /// fingerprint are kept.
     fn move_delta(&mut self, lpn: Lpn, to: Ppn) {
         let place = self.delta.as_ref().expect("only the delta stage moves deltas").places[&lpn];
         self.drop_delta(lpn);
@@ -113,7 +117,7 @@ impl<N: Nand> Ftl<N> {
         stage.record_stored_delta(lpn, to);
     }
 
-    /// Reads a page of deltas from flash and returns its current deltas.
+    /// Reads the flash page of deltas `ppn` and returns its current deltas.
     fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
         let mut bytes = self.blank_page();
         self.store.read(ppn, &mut bytes, cause)?;

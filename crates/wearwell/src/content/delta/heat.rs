@@ -16,16 +16,16 @@ use crate::data::mix;
 use crate::tables::Recency;
 use crate::tables::prefetch::touch_all;
 
-/// Access counts of a logical page since it entered the table; both saturate at 255.
+/// Access counts of a logical page since it entered the table of access counts; both saturate at 255.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heat {
-    /// Number of host reads of the logical page.
+    /// Number of host reads of the logical page, at most 255.
     pub reads: u8,
-    /// Number of host writes of the logical page.
+    /// Number of host writes of the logical page, at most 255.
     pub writes: u8,
 }
 
-/// Kind of host access that the heat table counts.
+/// Kind of host access that the table of access counts distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// A host read of the logical page.
@@ -34,7 +34,8 @@ pub enum Access {
     Write,
 }
 
-/// Bytes per heat-table entry in a controller: LPN, two page numbers, two counts, links (section 3.5, with two counts).
+/// Bytes of controller RAM per entry of the table of access counts: LPN, two page numbers, two counts, links (section
+/// 3.5, with two counts).
 const ENTRY_BYTES: u64 = 22;
 
 #[derive(Clone, Copy, Debug)]
@@ -56,7 +57,8 @@ pub struct HeatTable {
 }
 
 impl HeatTable {
-    /// Creates a table of at most `capacity` entries, half of them protected. With capacity 0 no page is ever hot.
+    /// Creates a table of access counts with at most `capacity` entries, half of them protected. With capacity 0 no
+    /// page is ever hot.
     pub fn new(capacity: u32) -> Self {
         Self {
             index: HashTable::new(),
@@ -72,7 +74,7 @@ impl HeatTable {
         self.index.find(mix(lpn.0 as u64), |&slot| self.entries[slot as usize].lpn == lpn).copied()
     }
 
-    /// Counts an access to `lpn` and returns its counts, including this access.
+    /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access.
     pub fn touch(&mut self, lpn: Lpn, access: Access) -> Heat {
         if self.capacity == 0 {
             return Heat::default();
@@ -97,8 +99,8 @@ impl HeatTable {
         self.slot_of(lpn).map_or(Heat::default(), |slot| self.entries[slot as usize].heat)
     }
 
-    /// Reads the entries that counting accesses of these pages will need, and those that will be evicted for them, so
-    /// that their cache misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the entries of the table of access counts that counting accesses of these logical pages will need, and
+    /// those that will be evicted for them, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         touch_all(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
         if self.index.len() + lpns.len() > self.capacity as usize {

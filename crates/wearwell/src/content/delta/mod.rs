@@ -48,25 +48,27 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Options of delta encoding; the defaults follow the paper where it gives values.
+/// Options of delta encoding (storing an overwrite as its difference); the defaults follow the paper where it gives
+/// values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DeltaDesign {
-    /// Entries of the table of access counts. `None`: as many as the mapping cache has, because the paper keeps the
-    /// counts in its entries (section 3.5.2); with a map in RAM one for 16 logical pages, at least 64 (the paper does
-    /// not give its cache's size).
+    /// Number of entries of the table of access counts, by which hot pages are found. `None`: as many as the mapping
+    /// cache has, because the paper keeps the counts in its entries (section 3.5.2); with a map in RAM one for 16
+    /// logical pages, at least 64 (the paper does not give its cache's size).
     pub heat_entries: Option<u32>,
-    /// Number of accesses from which a page counts as hot, for reads and for writes.
+    /// Number of accesses from which a logical page counts as hot, for reads and for writes.
     pub hot_accesses: u8,
-    /// Number of pages of the temp buffer that are filled with deltas at the same time.
+    /// Number of pages of the RAM buffer that are filled with deltas at the same time.
     pub open_pages: u32,
-    /// Largest mean share of a flash page per delta, packing loss included, at which deltas are still used: `1 -
-    /// max(tR, transfer, encode) / tPROG` (section 3.3). 1 means always.
+    /// Largest share of a flash page that a delta may take on average, packing loss included, for deltas to be used: `1
+    /// - max(tR, transfer, encode) / tPROG` (section 3.3). 1 means always.
     pub max_ratio: f64,
-    /// Host writes between two scans for pages that became write-cold; 0 means no scans.
+    /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
+    /// scans.
     pub scan_interval_writes: u32,
-    /// Number of deltas that a scan for write-cold pages visits, approximately.
+    /// Number of deltas that a scan for write-cold logical pages visits, approximately.
     pub scan_entries: u32,
-    /// Share of the spare space that delta pages may use, 0 to 1.
+    /// Share of the spare space that flash pages of deltas may use, 0 to 1.
     pub area_share: f64,
 }
 
@@ -87,11 +89,11 @@ impl Default for DeltaDesign {
 /// Counters of delta encoding: pages and deltas written, merges, and writes stored as full pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DeltaStatistics {
-    /// Flash pages of deltas written for the host.
+    /// Flash pages filled with deltas that were written for the host.
     pub committed_pages: u64,
-    /// Deltas in the pages of deltas that were written for the host.
+    /// Deltas in the flash pages of deltas that were written for the host.
     pub committed_deltas: u64,
-    /// Flash pages of deltas written by garbage collection.
+    /// Flash pages filled with deltas that garbage collection wrote.
     pub compacted_pages: u64,
     /// Logical pages merged (base and delta rewritten as one page) because they became read-hot.
     pub read_hot_merges: u64,
@@ -99,19 +101,19 @@ pub struct DeltaStatistics {
     pub write_cold_merges: u64,
     /// Logical pages merged (base and delta rewritten as one page) while GC moved the base.
     pub gc_merges: u64,
-    /// Eligible writes stored as full pages because deltas saved too little or had no space left.
+    /// Host writes of hot pages stored as full pages, because deltas saved too little or had no space left.
     pub bypassed: u64,
-    /// Eligible writes stored as full pages because the delta was too large, its size is unknown, or the base cannot be
-    /// read.
+    /// Host writes of hot pages stored as full pages, because the delta was too large, its size is unknown, or the base
+    /// (stored page) cannot be read.
     pub incompressible: u64,
-    /// Host reads that had to read both base and delta from flash.
+    /// Host reads that had to read both base page and delta from flash.
     pub double_reads: u64,
 }
 
 /// Location, size and content of the current delta of a logical page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DeltaPlace {
-    /// Flash page that holds the delta; `None` while it is in the temp buffer.
+    /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
     page: Option<Ppn>,
     bytes: u16,
     fingerprint: Fingerprint,
@@ -120,7 +122,7 @@ pub(crate) struct DeltaPlace {
     has_bytes: bool,
 }
 
-/// A flash page of deltas: the logical pages in its header, and how much of it is still current.
+/// A flash page of deltas: the logical pages in its header, and how much of it deltas occupy that are still current.
 #[derive(Clone, Debug, Default)]
 struct DeltaPage {
     lpns: Vec<Lpn>,
@@ -128,58 +130,61 @@ struct DeltaPage {
     dead_bytes: u32,
 }
 
-/// State of delta encoding: table of deltas, temp buffer, log of delta pages, and access counts.
+/// State of delta encoding: table of deltas, RAM buffer of deltas, log of flash pages with deltas, and access counts.
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaStage {
     design: DeltaDesign,
     heat_entries: u32,
     heat: HeatTable,
     buffer: TempBuffer,
-    /// Temp buffer of deltas that are only computed while the scheme is off, without their bytes. Pages that they would
-    /// fill are counted and discarded.
+    /// RAM buffer for deltas that are only sampled while delta encoding is off, without their bytes. Pages that they
+    /// would fill are counted and discarded.
     trial: TempBuffer,
-    /// Whether host writes may become deltas now.
+    /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_on: bool,
     places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
-    /// Logical pages with deltas on flash; `Some` only if these pages must not be bound (mapped to stored content).
+    /// Logical pages with deltas on flash; `Some` only in designs in which these pages must not be bound (mapped to
+    /// stored content).
     written: Option<WrittenDeltas>,
-    /// Pages of deltas, oldest first, including pages that have no current delta any more.
+    /// Flash pages of deltas, oldest first, including pages that hold no current delta any more.
     log: VecDeque<Ppn>,
-    /// Moving average of the number of deltas in a committed page; its inverse is the share of a page per delta.
+    /// Moving average of the number of deltas in a flash page written for the host; its inverse is the share of a page
+    /// per delta.
     mean_deltas: f64,
     averaged_pages: u64,
-    /// Most flash pages of deltas that are allowed before writes bypass delta encoding.
+    /// Maximum number of flash pages of deltas before writes bypass delta encoding.
     page_limit: u64,
-    /// Most deltas in a flash page.
+    /// Maximum number of deltas that are packed into one flash page.
     most_deltas: usize,
     page_bytes: u32,
     writes_to_scan: u32,
-    /// Eligible writes that bypassed delta encoding since deltas were found to save too little.
+    /// Eligible host writes that bypassed delta encoding since deltas were found to save too little.
     bypassed_since_verdict: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
-/// Bytes of the tag at the end of a delta: the low half of its base's generation.
+/// Bytes of the tag at the end of a delta, which names its base: the low half of the base page's generation (sequence
+/// number of its first write).
 const TAG_BYTES: usize = 4;
-/// Number of eligible writes that bypass delta encoding before deltas are tried again for a while. Single probes
-/// between bypassed writes would not show the ratio: the next full write of a hot page ends its delta before the page
-/// of deltas is full.
+/// Number of eligible host writes that bypass delta encoding, once it saves too little, before deltas are tried again
+/// for a while. Single probes between bypassed writes would not show the ratio: the next full write of a hot page ends
+/// its delta before the page of deltas is full.
 const RETRY_WRITES: u64 = 4096;
-/// Number of committed pages over which the mean of deltas per page is taken. A page holds one, two or three deltas, so
-/// the mean of few pages would cross the limit by chance.
+/// Number of flash pages of deltas over which the mean of deltas per page is taken. A page holds one, two or three
+/// deltas, so the mean of few pages would cross the limit by chance.
 const AVERAGED_PAGES: u64 = 512;
-/// Number of committed pages before deltas may be judged to save too little, since the mean of few pages varies by
-/// chance.
-const FIRST_VERDICT_PAGES: u64 = 64;
+/// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
+/// too little: the mean over fewer pages varies by chance.
+const MIN_PAGES_TO_JUDGE_DELTAS: u64 = 64;
 
-/// Logical pages per entry of the table of access counts, with a map in RAM.
+/// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
 const PAGES_PER_HEAT_ENTRY: u32 = 16;
-/// Fewest entries of the table of access counts, with a map in RAM.
+/// Minimum number of entries of the table of access counts, for designs with the map in RAM.
 const LEAST_HEAT_ENTRIES: u32 = 64;
 
-/// Returns the number of entries of the table of access counts: the number in the design, or the default of
-/// [`DeltaDesign::heat_entries`].
+/// Returns the number of entries of the table of access counts that delta encoding uses: the number in the design, or
+/// the default of [`DeltaDesign::heat_entries`].
 pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
     design.heat_entries.unwrap_or(match mapping {
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.entries,
@@ -188,7 +193,8 @@ pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_p
 }
 
 impl DeltaStage {
-    /// Creates the delta-encoding stage of a device, with a table of `heat_entries` access counts ([`heat_entries`]).
+    /// Creates the state of delta encoding of a device, with a table of `heat_entries` access counts
+    /// ([`heat_entries`]).
     pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign, heat_entries: u32) -> Self {
         Self {
             heat_entries,
@@ -212,22 +218,22 @@ impl DeltaStage {
         }
     }
 
-    /// Sets the limit of flash pages of deltas to [`DeltaDesign::area_share`] of `spare_pages`.
+    /// Limits the number of flash pages of deltas to [`DeltaDesign::area_share`] of `spare_pages`.
     pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
         self.page_limit = (spare_pages as f64 * self.design.area_share) as u64;
     }
 
-    /// Limits a page of deltas to as many deltas as its spare area can list by logical page, so that the delta table
-    /// can be rebuilt from flash even if a page is unreadable. If the spare area cannot list one, there is no list and
-    /// no limit.
+    /// Limits a flash page of deltas to as many deltas as its spare area can list by logical page, so that the delta
+    /// table can be rebuilt from flash even if a page is unreadable. If the spare area cannot list one, there is no
+    /// list and no limit.
     pub(crate) fn limit_deltas_to_spare_area(&mut self, spare_bytes: u32) {
         if most_members(spare_bytes) > 0 {
             self.set_most_deltas(most_members(spare_bytes));
         }
     }
 
-    /// Starts to record which logical pages have deltas on flash: these pages must not be bound, because recovery has
-    /// nothing but the map to tell current deltas from old ones.
+    /// Starts to record which logical pages have deltas on flash. These pages must not be bound (mapped to stored
+    /// content), because recovery has nothing but the map to tell current deltas from old ones.
     pub(crate) fn forbid_binds_of_written_deltas(&mut self) {
         self.written = Some(WrittenDeltas::default());
     }
@@ -238,7 +244,7 @@ impl DeltaStage {
         self.written.as_ref().is_some_and(|written| written.has(lpn))
     }
 
-    /// Records that a page of `block` holds deltas of these logical pages.
+    /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
     fn note_written(&mut self, block: BlockId, lpns: &[Lpn]) {
         if let Some(written) = &mut self.written {
             written.note(block, lpns);
@@ -262,8 +268,8 @@ impl DeltaStage {
         self.most_deltas < usize::MAX
     }
 
-    /// Reads the table entries that host writes of `lpns` will need, so that their cache misses overlap
-    /// ([`crate::tables::prefetch`]).
+    /// Reads the access counts that host writes of `lpns` will need to find hot pages, so that their cache misses
+    /// overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         self.heat.prefetch(lpns);
     }
@@ -276,7 +282,8 @@ impl DeltaStage {
         heat.reads >= self.design.hot_accesses
     }
 
-    /// Whether a logical page in delta form should be merged (base and delta rewritten as one page).
+    /// Whether the logical page `lpn` is in delta form and should be merged (base and delta rewritten as one page),
+    /// because it became read-hot or write-cold.
     fn wants_merge(&self, lpn: Lpn) -> bool {
         if !self.places.contains_key(&lpn) {
             return false;
@@ -285,8 +292,8 @@ impl DeltaStage {
         self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
-    /// Whether deltas save enough at present and have space. After [`RETRY_WRITES`] bypassed writes, the average is
-    /// reset and deltas are tried again.
+    /// Whether delta encoding saves enough at present and has space on flash. After [`RETRY_WRITES`] writes stored as
+    /// full pages, the average is reset and deltas are tried again.
     fn is_open(&mut self) -> bool {
         if !self.is_worth_it() {
             self.bypassed_since_verdict += 1;
@@ -302,8 +309,8 @@ impl DeltaStage {
         (self.pages.len() as u64) < self.page_limit
     }
 
-    /// Packs a delta on trial, without storing it. Returns the number of pages (0 or 1) that would be written because
-    /// of it.
+    /// Packs a delta into the trial buffer, without storing it, to measure what delta encoding would save. Returns the
+    /// number of flash pages (0 or 1) that would be written because of it.
     fn pack_on_trial(&mut self, delta: &StagedDelta) -> u64 {
         self.trial.remove(delta.lpn);
         let free = self.trial.place_for(delta.bytes.into());
@@ -315,22 +322,23 @@ impl DeltaStage {
         u64::from(free.is_none())
     }
 
-    /// The write-overhead test: whether a delta takes a small enough share of a page, header and unused end included.
-    /// The share is pages divided by deltas. The mean of `1 / deltas` over pages is larger, because a page with one
-    /// delta would weigh as much as a page with two.
+    /// Whether a delta takes a small enough share of a flash page on average, header and unused end included (the
+    /// paper's write-overhead test). The share is pages divided by deltas. The mean of `1 / deltas` over pages is
+    /// larger, because a page with one delta would weigh as much as a page with two.
     fn is_worth_it(&self) -> bool {
-        self.averaged_pages < FIRST_VERDICT_PAGES || self.mean_deltas * self.design.max_ratio >= 1.0
+        self.averaged_pages < MIN_PAGES_TO_JUDGE_DELTAS || self.mean_deltas * self.design.max_ratio >= 1.0
     }
 
-    /// Whether a delta of this size fits in a page and passes the write-overhead test by itself. A larger one would
-    /// keep its base valid and save nothing.
+    /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of it (the
+    /// paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save nothing.
     fn is_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
             && self.buffer.is_small_enough(bytes)
             && bytes as f64 <= self.design.max_ratio * self.page_bytes as f64
     }
 
-    /// Counts a page with `deltas` deltas that was written for the host, and updates the moving average.
+    /// Counts a flash page with `deltas` deltas that was written for the host, and updates the moving average of deltas
+    /// per page.
     fn count_committed(&mut self, deltas: usize) {
         self.statistics.committed_pages += 1;
         self.statistics.committed_deltas += deltas as u64;
@@ -338,13 +346,13 @@ impl DeltaStage {
         self.mean_deltas += (deltas as f64 - self.mean_deltas) / self.averaged_pages as f64;
     }
 
-    /// Resets all access counts by which hot pages are found.
+    /// Resets all access counts of logical pages by which delta encoding finds hot pages.
     pub(crate) fn forget_heat(&mut self) {
         self.heat = HeatTable::new(self.heat_entries);
     }
 
-    /// Returns the logical pages that the next scan for write-cold pages examines: those of the oldest pages in the
-    /// log, because every write moves a delta to the end of the log. Examined pages move to the end, too.
+    /// Returns the logical pages that the next scan for write-cold pages examines: those of the oldest flash pages in
+    /// the log of deltas, because every write moves a delta to the end of the log. Examined pages move to the end, too.
     fn oldest_deltas(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.log.len() {
@@ -360,14 +368,15 @@ impl DeltaStage {
         oldest
     }
 
-    /// Halves the access counts of a logical page. Returns whether it is in delta form and should be merged now.
+    /// Halves the access counts of a logical page. Returns whether the page has a delta and should be merged now
+    /// (rewritten as one page).
     fn decay_heat(&mut self, lpn: Lpn) -> bool {
         self.heat.cool(lpn);
         self.wants_merge(lpn)
     }
 
-    /// Appends a flash page of deltas to the log of such pages, and prunes the log of pages without current deltas if
-    /// they are the larger part.
+    /// Appends a flash page of deltas to the log of such pages. Prunes the log of pages without current deltas if they
+    /// are the larger part.
     fn log_page(&mut self, ppn: Ppn) {
         if self.log.len() > 2 * self.pages.len() + 64 {
             let (pages, mut seen) = (&self.pages, HashSet::<Ppn, FxBuildHasher>::default());
@@ -376,17 +385,19 @@ impl DeltaStage {
         self.log.push_back(ppn);
     }
 
-    /// Returns the fingerprint of the current content of a logical page in delta form; `None` if it has no delta.
+    /// Returns the fingerprint of the current content of the logical page `lpn` if it has a delta; `None` if it has
+    /// none.
     pub(crate) fn fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
         self.places.get(&lpn).map(|place| place.fingerprint)
     }
 
-    /// Returns the flash page with the delta of `lpn`; `None` if it has no delta, or one in the temp buffer.
+    /// Returns the flash page with the delta of `lpn`; `None` if it has no delta, or if its delta is still in the RAM
+    /// buffer.
     pub(crate) fn page_of(&self, lpn: Lpn) -> Option<Ppn> {
         self.places.get(&lpn).and_then(|place| place.page)
     }
 
-    /// Whether the bytes of a logical page must be combined from a base and a delta.
+    /// Whether the bytes of the logical page `lpn` must be combined from a base page and a delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
         self.places.get(&lpn).is_some_and(|place| place.has_bytes)
     }
@@ -396,12 +407,12 @@ impl DeltaStage {
         self.pages.len() as u64
     }
 
-    /// Whether a flash page holds current deltas.
+    /// Whether the flash page `ppn` holds current deltas.
     pub(crate) fn is_live(&self, ppn: Ppn) -> bool {
         self.pages.contains_key(&ppn)
     }
 
-    /// Share of a page of deltas that obsolete deltas occupy, 0 to 1.
+    /// Share of the flash page of deltas `ppn` that obsolete deltas occupy, 0 to 1.
     pub(crate) fn dead_share(&self, ppn: Ppn) -> f64 {
         self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
     }
@@ -426,7 +437,7 @@ impl DeltaStage {
         parts
     }
 
-    /// Records that the delta of `lpn` was written to flash page `ppn`.
+    /// Records in the delta table that the delta of `lpn` was written to flash page `ppn`.
     fn record_stored_delta(&mut self, lpn: Lpn, ppn: Ppn) {
         let place = self.places.get_mut(&lpn).expect("a written delta is in the table");
         place.page = Some(ppn);
@@ -443,8 +454,8 @@ impl DeltaStage {
         (live_bytes + dead_bytes) as usize > self.page_bytes as usize
     }
 
-    /// Checks that every delta is in one location, and that every page of deltas counts its current ones and has room
-    /// for them.
+    /// Checks the state of delta encoding: every delta is in one location, and every flash page of deltas counts its
+    /// current ones and has room for them.
     pub(crate) fn check(&self, is_mapped: impl Fn(Lpn) -> bool) -> std::result::Result<(), String> {
         let mut live: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
@@ -483,8 +494,9 @@ impl DeltaStage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Stores a write of `lpn` as a delta if the page is write-hot and read-cold, has a base, and the delta saves
-    /// enough. Returns `false` if the write must be stored as a page, as always while the scheme is off.
+    /// Stores a host write of `lpn` as a delta if the page is write-hot and read-cold, has a base (stored page), and
+    /// the delta saves enough. Returns `false` if the write must be stored as a page, as always while delta encoding is
+    /// off.
     pub(crate) fn store_delta(
         &mut self,
         lpn: Lpn,
@@ -520,7 +532,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Samples a write while the scheme is off: computes for some of the writes what a delta would take.
+    /// Samples a host write while delta encoding is off: computes for some of the writes what their deltas would take.
     fn try_delta(
         &mut self,
         lpn: Lpn,
@@ -548,15 +560,17 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the base for a delta of `lpn`: the unit it is mapped to. If the map is in NVRAM, chunk members are no
-    /// bases, because a delta names its base by the generation of a page, which a chunk member does not have.
+    /// Returns the base for a delta of `lpn`: the unit (physical page or member of a compressed chunk) to which it is
+    /// mapped. If the map is in NVRAM, chunk members are no bases, because a delta names its base by the generation of
+    /// a page, which a chunk member does not have.
     fn base_of_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
         Ok(base.filter(|&base| self.tag_bytes() == 0 || is_page(base, pages)))
     }
 
-    /// Whether deltas save enough at present and have space; if not, counts an eligible write as bypassed.
+    /// Whether delta encoding saves enough at present and has space on flash; if not, counts an eligible host write as
+    /// bypassed.
     fn is_open_for_deltas(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.is_open();
@@ -564,8 +578,8 @@ impl<N: Nand> Ftl<N> {
         is_open
     }
 
-    /// Computes the delta between a write and the stored base; the read of the base is charged. Returns `None` if the
-    /// delta is too large, its size is unknown, or the base cannot be read.
+    /// Computes the delta between a host write and the base, the stored page of `lpn`; the read of the base is charged.
+    /// Returns `None` if the delta is too large, its size is unknown, or the base cannot be read.
     fn encode(
         &mut self,
         lpn: Lpn,
@@ -601,8 +615,8 @@ impl<N: Nand> Ftl<N> {
         }))
     }
 
-    /// Reads the base of a delta. Returns the generation of the page (the sequence number of its first write), 0 for a
-    /// chunk member; `None` if the base cannot be read.
+    /// Reads the base of a delta (stored page or member of a compressed chunk). Returns the generation of the page (the
+    /// sequence number of its first write), 0 for a chunk member; `None` if the base cannot be read.
     fn read_base(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
         let read = if is_page(base, self.store.geometry().pages()) {
             self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.generation)
@@ -615,13 +629,14 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the number of bytes after a delta that name its base. If the map may be older than the flash, a delta
-    /// without them would not show whether the mapped page is its base.
+    /// Returns the size of the tag after a delta that names its base, bytes; 0 if this design needs none. If the map
+    /// may be older than the flash, a delta without a tag would not show whether the mapped page is its base.
     fn tag_bytes(&self) -> usize {
         if self.persistence == Persistence::NvramMap { TAG_BYTES } else { 0 }
     }
 
-    /// Returns an open page of the temp buffer with room for a delta; commits the fullest one if there is none.
+    /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes; writes the fullest one to
+    /// flash if there is none.
     fn open_page_for(&mut self, bytes: usize) -> Result<usize> {
         let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
         if let Some(at) = buffer.place_for(bytes) {
@@ -632,7 +647,7 @@ impl<N: Nand> Ftl<N> {
         Ok(at)
     }
 
-    /// Makes room for a page of deltas and writes an open page of the temp buffer to flash.
+    /// Makes room for a flash page of deltas and programs page `at` of the RAM buffer of deltas.
     fn commit_deltas(&mut self, at: usize) -> Result<()> {
         let pool = self.make_room_for_pages(Stream::Delta, 1)?;
         // Making room may have merged the logical pages whose deltas were staged here.
@@ -643,7 +658,7 @@ impl<N: Nand> Ftl<N> {
         self.commit_deltas_in(at, pool, Cause::Content)
     }
 
-    /// Writes an open page of the temp buffer to `pool`, which must have room for it.
+    /// Programs page `at` of the RAM buffer of deltas in `pool` (set of planes), which must have room for it.
     fn commit_deltas_in(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
         let stage = self.delta.as_ref().expect("only the delta stage commits");
         let page = stage.buffer.page(at).encode(self.store.geometry().page_bytes as usize);
@@ -675,14 +690,14 @@ impl<N: Nand> Ftl<N> {
         self.delta.as_mut().expect("only the delta stage has deltas").note_written(block, lpns);
     }
 
-    /// Returns the list of logical pages for the spare area of a page with deltas of `lpns`; empty if this design
-    /// writes none.
+    /// Returns the list of logical pages for the spare area of a flash page with deltas of `lpns`; empty if this design
+    /// writes no such lists.
     fn members_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
         let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_members());
         if lists { encode_members(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
     }
 
-    /// Drops the delta of `lpn`, if it has one; its flash page is invalidated with its last current delta.
+    /// Drops the delta of `lpn`, if it has one; a flash page of deltas is invalidated with its last current delta.
     pub(crate) fn drop_delta(&mut self, lpn: Lpn) {
         let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };
@@ -700,7 +715,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Applies the delta of `lpn`, if it has one, to `page`, which must contain the base.
+    /// Applies the delta of `lpn`, if it has one, to `page`, which must contain the base (the stored page of `lpn`).
     pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
         let tag_bytes = self.tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
@@ -724,8 +739,8 @@ impl<N: Nand> Ftl<N> {
         apply(page, &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)], lpn)
     }
 
-    /// Counts a host read of `lpn`, and merges a logical page in delta form that became read-hot. `page` is the content
-    /// that was read, or empty. The merge is deferred, so that the read returns before it.
+    /// Counts a host read of `lpn`. If `lpn` has a delta and became read-hot, merges it (rewrites base and delta as one
+    /// page). `page` is the content that was read, or empty. The merge is deferred, so that the read returns before it.
     pub(crate) fn note_read(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let heat = stage.heat.touch(lpn, Access::Read);
@@ -744,8 +759,8 @@ impl<N: Nand> Ftl<N> {
         outcome
     }
 
-    /// Every [`DeltaDesign::scan_interval_writes`] writes, scans for logical pages in delta form that became
-    /// write-cold, and merges them in the background.
+    /// Counts a host write; every [`DeltaDesign::scan_interval_writes`] of them, scans for logical pages with deltas
+    /// that became write-cold, and merges them (rewrites base and delta as one page) in the background.
     pub(crate) fn scan_for_cold(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         if stage.design.scan_interval_writes == 0 {
@@ -769,8 +784,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Merges `source` before a remap, which can only map to a full page. Returns `false` if there is no room for the
-    /// merge.
+    /// Merges the remap source `source` (rewrites its base and delta as one page), because a remap can only map to a
+    /// full page. Returns `false` if there is no room for the merge.
     pub(crate) fn merge_source(&mut self, source: Lpn) -> Result<bool> {
         let has_delta =
             |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&source));
@@ -780,8 +795,8 @@ impl<N: Nand> Ftl<N> {
         Ok(!has_delta(self))
     }
 
-    /// Merges `lpn`: writes it as a full page. `was_read` is its content if the host has just read base and delta. On a
-    /// full device nothing changes, because the host request that caused the merge is already served.
+    /// Merges `lpn`: rewrites its base and delta as one full page. `was_read` is its content if the host has just read
+    /// both. On a full device nothing changes, because the host request that caused the merge is already served.
     fn merge(&mut self, lpn: Lpn, was_read: Option<&[u8]>) -> Result<()> {
         let pool = match self.make_room_for_write() {
             Err(Error::Full { .. }) => return Ok(()),
@@ -802,15 +817,16 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Charges delta encoding with one programmed page, if the scheme is on.
+    /// Charges delta encoding with one programmed flash page, if the scheme is on.
     fn charge_for_stored_deltas(&mut self) {
         if self.delta.as_ref().is_some_and(|stage| stage.is_on) {
             self.charge_delta(1);
         }
     }
 
-    /// Appends `lpn` as one full page. Base and delta are read first, unless the host has just read them. The map is
-    /// updated as for a GC copy, without a flash operation, so GC may call this too.
+    /// Appends the content of `lpn` (base and delta combined) as one full page. Base and delta are read first, unless
+    /// the host has just read them. The map is updated as for a GC copy, without a flash operation, so GC may call this
+    /// too.
     fn rewrite_merged(
         &mut self,
         lpn: Lpn,
@@ -852,13 +868,13 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the base of `lpn` and applies the delta to it.
+    /// Reads the base (stored page) of `lpn` into `page` and applies the delta to it.
     fn read_both(&mut self, lpn: Lpn, base: Unit, page: &mut [u8], cause: Cause) -> Result<()> {
         self.read_unit(base, page, cause)?;
         self.read_delta(lpn, page, cause)
     }
 
-    /// Writes all staged deltas to flash: the capacitor's work at a power loss, or at a shutdown.
+    /// Writes all deltas in the RAM buffer to flash: the capacitor's work at a power loss, or at a shutdown.
     pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
         while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled()) {
             self.commit_deltas(at)?;
@@ -866,9 +882,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds the delta table in recovery from the pages of deltas that the scan found; `places` gives the page of
-    /// each mapped logical page. A delta is current if its page is newer than the last full write of the logical page;
-    /// of several, the newest.
+    /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found; `places` gives the
+    /// physical page of each mapped logical page. A delta is current if its flash page is newer than the last full
+    /// write of the logical page; of several, the newest.
     pub(crate) fn rebuild_deltas(
         &mut self,
         mut found: Vec<(u64, Ppn)>,
@@ -909,9 +925,10 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Reads the page of deltas at `ppn` into `page`. Returns the logical pages of its deltas with their byte ranges,
-    /// and whether the page is unreadable. For an unreadable page the list is taken from its spare area; the tags are
-    /// lost too, so each delta counts as one of its mapped base, even if the map is older than the flash.
+    /// Reads the flash page of deltas at `ppn` into `page`. Returns the logical pages of its deltas with their byte
+    /// ranges, and whether the page is unreadable. If so, the list comes from its spare area. The tags, which name for
+    /// which base page each delta was made, are lost then. So each delta is taken to belong to the base page that is
+    /// mapped now, even if the map is older than the flash.
     fn read_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(Lines, bool)> {
         let error = match self.store.read(ppn, page, Cause::Recovery) {
             Err(error) if error.is_media_error() => error,
@@ -927,7 +944,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Lines of the directory of a page of deltas: logical page and byte range of each delta.
+/// Directory of a flash page of deltas: logical page and byte range of each delta.
 type Lines = Vec<(Lpn, std::ops::Range<usize>)>;
 
 fn tag_of(generation: u64) -> [u8; TAG_BYTES] {

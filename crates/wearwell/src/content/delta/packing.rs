@@ -17,23 +17,23 @@ use std::ops::Range;
 use crate::address::Lpn;
 use crate::data::Fingerprint;
 
-/// Bytes of the number of deltas at the beginning of a page of deltas.
+/// Bytes of the field at the beginning of a flash page of deltas that holds their number.
 pub const COUNT_BYTES: usize = 2;
-/// Bytes per delta in the header of a page of deltas: logical page and end of the delta.
+/// Bytes per delta in the header of a flash page of deltas: logical page and end of the delta.
 pub const LINE_BYTES: usize = 6;
 
-/// Bytes before the first logical page in the spare area of a page of deltas.
+/// Bytes before the list of logical pages in the spare area of a flash page of deltas.
 const MEMBERS_HEAD_BYTES: usize = 4;
-/// Bytes of a logical page number in the spare area of a page of deltas.
+/// Bytes of one logical page number in the spare area of a flash page of deltas.
 const MEMBER_BYTES: usize = 4;
 
-/// Returns the number of logical pages that the spare area of a page of deltas can list.
+/// Returns the maximum number of logical pages that the spare area of a flash page of deltas can list.
 pub fn most_members(spare_bytes: u32) -> usize {
     (spare_bytes as usize).saturating_sub(MEMBERS_HEAD_BYTES) / MEMBER_BYTES
 }
 
-/// Encodes the list of logical pages in the spare area of a page of deltas: their number (2 bytes), zeros (2), the
-/// logical pages (4 each). Returns an empty list if there are more than fit.
+/// Encodes the list of logical pages in the spare area of a flash page of deltas: their number (2 bytes), zeros (2),
+/// the logical pages (4 each). Returns an empty list if there are more than fit.
 pub fn encode_members(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     if lpns.len() > most_members(spare_bytes) {
         return Vec::new();
@@ -44,7 +44,7 @@ pub fn encode_members(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
     spare
 }
 
-/// Decodes the list of logical pages in the spare area of a page of deltas; `None` if there is no list.
+/// Decodes the list of logical pages in the spare area of a flash page of deltas; `None` if there is no list.
 pub fn decode_members(spare: &[u8]) -> Option<Vec<Lpn>> {
     let head = spare.get(..MEMBERS_HEAD_BYTES)?;
     let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
@@ -54,16 +54,16 @@ pub fn decode_members(spare: &[u8]) -> Option<Vec<Lpn>> {
     is_list.then(|| lpns.collect())
 }
 
-/// A delta in the temp buffer that is not yet written to flash.
+/// A delta (difference to the stored page) in the RAM buffer that is not yet written to flash.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StagedDelta {
     /// Logical page whose new content the delta encodes.
     pub lpn: Lpn,
-    /// Size of the delta, bytes.
+    /// Size of the buffered delta, bytes.
     pub bytes: u16,
-    /// Fingerprint of the content that results from applying the delta to its base.
+    /// Fingerprint of the content that results from applying the delta to its base (the stored page).
     pub fingerprint: Fingerprint,
-    /// The bytes of the delta; empty if only its size is known.
+    /// Bytes of the delta; empty if only its size is known.
     pub payload: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ impl StagedDelta {
     }
 }
 
-/// A page of the temp buffer that is being filled with deltas.
+/// A page of the RAM buffer that is being filled with deltas.
 #[derive(Clone, Debug, Default)]
 pub struct OpenPage {
     deltas: Vec<StagedDelta>,
@@ -81,7 +81,7 @@ pub struct OpenPage {
 }
 
 impl OpenPage {
-    /// Returns the deltas staged in this page, in the order of insertion.
+    /// Returns the deltas in this page of the RAM buffer, in the order of insertion.
     pub fn deltas(&self) -> &[StagedDelta] {
         &self.deltas
     }
@@ -101,7 +101,8 @@ impl OpenPage {
         true
     }
 
-    /// Encodes the page as it is written to flash. A delta without payload leaves zeros in its place.
+    /// Encodes a page of deltas as it is written to flash: header, then the deltas. A delta of which only the size is
+    /// known is encoded as zeros.
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
@@ -122,8 +123,8 @@ impl OpenPage {
     }
 }
 
-/// Decodes the header of a page of deltas: each logical page with the byte range of its delta. `None` if the header is
-/// malformed.
+/// Decodes the header of a flash page of deltas: each logical page with the byte range of its delta. `None` if the
+/// header is malformed.
 pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
     let count = u16::from_le_bytes(page.get(..COUNT_BYTES)?.try_into().ok()?) as usize;
     let lines = page.get(COUNT_BYTES..COUNT_BYTES + LINE_BYTES * count)?;
@@ -141,7 +142,7 @@ pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
     Some(found)
 }
 
-/// The temp buffer: pages that are being filled with deltas in RAM.
+/// The RAM buffer of deltas (the paper's temp buffer): pages that are being filled with deltas.
 #[derive(Clone, Debug)]
 pub struct TempBuffer {
     page_bytes: usize,
@@ -150,25 +151,25 @@ pub struct TempBuffer {
 }
 
 impl TempBuffer {
-    /// Creates a buffer of `pages` open pages of `page_bytes` bytes; the paper has one.
+    /// Creates a RAM buffer for deltas with `pages` open pages of `page_bytes` bytes; the paper has one.
     pub fn new(pages: u32, page_bytes: u32) -> Self {
         let open = vec![OpenPage::default(); pages.max(1) as usize];
         Self { page_bytes: page_bytes as usize, most_deltas: usize::MAX, open }
     }
 
-    /// Limits each page of the buffer to at most `most_deltas` deltas.
+    /// Limits each page of the RAM buffer to at most `most_deltas` deltas.
     #[must_use]
     pub fn with_delta_limit(self, most_deltas: usize) -> Self {
         Self { most_deltas, ..self }
     }
 
-    /// Whether a delta of this size fits in an empty flash page with header.
+    /// Whether a delta of `bytes` bytes fits in an empty flash page with header.
     pub fn is_small_enough(&self, bytes: usize) -> bool {
         COUNT_BYTES + LINE_BYTES + bytes <= self.page_bytes
     }
 
-    /// Returns the index of the open page into which a delta of this size is packed: the fullest one that has room.
-    /// `None` if a page must be written to flash first; [`TempBuffer::fullest`] returns which.
+    /// Returns the index of the page of the RAM buffer into which a delta of `bytes` bytes is packed: the fullest one
+    /// that has room. `None` if a page must be written to flash first; [`TempBuffer::fullest`] returns which.
     pub fn place_for(&self, bytes: usize) -> Option<usize> {
         let needed = bytes + LINE_BYTES;
         let fits =
@@ -177,48 +178,48 @@ impl TempBuffer {
         fitting.max_by_key(|&at| (self.open[at].used, usize::MAX - at))
     }
 
-    /// Returns the index of the open page with the most bytes of deltas.
+    /// Returns the index of the page of the RAM buffer with the most bytes of deltas.
     pub fn fullest(&self) -> usize {
         (0..self.open.len()).max_by_key(|&at| (self.open[at].used, usize::MAX - at)).expect("there is a page")
     }
 
-    /// Returns the index of the first open page that holds a delta; `None` if all are empty.
+    /// Returns the index of the first page of the RAM buffer that holds a delta; `None` if all are empty.
     pub fn first_filled(&self) -> Option<usize> {
         self.open.iter().position(|page| !page.deltas.is_empty())
     }
 
-    /// Adds a delta to open page `at`; it replaces an older staged delta of its logical page.
+    /// Adds a delta to page `at` of the RAM buffer; it replaces an older buffered delta of its logical page.
     pub fn push(&mut self, at: usize, delta: StagedDelta) {
         self.remove(delta.lpn);
         self.open[at].push(delta);
     }
 
-    /// Removes the staged delta of a logical page; `false` if there is none.
+    /// Removes the delta of a logical page from the RAM buffer; `false` if there is none.
     pub fn remove(&mut self, lpn: Lpn) -> bool {
         self.open.iter_mut().any(|page| page.remove(lpn))
     }
 
-    /// Returns the staged delta of a logical page.
+    /// Returns the delta of a logical page in the RAM buffer; `None` if there is none.
     pub fn get(&self, lpn: Lpn) -> Option<&StagedDelta> {
         self.open.iter().flat_map(OpenPage::deltas).find(|delta| delta.lpn == lpn)
     }
 
-    /// Returns open page `at`, so that it can be written to flash.
+    /// Returns page `at` of the RAM buffer of deltas, so that it can be written to flash.
     pub fn page(&self, at: usize) -> &OpenPage {
         &self.open[at]
     }
 
-    /// Empties an open page that was written to flash, and returns its deltas.
+    /// Empties page `at` of the RAM buffer of deltas, once it is programmed, and returns the deltas that were in it.
     pub fn take(&mut self, at: usize) -> Vec<StagedDelta> {
         std::mem::take(&mut self.open[at]).deltas
     }
 
-    /// Returns the deltas of all open pages.
+    /// Returns the deltas in all pages of the RAM buffer.
     pub fn staged(&self) -> impl Iterator<Item = &StagedDelta> + '_ {
         self.open.iter().flat_map(OpenPage::deltas)
     }
 
-    /// Bytes of RAM that a controller needs for the open pages of deltas.
+    /// Bytes of RAM that a controller needs for the RAM buffer of deltas.
     pub fn ram_bytes(&self) -> u64 {
         (self.open.len() * self.page_bytes) as u64
     }

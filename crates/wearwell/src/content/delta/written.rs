@@ -12,10 +12,10 @@ use rustc_hash::FxBuildHasher;
 
 use crate::address::{BlockId, Lpn};
 
-/// Bytes of RAM per delta on flash: logical page and count in one table, logical page in the other.
+/// Bytes of controller RAM per delta on flash: logical page and count in one table, logical page in the other.
 const DELTA_BYTES: u64 = 8;
 
-/// Table of the deltas on flash, by logical page and by block.
+/// Table of the deltas on flash, current or not, by logical page and by block.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WrittenDeltas {
     of_page: HashMap<Lpn, u32, FxBuildHasher>,
@@ -23,7 +23,7 @@ pub(super) struct WrittenDeltas {
 }
 
 impl WrittenDeltas {
-    /// Records that a page of `block` holds deltas of these logical pages.
+    /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
     pub(super) fn note(&mut self, block: BlockId, lpns: &[Lpn]) {
         for &lpn in lpns {
             *self.of_page.entry(lpn).or_default() += 1;
@@ -31,7 +31,7 @@ impl WrittenDeltas {
         self.in_block.entry(block).or_default().extend_from_slice(lpns);
     }
 
-    /// Removes the deltas of `block`, which was erased.
+    /// Removes the records of the deltas in `block`, which was erased.
     pub(super) fn erased(&mut self, block: BlockId) {
         for lpn in self.in_block.remove(&block).unwrap_or_default() {
             let count = self.of_page.get_mut(&lpn).expect("the delta was noted");

@@ -13,28 +13,28 @@
 use crate::address::Ppn;
 use crate::tables::PageSet;
 
-/// Largest access count of a page; 15 means "15 or more", the paper's over-accessed pages.
+/// Largest read count of a physical page that is distinguished; 15 means "15 or more", the paper's over-accessed pages.
 pub const MAX_ACCESSES: u8 = 15;
 
-/// Number of pages whose access counters share a cache line.
+/// Number of physical pages whose read counters share a cache line.
 const LINE_PAGES: u32 = 128;
 
-/// Access counts: dense 4-bit saturating counters, one per physical page.
+/// Number of reads of each physical page: a dense array of 4-bit saturating counters.
 #[derive(Clone, Debug)]
 pub(super) struct Accesses {
     pairs: Vec<u8>,
-    /// Cache lines of counters, by number, in which a counter may not be 0.
+    /// Set of those cache lines of counters, by number, in which a counter may not be 0.
     counted: PageSet,
 }
 
 impl Accesses {
-    /// Creates access counters that are all 0. Memory: `physical_pages / 2` bytes.
+    /// Creates the read counters of `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
     pub(super) fn new(physical_pages: usize) -> Self {
         let lines = physical_pages.div_ceil(LINE_PAGES as usize);
         Self { pairs: vec![0; physical_pages.div_ceil(2)], counted: PageSet::new(lines as u64) }
     }
 
-    /// Returns the number of reads counted for `ppn`, 0 to [`MAX_ACCESSES`].
+    /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_ACCESSES`].
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> u8 {
         if !self.counted.contains(line(ppn)) {
@@ -43,7 +43,7 @@ impl Accesses {
         self.pairs[ppn.index() / 2] >> shift(ppn) & 0xf
     }
 
-    /// Counts one more read of `ppn`, up to [`MAX_ACCESSES`].
+    /// Counts one more read of the physical page `ppn`, up to [`MAX_ACCESSES`].
     #[inline]
     pub(super) fn count(&mut self, ppn: Ppn) {
         if self.get(ppn) < MAX_ACCESSES {
@@ -52,13 +52,14 @@ impl Accesses {
         }
     }
 
-    /// Resets the access count of `ppn` to 0.
+    /// Resets the read count of the physical page `ppn` to 0.
     #[inline]
     pub(super) fn reset(&mut self, ppn: Ppn) {
         self.pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
     }
 
-    /// Resets the access counts of `count` pages from `first` on to 0. O(count / 2) if one of them may have been read.
+    /// Resets the read counts of `count` physical pages from `first` on to 0. O(count / 2) if one of them may have been
+    /// read.
     pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
         if self.are_zero(first, count) {
             return;
@@ -73,14 +74,14 @@ impl Accesses {
         self.counted.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
-    /// Whether none of `count` pages from `first` on was read. May return `false` wrongly if another page on their
-    /// cache lines of counters was read. O(count / 8192).
+    /// Whether none of `count` physical pages from `first` on was read. May return `false` wrongly if another page
+    /// whose counter is on the same cache lines was read. O(count / 8192).
     pub(super) fn are_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / LINE_PAGES..(first.0 + count).div_ceil(LINE_PAGES);
         self.counted.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
-    /// Moves the access count of `from` to `to`, and resets that of `from`.
+    /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
     pub(super) fn transfer(&mut self, from: Ppn, to: Ppn) {
         let count = self.get(from);
         self.reset(from);
@@ -91,13 +92,13 @@ impl Accesses {
         }
     }
 
-    /// Size of the table of access counters, bytes.
+    /// Size of the table of read counters (one per physical page), bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.pairs.len() as u64
     }
 }
 
-/// Returns the number of the cache line that holds the counter of `ppn`.
+/// Returns the number of the cache line that holds the read counter of the physical page `ppn`.
 #[inline]
 fn line(ppn: Ppn) -> Ppn {
     Ppn(ppn.0 / LINE_PAGES)

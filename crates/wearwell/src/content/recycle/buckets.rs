@@ -6,24 +6,25 @@
 use crate::data::Fingerprint;
 use crate::tables::{Table, spread};
 
-/// Slot number that means "no entry" in the hash lists of the fingerprint store.
+/// Slot number that means "no entry" in the hash buckets of the fingerprint store (index of dead pages).
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Heads of the bucket lists: the slot of the first entry of each, indexed by the upper bits of a hash.
+/// Heads of the hash buckets of the fingerprint store (index of dead pages): the store slot of the first entry of each
+/// bucket, indexed by the upper bits of a content hash.
 #[derive(Clone, Debug)]
 pub(super) struct Buckets {
     heads: Table<u32>,
-    /// Number of low-order hash bits that are not used for the bucket index.
+    /// Number of low-order bits of the content hash that are not used for the bucket index.
     shift: u32,
 }
 
 impl Buckets {
-    /// Creates sixteen buckets, all empty.
+    /// Creates sixteen empty hash buckets for the fingerprint store (index of dead pages).
     pub(super) fn new() -> Self {
         Self::with_bits(4)
     }
 
-    /// Returns twice as many buckets, all empty.
+    /// Returns twice as many hash buckets, all empty.
     pub(super) fn doubled(&self) -> Self {
         Self::with_bits(u64::BITS - self.shift + 1)
     }
@@ -32,7 +33,7 @@ impl Buckets {
         Self { heads: Table::filled(1 << bits, NONE), shift: u64::BITS - bits }
     }
 
-    /// Whether there are too few buckets for `entries` entries (fewer than two each).
+    /// Whether there are too few hash buckets for `entries` fingerprint-store entries (fewer than two each).
     #[inline]
     pub(super) fn are_few_for(&self, entries: u32) -> bool {
         entries as usize > self.heads.len() / 2
@@ -43,13 +44,15 @@ impl Buckets {
         spread(fingerprint.0, self.shift)
     }
 
-    /// Returns the slot of the first entry in the bucket of this content.
+    /// Returns the slot, in the fingerprint store (index of dead pages), of the first entry in the hash bucket of this
+    /// content.
     #[inline]
     pub(super) fn head(&self, fingerprint: Fingerprint) -> u32 {
         self.heads.get(self.of(fingerprint))
     }
 
-    /// Makes `head` the first entry in the bucket of this content, and returns the former first one.
+    /// Makes the entry in slot `head` of the fingerprint store (index of dead pages) the first one in the hash bucket
+    /// of this content, and returns the slot of the former first one.
     #[inline]
     pub(super) fn replace_head(&mut self, fingerprint: Fingerprint, head: u32) -> u32 {
         self.heads.replace(self.of(fingerprint), head)

@@ -39,42 +39,46 @@ use crate::tables::{PageSet, Table};
 
 const END: u32 = u32::MAX;
 
-/// Most physical pages that the 4-byte links can name: one value of 32 bits is reserved.
+/// Maximum number of physical pages that the 4-byte links between dead pages can name: one value of 32 bits is
+/// reserved.
 pub(super) const MAX_PAGES: u64 = END as u64;
 
-/// Location of the head (the newest dead page) of each logical page's list.
+/// Where the head (the newest dead page) of each logical page's list of dead pages is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heads {
-    /// In the link of its valid page, which belongs to no other logical page.
+    /// The head is in the link of the valid page of the logical page, which belongs to no other logical page.
     AtValidPages,
-    /// In a hash map by logical page. The price: 10 to 20 bytes per list, and a probe for every page that dies.
+    /// The heads are in a hash map by logical page. The price: 10 to 20 bytes per list, and a probe for every page that
+    /// is invalidated.
     InMap,
 }
 
-/// Lists of the dead pages of every logical page, newest first.
+/// Lists of the dead (invalid, not erased) physical pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct History {
     heads: Heads,
-    /// Link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page: the
-    /// next newer page, or its slot number if it has a slot.
+    /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
+    /// the next newer page; if the page has a slot in the fingerprint store, the slot number instead (`displaced` then
+    /// holds the link).
     links: Table<u32>,
-    /// The next older version in the list of the logical page, for dead pages that have one.
+    /// Next older dead page of the same logical page, for dead pages that have one.
     older: SparseTable<Ppn>,
-    /// Head (newest dead page) of the list of each logical page whose list does not begin at a valid page.
+    /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page.
     orphaned: HashMap<Lpn, Ppn, FxBuildHasher>,
-    /// Dead (invalid, not erased) pages, which are exactly those in a list.
+    /// Set of the dead (invalid, not erased) pages, which are exactly those in a list.
     dead: PageSet,
     slotted: PageSet,
-    /// For each slot of the fingerprint store, the link to the next newer page that the slot number replaced in
-    /// `links`.
+    /// For each slot of the fingerprint store (index of dead pages), the list link to the next newer page that the slot
+    /// number replaced in `links`.
     displaced: Vec<u32>,
     dead_pages: u64,
     logical_pages: u32,
 }
 
 impl History {
-    /// Creates empty lists. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot, and 10 to 20 bytes per dead
-    /// page after the first of its list and per logical page whose list has no valid page.
+    /// Creates empty lists of dead pages. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot of the
+    /// fingerprint store, and 10 to 20 bytes per dead page after the first of its list and per logical page whose list
+    /// has no valid page.
     pub(super) fn new(heads: Heads, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
             heads,
@@ -89,40 +93,40 @@ impl History {
         }
     }
 
-    /// Number of logical pages, each of which can have a list.
+    /// Number of logical pages of the device, each of which can have a list of dead pages.
     pub(super) fn logical_pages(&self) -> u32 {
         self.logical_pages
     }
 
-    /// Number of physical pages.
+    /// Number of physical pages of the device.
     pub(super) fn physical_pages(&self) -> u32 {
         self.links.len() as u32
     }
 
-    /// Number of dead (invalid, not erased) pages in all lists.
+    /// Number of dead (invalid, not erased) pages of the device, all of which are in lists.
     pub(super) fn dead_pages(&self) -> u64 {
         self.dead_pages
     }
 
-    /// Whether `ppn` is dead, that is, in a list.
+    /// Whether the physical page `ppn` is dead (invalid, not erased), that is, in a list.
     #[inline]
     pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
         self.dead.contains(ppn)
     }
 
-    /// Where the heads of the lists of dead pages are stored.
+    /// Returns where the heads of the lists of dead pages are stored: at valid pages or in a map.
     pub(super) fn heads(&self) -> Heads {
         self.heads
     }
 
-    /// Returns the newest dead page of the logical page whose valid page is `valid`; `None` if it has none, or if heads
-    /// of lists are in the map.
+    /// Returns the newest dead page of the logical page whose valid page is `valid`; `None` if it has none, or if the
+    /// heads of lists are in the hash map.
     #[inline]
     pub(super) fn newest(&self, valid: Ppn) -> Option<Ppn> {
         if self.heads == Heads::AtValidPages { page(self.links.get(valid.index())) } else { None }
     }
 
-    /// Returns the newest dead page of `lpn`, whose valid page is `valid`.
+    /// Returns the newest dead page of `lpn`, whose valid page is `valid` (`None` if it is unmapped).
     pub(super) fn newest_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
         match valid.filter(|_| self.heads == Heads::AtValidPages) {
             Some(valid) => self.newest(valid),
@@ -130,44 +134,47 @@ impl History {
         }
     }
 
-    /// Returns the next older page in the list of `ppn`: the one that died just before it.
+    /// Returns the next older dead page in the list of `ppn`: the version of the logical page that was invalidated just
+    /// before it.
     #[inline]
     pub(super) fn older(&self, ppn: Ppn) -> Option<Ppn> {
         self.older.get(ppn)
     }
 
-    /// Returns the next newer page in the list of dead page `ppn`: the one that died just after it, or the valid page.
+    /// Returns the next newer page in the list of dead page `ppn`: the version of the logical page that was invalidated
+    /// just after it, or the valid page.
     #[inline]
     pub(super) fn newer(&self, ppn: Ppn) -> Option<Ppn> {
         let link = self.links.get(ppn.index());
         page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
     }
 
-    /// Reads the links of these pages, and the bits that tell how to interpret them, so that their cache misses overlap
-    /// ([`crate::tables::prefetch`]).
+    /// Reads the list links of these physical pages, and the bits that tell how to interpret them, so that their cache
+    /// misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
         touch_all(ppns.clone().map(bits));
         touch_all(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
-    /// Reads the list links that these store slots displaced, so that their cache misses overlap.
+    /// Reads the list links that these slots of the fingerprint store (index of dead pages) displaced, so that their
+    /// cache misses overlap.
     pub(super) fn prefetch_displaced(&self, slots: &[u32]) {
         touch_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
     }
 
-    /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
+    /// Returns the dead (invalid, not erased) pages of `lpn`, newest first; `valid` is its valid page.
     pub(super) fn versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
         std::iter::successors(self.newest_of(lpn, valid), |&ppn| self.older(ppn))
     }
 
-    /// Returns the slot of `ppn` in the fingerprint store, if it has one.
+    /// Returns the slot of the dead page `ppn` in the fingerprint store, if it has one.
     #[inline]
     pub(super) fn slot(&self, ppn: Ppn) -> Option<u32> {
         self.slotted.contains(ppn).then(|| self.links.get(ppn.index()))
     }
 
-    /// Assigns a slot of the fingerprint store to dead page `ppn`.
+    /// Assigns `slot` of the fingerprint store to the dead page `ppn`; the slot number replaces its list link.
     #[inline]
     pub(super) fn attach(&mut self, ppn: Ppn, slot: u32) {
         debug_assert!(self.is_dead(ppn) && !self.slotted.contains(ppn), "page {ppn} cannot take slot {slot}");
@@ -183,7 +190,8 @@ impl History {
         self.displaced.resize(slot as usize + 1, END);
     }
 
-    /// Removes the fingerprint-store slot of `ppn` and restores its list link.
+    /// Ends the assignment of a fingerprint-store slot to the dead page `ppn`, and restores the page's list link, which
+    /// the slot number had replaced.
     #[inline]
     pub(super) fn detach(&mut self, ppn: Ppn) {
         let slot = self.links.get(ppn.index());
@@ -191,12 +199,12 @@ impl History {
         self.slotted.remove(ppn);
     }
 
-    /// Returns the number of dead pages with a slot in the fingerprint store; counts all bits.
+    /// Returns the number of dead pages that have a slot in the fingerprint store, by counting all bits.
     pub(super) fn slotted_pages(&self) -> u64 {
         self.slotted.len()
     }
 
-    /// Returns the position of dead page `ppn`: the number of newer dead pages in its list, at most
+    /// Returns the position of dead page `ppn`: the number of newer dead pages of its logical page, at most
     /// [`OLDEST_POSITION`]. Takes at most 15 steps.
     #[inline]
     pub(super) fn position(&self, ppn: Ppn) -> u8 {
@@ -218,7 +226,8 @@ impl History {
         }
     }
 
-    /// Makes `ppn`, which is in no list, the valid page of `lpn`. An earlier valid page must be invalidated next.
+    /// Makes the physical page `ppn`, which is in no list of dead pages, the valid page of `lpn`. An earlier valid page
+    /// must be invalidated next.
     #[inline]
     pub(super) fn begin(&mut self, lpn: Lpn, ppn: Ppn) {
         if self.heads == Heads::InMap {
@@ -232,15 +241,15 @@ impl History {
         }
     }
 
-    /// Links `valid` with `newest`, the newest dead page of its logical page.
+    /// Links the valid page `valid` with `newest`, the newest dead page of its logical page.
     #[inline]
     fn lead(&mut self, valid: Ppn, newest: Ppn) {
         self.links.set(valid.index(), newest.0);
         self.set_newer(newest, valid.0);
     }
 
-    /// Adds `ppn`, the valid page of `lpn` until now, to the list as its newest dead page. `successor` is the valid
-    /// page now, if there is one. Returns the next older page.
+    /// Adds `ppn`, the valid page of `lpn` until now, to the list of `lpn` as its newest dead page. `successor` is the
+    /// valid page now, if there is one. Returns the next older dead page.
     #[inline]
     pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
@@ -260,8 +269,8 @@ impl History {
         older
     }
 
-    /// Adds `ppn` to the list of `lpn` as its newest dead page, for lists whose head is in the map. Returns the next
-    /// older page.
+    /// Adds `ppn` to the list of `lpn` as its newest dead page, for lists whose head is in the hash map. Returns the
+    /// next older dead page.
     #[inline(never)]
     fn push_at_head(&mut self, lpn: Lpn, ppn: Ppn) -> Option<Ppn> {
         let older = self.orphaned.get(&lpn).copied();
@@ -273,15 +282,16 @@ impl History {
         older
     }
 
-    /// Stores `newest` as the head of the list of dead pages of `lpn`, which has no valid page to begin at.
+    /// Stores `newest` in the hash map as the head of the list of dead pages of `lpn`, which has no valid page to begin
+    /// at.
     #[cold]
     fn orphan(&mut self, lpn: Lpn, newest: Ppn) {
         self.set_newer(newest, END);
         self.orphaned.insert(lpn, newest);
     }
 
-    /// Removes dead page `ppn`, which has no store slot any more, from the list of `lpn`. The position of older pages
-    /// decreases by one.
+    /// Removes dead page `ppn`, which has no fingerprint-store slot any more, from the list of dead pages of `lpn`. The
+    /// position of older pages (their number of newer dead versions) decreases by one.
     #[inline]
     pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
@@ -299,7 +309,7 @@ impl History {
         self.dead_pages -= 1;
     }
 
-    /// Links dead page `newer` with `older` after the page between them was removed.
+    /// Links dead page `newer` with the next older one, `older`, after the page between them was removed from the list.
     fn join(&mut self, newer: Ppn, older: Option<Ppn>) {
         if let Some(older) = older {
             self.older.insert(newer, older);
@@ -337,18 +347,18 @@ impl History {
         }
     }
 
-    /// Appends the dead pages among the `count` pages from `first` on to `out`.
+    /// Appends the dead (invalid, not erased) pages among the `count` physical pages from `first` on to `out`.
     pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         self.dead.collect(first, count, out);
     }
 
-    /// Returns every dead (invalid, not erased) page in page order. Scans all pages.
+    /// Returns every dead (invalid, not erased) page of the device in page order. Scans all pages.
     pub(super) fn all_dead(&self) -> impl Iterator<Item = Ppn> + '_ {
         (0..self.physical_pages()).map(Ppn).filter(|&ppn| self.is_dead(ppn))
     }
 
-    /// Walks every list of dead pages, with the valid page of each logical page given by `map`. Returns the owner of
-    /// each dead page, or the first violation.
+    /// Checks every list of dead pages, with the valid page of each logical page given by `map`. Returns the logical
+    /// page that owns each dead page, or the first violation.
     pub(super) fn check(&self, map: impl Fn(Lpn) -> Option<Ppn>) -> Result<Vec<Option<Lpn>>, String> {
         let mut owners = vec![None; self.links.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
@@ -404,8 +414,8 @@ mod tests {
         history.versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
     }
 
-    /// A history in which logical page `lpn` was written to pages 0, 1, 2 ... in turn, so that all but the last are
-    /// dead.
+    /// Returns a history of dead pages in which logical page `lpn` was written to physical pages 0, 1, 2 ... in turn,
+    /// so that all but the last are dead.
     fn written(pages: u32, lpn: u32) -> History {
         let mut history = History::new(Heads::AtValidPages, pages as usize, 2);
         history.begin(Lpn(lpn), Ppn(0));
@@ -420,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_leave_from_every_place_of_a_list() {
+    fn a_dead_page_can_be_removed_from_any_position_of_its_list() {
         for (gone, is_trimmed) in [(0, false), (1, false), (2, false), (0, true), (1, true), (2, true)] {
             let mut history = written(4, 1);
             let mut expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
@@ -472,7 +482,8 @@ mod tests {
         history.check(|_| Some(Ppn(2))).unwrap();
     }
 
-    /// Pages 0 and 2 belonged to logical page 0, page 1 to logical page 1; which pages are valid now does not matter.
+    /// Dead pages 0 and 2 belonged to logical page 0, dead page 1 to logical page 1; which pages are valid now does not
+    /// matter.
     #[test]
     fn lists_in_the_map_need_no_valid_page() {
         let mut history = History::new(Heads::InMap, 4, 2);

@@ -61,46 +61,53 @@ use crate::data::Fingerprint;
 use crate::tables::PageSet;
 use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
 
-/// Entries of the paper's standard fingerprint store: 3 MiB of 24-byte entries.
+/// Number of entries of the paper's standard fingerprint store (index of dead pages): 3 MiB of 24-byte entries.
 pub const STANDARD_ENTRIES: u32 = 128 * 1024;
 
-/// Bytes of a fingerprint-store entry in a drive: 16 of digest, 4 of page number, 4 of probability.
+/// Bytes of an entry of the fingerprint store (index of dead pages) in a drive: 16 of digest, 4 of page number, 4 of
+/// probability.
 const ENTRY_BYTES: u64 = 24;
 
-/// Policy by which the fingerprint store orders its entries and chooses the one to evict.
+/// Policy by which the fingerprint store (index of dead pages) orders its entries and chooses the one to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum StorePolicy {
-    /// Queue by recency of invalidation: the paper's baseline, which ignores probability.
+    /// Evicts the page whose content was invalidated least recently (LRU): the paper's baseline, which ignores
+    /// probability.
     Lru,
-    /// Order by recycle probability, then version, then recency.
+    /// Evicts the page with the lowest recycle probability first; among equals the older version, then the least recent
+    /// entry.
     #[default]
     Probability,
-    /// Order as in [`StorePolicy::Probability`]; a hit also loads the newest dead pages of logical neighbours, as the
-    /// best entries of the store.
+    /// Evicts as [`StorePolicy::Probability`]. A hit also loads the newest dead pages of logical neighbours (fast
+    /// loading), as the best entries of the store.
     ProbabilityFastLoading {
-        /// Number of logical pages on each side of the hit page's former owner whose dead pages are loaded.
+        /// Number of logical pages on each side of the former owner of the page that was hit, whose newest dead pages
+        /// are loaded.
         window: u32,
     },
 }
 
-/// Options of recycling ([`Recycle`]). The default is the paper's standard configuration, without fast loading.
+/// Options of recycling, the reuse of dead pages ([`Recycle`]). The default is the paper's standard configuration,
+/// without fast loading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleOptions {
-    /// Most entries of the fingerprint store; `Some(0)` means never a hit, `None` one for every dead page (the paper's
-    /// infinite store).
+    /// Maximum number of entries of the fingerprint store; `Some(0)` means never a hit, `None` one for every dead page
+    /// (the paper's infinite store).
     pub capacity_entries: Option<u32>,
-    /// Policy that decides which entries the fingerprint store keeps.
+    /// Policy that decides which entries the fingerprint store (index of dead pages) keeps.
     pub policy: StorePolicy,
     /// Relative growth of a page's popularity per read (alpha); the paper's range is 0.10 to 0.15.
     pub alpha: f64,
     /// Relative decay of recycle probability per newer version of the logical page (beta); the paper's range is 0.15 to
     /// 0.20.
     pub beta: f64,
-    /// Whether to count the fingerprint comparisons of every hit (the entry's rank): some hundred additions each.
+    /// Whether to compute the rank of the entry in the fingerprint store (index of dead pages) at every hit, to count
+    /// the comparisons of a scan: some hundred additions each.
     pub count_comparisons: bool,
-    /// Age limit for reviving a page, in flash programs since its block was opened. Cells lose charge, and a revived
-    /// page keeps the charge of its old program. The write that would have revived an older page is programmed instead,
-    /// which refreshes the content. `None` means that pages do not age (the paper does not treat retention).
+    /// Largest age at which a dead page may be revived, in flash programs since its block was opened. Cells lose
+    /// charge, and a revived page keeps the charge of its old program. The write that would have revived an older page
+    /// is programmed instead, which refreshes the content. `None` means that pages do not age (the paper does not treat
+    /// retention).
     pub refresh_age_programs: Option<u64>,
 }
 
@@ -117,20 +124,20 @@ impl Default for RecycleOptions {
     }
 }
 
-/// Reason why recycling options are rejected.
+/// Reason why options of recycling (reuse of dead pages) are rejected.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecycleError {
-    /// Option `alpha` is out of range.
+    /// Option `alpha` (growth of popularity per read) is out of range.
     #[error("recycle: alpha is {0}; it must be from 0.10 to 0.15")]
     Alpha(f64),
-    /// Option `beta` is out of range.
+    /// Option `beta` (decay of probability per newer version) is out of range.
     #[error("recycle: beta is {0}; it must be from 0.15 to 0.20")]
     Beta(f64),
 }
 
 impl RecycleOptions {
-    /// Returns the options unchanged if `alpha` and `beta` are in the paper's ranges.
+    /// Returns the recycling options unchanged if `alpha` and `beta` are in the paper's ranges.
     ///
     /// # Errors
     /// [`RecycleError`] with the option that is out of range.
@@ -145,56 +152,61 @@ impl RecycleOptions {
     }
 }
 
-/// Counters of recycling: look-ups, comparisons, and changes of the fingerprint store.
+/// Counters of recycling (reuse of dead pages): look-ups, comparisons, and changes of the fingerprint store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecycleStatistics {
-    /// Look-ups of a written content that found a dead page.
+    /// Look-ups of a written content in the fingerprint store that found a dead page.
     pub hits: u64,
-    /// Look-ups of a written content that found no dead page.
+    /// Look-ups of a written content in the fingerprint store that found no dead page.
     pub misses: u64,
-    /// Sum over all hits of the entry's rank in the fingerprint store, 1 being the best: the comparisons of a scan in
-    /// store order.
+    /// Sum over all hits of the entry's rank in the fingerprint store (index of dead pages), 1 being the best: the
+    /// comparisons of a scan in store order.
     pub comparisons_on_hits: u64,
-    /// Sum over all misses of the fingerprint store's size: the comparisons of a scan that finds nothing.
+    /// Sum over all misses of the number of entries of the fingerprint store (index of dead pages): the comparisons of
+    /// a scan that finds nothing.
     pub comparisons_on_misses: u64,
-    /// Pages that became entries of the fingerprint store.
+    /// Dead pages that became entries of the fingerprint store.
     pub inserted: u64,
-    /// Fingerprint-store entries that were evicted for a better one.
+    /// Entries of the fingerprint store (index of dead pages) that were evicted for a better one.
     pub evicted: u64,
-    /// Dead pages that were not inserted, because every entry of a full store was better.
+    /// Dead pages that were not inserted into the fingerprint store, because it was full and every entry was better.
     pub refused: u64,
-    /// Dead pages whose content already had an entry.
+    /// Dead pages offered to the fingerprint store whose content already had an entry.
     pub duplicates: u64,
-    /// Fingerprint-store entries that fast loading moved to the best rank, without a flash read.
+    /// Entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank; these need no
+    /// flash read.
     pub raised: u64,
-    /// Pages that fast loading offered to the fingerprint store, at one spare-area read each.
+    /// Dead pages that fast loading offered to the fingerprint store, at one spare-area read each.
     pub fast_loaded: u64,
-    /// Look-ups that found a page too old to be revived; they count neither as hits nor as misses.
+    /// Look-ups in the fingerprint store that found a dead page too old to be revived; they count neither as hits nor
+    /// as misses.
     pub aged_hits: u64,
-    /// Fingerprint-store entries that were removed because of the age of their page, including those of `aged_hits`.
+    /// Entries of the fingerprint store (index of dead pages) that were removed because of the age of their page,
+    /// including those of `aged_hits`.
     pub expired: u64,
 }
 
 impl RecycleStatistics {
-    /// Mean number of comparisons per hit; `None` before the first hit, or if ranks are not computed.
+    /// Mean number of fingerprint comparisons per hit in the fingerprint store (index of dead pages); `None` before the
+    /// first hit, or if ranks are not computed.
     pub fn mean_comparisons_on_hit(&self) -> Option<f64> {
         (self.comparisons_on_hits > 0).then(|| self.comparisons_on_hits as f64 / self.hits as f64)
     }
 }
 
-/// An entry of the fingerprint store, for inspection by tests and tools.
+/// An entry of the fingerprint store (index of dead pages), for inspection by tests and tools.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StoreEntry {
     /// The dead page that holds the content.
     pub ppn: Ppn,
-    /// Fingerprint of the page's content.
+    /// Fingerprint of the content of the dead page.
     pub fingerprint: Fingerprint,
-    /// Probability that the page is recycled, 0 to 1.
+    /// Probability that the dead page is recycled (revived by a write of equal content), 0 to 1.
     pub probability: f64,
 }
 
-/// State of recycling on one device: history of dead pages, access counts and fingerprint store. See the module's
-/// documentation for the order of calls.
+/// State of recycling (reuse of dead pages) on one device: history of dead pages, read counts and fingerprint store.
+/// See the module's documentation for the order of calls.
 #[derive(Clone, Debug)]
 pub struct Recycle {
     history: History,
@@ -202,19 +214,20 @@ pub struct Recycle {
     probability: Probability,
     store: Store,
     owners: Owners,
-    /// Pages whose spare area has no fingerprint, because no scheme hashed the content when it was written.
+    /// Physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication) hashed the
+    /// content when it was written.
     unhashed: PageSet,
     policy: StorePolicy,
     count_comparisons: bool,
     statistics: RecycleStatistics,
-    /// Dead pages of the block that is being erased; kept for its allocation.
+    /// Dead pages of the block that is being erased; the vector is kept so that it is not allocated anew.
     dead_of_block: Vec<Ppn>,
 }
 
 impl Recycle {
-    /// Creates the state of a device without dead pages. Memory: 5 bytes per physical page, about 50 bytes per store
-    /// entry, and 10 to 20 bytes per recycled page, per dead page that has an older one of its logical page, and per
-    /// trimmed logical page that has a dead page.
+    /// Creates the recycling state of a device without dead pages. Memory: 5 bytes per physical page, about 50 bytes
+    /// per entry of the fingerprint store, and 10 to 20 bytes per recycled page, per dead page that has an older one of
+    /// its logical page, and per trimmed logical page that has a dead page.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is reserved.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
@@ -234,9 +247,9 @@ impl Recycle {
         }
     }
 
-    /// Changes the history for a device on which other mechanisms place content as well. There a page is valid for
-    /// several logical pages or for a part of one, so lists of dead pages begin in a map by logical page, for up to 20
-    /// bytes more per logical page that has one.
+    /// Changes the history of dead pages for a device on which other mechanisms place content as well. There a page is
+    /// valid for several logical pages or for a part of one, so lists of dead pages begin in a map by logical page, for
+    /// up to 20 bytes more per logical page that has one.
     pub(crate) fn with_heads_in_map(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
         self.history = History::new(Heads::InMap, pages, self.history.logical_pages());
@@ -258,18 +271,20 @@ impl Recycle {
         Some(self.store.candidate(slot).ppn)
     }
 
-    /// Returns a dead page with this content, as [`Recycle::find`], but changes no statistics.
+    /// Returns a dead page with this content from the fingerprint store, as [`Recycle::find`], but changes no
+    /// statistics.
     pub fn knows(&self, fingerprint: Fingerprint) -> Option<Ppn> {
         self.store.find(fingerprint).map(|slot| self.store.candidate(slot).ppn)
     }
 
-    /// Marks a page just programmed as not hashed. Until it is erased, it is never offered to the fingerprint store.
+    /// Marks a physical page just programmed as not hashed. Until it is erased, it is never offered to the fingerprint
+    /// store (index of dead pages).
     pub fn set_unhashed(&mut self, ppn: Ppn) {
         self.unhashed.insert(ppn);
     }
 
-    /// Reads the table entries that overwriting `ppns`, whose contents are `contents`, will need, so that their cache
-    /// misses overlap ([`crate::tables::prefetch`]).
+    /// Reads the recycling state that overwriting the physical pages `ppns`, whose contents are `contents`, will need,
+    /// so that its cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.prefetch_listed(ppns.iter().copied());
         touch_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
@@ -287,14 +302,14 @@ impl Recycle {
         dead.iter().filter_map(|&ppn| self.history.slot(ppn)).collect()
     }
 
-    /// Reads the table entries that looking up these contents will need, so that their cache misses overlap
-    /// ([`crate::tables::prefetch`]).
+    /// Reads the entries of the fingerprint store (index of dead pages) that looking up these contents will need, so
+    /// that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, contents: &[Fingerprint]) {
         self.store.prefetch_find(contents);
     }
 
     /// Makes dead page `ppn` the valid page of `lpn`: removes it from the fingerprint store and from its former owner's
-    /// list. Its access count is kept.
+    /// list of dead pages. Its read count is kept.
     pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.history.begin(lpn, ppn);
@@ -303,14 +318,15 @@ impl Recycle {
         }
     }
 
-    /// Revives dead page `ppn`, as [`Recycle::revive`], on a device whose reverse map has the referrers of valid pages:
-    /// no owner is stored here.
+    /// Revives dead page `ppn`, as [`Recycle::revive`], on a device whose reverse map records which logical pages are
+    /// mapped to it: no owner is stored here.
     pub(crate) fn revive_bound(&mut self, ppn: Ppn, former_owner: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.owners.forget(ppn);
     }
 
-    /// Stores the last owner of a page that dies as that of `lpn`, if its spare area names another logical page.
+    /// Stores `lpn` as the last owner of the physical page `ppn`, which is invalidated, if its spare area names another
+    /// logical page.
     pub(crate) fn store_last_owner(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
         if lpn == spare_owner {
             self.owners.forget(ppn);
@@ -319,7 +335,7 @@ impl Recycle {
         }
     }
 
-    /// Makes a newly programmed page the valid page of `lpn`.
+    /// Makes the newly programmed physical page `ppn` the valid page of `lpn`.
     #[inline]
     pub fn programmed(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
@@ -327,14 +343,14 @@ impl Recycle {
         self.history.begin(lpn, ppn);
     }
 
-    /// Whether `ppn` has no access count, owner or mark here, as every page after its erase.
+    /// Whether the physical page `ppn` has no read count, stored owner or "not hashed" mark, as after its erase.
     fn is_blank(&self, ppn: Ppn) -> bool {
         self.accesses.get(ppn) == 0 && self.owners.are_spare(ppn, 1) && !self.unhashed.contains(ppn)
     }
 
-    /// Makes `ppn`, overwritten or trimmed, the newest dead page of `lpn` and offers it to the fingerprint store.
-    /// `successor` is the valid page of `lpn` now, if any; it must have been reported before. The version of up to 15
-    /// older pages decreases by one.
+    /// Makes the physical page `ppn`, overwritten or trimmed, the newest dead page of `lpn` and offers it to the
+    /// fingerprint store. `successor` is the valid page of `lpn` now, if any; it must have been reported before. The
+    /// recycle probability of up to 15 older dead pages of `lpn` decreases.
     #[inline]
     pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
         if let Some(older) = self.history.push(lpn, ppn, successor) {
@@ -343,24 +359,25 @@ impl Recycle {
         self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
     }
 
-    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycle::invalidated`], but does not offer it to the store: it
-    /// is too old to be revived.
+    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycle::invalidated`], but does not offer it to the fingerprint
+    /// store: it is too old to be revived.
     pub fn invalidated_aged(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if let Some(older) = self.history.push(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
     }
 
-    /// Removes the store entry of `ppn`, which the last look-up found and which is too old to be revived. The page
-    /// stays dead.
+    /// Removes the fingerprint-store entry of `ppn`, which the last look-up found and which is too old to be revived.
+    /// The page stays dead.
     pub fn remove_aged_hit(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
         self.statistics.aged_hits += 1;
         self.drop_entry(ppn);
     }
 
-    /// Checks the next store entry in turn and removes it if its page is too old to be revived. With one call per page
-    /// offered, every entry of a full store is checked once while as many pages die as the store has entries.
+    /// Checks the next entry of the fingerprint store in turn and removes it if its page is too old to be revived. With
+    /// one call per page offered, every entry of a full store is checked once while as many pages are invalidated as
+    /// the store has entries.
     pub fn expire_next(&mut self, is_aged: impl Fn(Ppn) -> bool) {
         if let Some(ppn) = self.store.next_in_turn()
             && is_aged(ppn)
@@ -369,7 +386,7 @@ impl Recycle {
         }
     }
 
-    /// Removes the store entry of dead page `ppn`, which stays in the list of its logical page.
+    /// Removes the fingerprint-store entry of dead page `ppn`, which stays in the list of its logical page.
     fn drop_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.slot(ppn) else { return };
         self.statistics.expired += 1;
@@ -377,15 +394,15 @@ impl Recycle {
         self.promote_twin(heir);
     }
 
-    /// Counts a host read of valid page `ppn`.
+    /// Counts a host read of the valid page `ppn`, from which its recycle probability is computed once it is dead.
     #[inline]
     pub fn read(&mut self, ppn: Ppn) {
         debug_assert!(!self.history.is_dead(ppn), "dead page {ppn} is read");
         self.accesses.count(ppn);
     }
 
-    /// Records that GC copied the valid page of `lpn`. The access count moves to the copy; the source page becomes no
-    /// dead version.
+    /// Records that GC copied the valid page of `lpn` from `from` to `to`. The read count moves to the copy; the source
+    /// page becomes no dead version.
     pub fn moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
         assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
         assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
@@ -396,7 +413,7 @@ impl Recycle {
         self.copy_unhashed(from, to);
     }
 
-    /// Marks page `to` as not hashed if it is the copy of a page that was not hashed.
+    /// Marks the page `to` as not hashed if it is the GC copy of a page that was not hashed.
     fn copy_unhashed(&mut self, from: Ppn, to: Ppn) {
         if self.unhashed.contains(from) {
             self.unhashed.insert(to);
@@ -404,7 +421,7 @@ impl Recycle {
     }
 
     /// Records that GC copied the valid pages `from` of a block in order, up to the last of `to`. As [`Recycle::moved`]
-    /// for each page, but skips tables in which the block has no entry (access counts, marks, owners).
+    /// for each page, but skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
     pub fn moved_block(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
@@ -422,8 +439,8 @@ impl Recycle {
         self.owners.forget_moved(first, pages, from);
     }
 
-    /// Forgets page `ppn`, which is erased. Called for every page of the block, dead or not; `owner` matters for dead
-    /// pages only.
+    /// Removes the physical page `ppn`, which is erased, from all recycling state. Called for every page of the block,
+    /// dead or not; `owner` matters for dead pages only.
     #[inline]
     pub fn erased(&mut self, owner: Lpn, ppn: Ppn) {
         if self.history.is_dead(ppn) {
@@ -434,8 +451,8 @@ impl Recycle {
         self.unhashed.remove(ppn);
     }
 
-    /// Forgets every page of a block that is erased. As [`Recycle::erased`] for each, but faster, because the cache
-    /// misses of the pages overlap. `spare_owner` returns the owner in the spare area of a page.
+    /// Removes every page of an erased block from all recycling state. As [`Recycle::erased`] for each, but faster,
+    /// because the cache misses of the pages overlap. `spare_owner` returns the owner in the spare area of a page.
     pub fn erased_block(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let mut dead = std::mem::take(&mut self.dead_of_block);
         dead.clear();
@@ -452,7 +469,7 @@ impl Recycle {
         self.unhashed.remove_range(first, pages);
     }
 
-    /// Reads the table entries that removing these dead pages will need, so that their cache misses overlap
+    /// Reads the recycling state that removing these dead pages will need, so that its cache misses overlap
     /// ([`crate::tables::prefetch`]).
     fn prefetch_removals(&self, dead: &[Ppn]) {
         self.history.prefetch_listed(dead.iter().copied());
@@ -465,16 +482,16 @@ impl Recycle {
         self.store.prefetch_contents(&slots);
     }
 
-    /// Returns the logical page that owns `ppn`, dead or valid, given the owner in its spare area.
+    /// Returns the logical page that owns the physical page `ppn`, dead or valid, given the owner in its spare area.
     #[inline]
     pub fn owner(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         self.owners.of(ppn, spare_owner)
     }
 
-    /// Runs fast loading after a hit on a page of `owner`: the newest dead page of each neighbour within the window
-    /// becomes the best entry of the store. Pages whose content the store does not know are appended to `out`: the
-    /// engine reads their spare area and calls [`Recycle::load_fast`]. At most `2 * window` pages; none under other
-    /// policies. `map` returns the valid page of a logical page.
+    /// Executes fast loading after a hit on a page of `owner`: the newest dead page of each logical page within the
+    /// window becomes the best entry of the fingerprint store. Pages whose content the store does not know are appended
+    /// to `out`: the engine reads their spare area and calls [`Recycle::load_fast`]. At most `2 * window` pages; none
+    /// under other policies. `map` returns the valid page of a logical page.
     pub fn neighbours(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
@@ -489,8 +506,8 @@ impl Recycle {
         }
     }
 
-    /// Offers a page returned by [`Recycle::neighbours`] to the store, with the fingerprint from its spare area, as if
-    /// it had been read 15 times.
+    /// Offers a dead page returned by [`Recycle::neighbours`] to the fingerprint store, with the fingerprint from its
+    /// spare area, as if it had been read 15 times.
     pub fn load_fast(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is fast-loaded and not dead");
         if !self.raise(ppn) {
@@ -499,8 +516,8 @@ impl Recycle {
         }
     }
 
-    /// Returns the probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. For a store
-    /// entry it follows from the level; otherwise it takes up to 15 steps along the list of dead pages.
+    /// Returns the probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. For an entry of
+    /// the fingerprint store it follows from the level; otherwise it takes up to 15 steps along the list of dead pages.
     pub fn probability(&self, ppn: Ppn) -> f64 {
         if let Some(level) = self.entry_level(ppn) {
             return self.probability.of_level(level);
@@ -512,8 +529,8 @@ impl Recycle {
         self.probability.of(accesses, self.history.position(ppn))
     }
 
-    /// Returns the probability level of a page that is a store entry; `None` for others, and under LRU, whose levels do
-    /// not depend on probability.
+    /// Returns the probability level of a dead page that is an entry of the fingerprint store; `None` for others, and
+    /// under LRU, whose levels do not depend on probability.
     fn entry_level(&self, ppn: Ppn) -> Option<u8> {
         let slot = self.history.slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
         self.store.level(slot)
@@ -528,13 +545,13 @@ impl Recycle {
         dead.map(|ppn| 1.0 - self.probability(ppn)).sum()
     }
 
-    /// Clears the fingerprint store after a power failure. History, access counts and owners are in battery-backed RAM
-    /// and survive.
+    /// Clears the fingerprint store (index of dead pages) after a power failure. History, read counts and owners are in
+    /// battery-backed RAM and survive.
     pub fn power_failed(&mut self) {
         self.store.clear(&mut self.history);
     }
 
-    /// Clears everything after a power failure without a battery: no page is known to be dead or was read.
+    /// Clears all recycling state after a power failure without a battery: no page is known to be dead or was read.
     pub fn forget(&mut self) {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
@@ -543,13 +560,15 @@ impl Recycle {
         self.owners = Owners::new(pages);
     }
 
-    /// Stores `lpn` as the owner of valid page `ppn`, which another logical page wrote; called by recovery.
+    /// Stores `lpn` as the owner of the valid page `ppn`, whose spare area names another logical page; called by
+    /// recovery.
     pub fn adopt_owner(&mut self, ppn: Ppn, lpn: Lpn) {
         self.owners.set(ppn, lpn);
     }
 
-    /// Returns the dead pages that start-up should load into the store, worst first: the `capacity` most probable ones.
-    /// The engine reads one spare area for each and calls [`Recycle::load`]. Walks the history of every dead page.
+    /// Returns the dead pages that start-up should load into the fingerprint store, worst first: as many of the most
+    /// probable ones as it can hold. The engine reads one spare area for each and calls [`Recycle::load`]. Walks the
+    /// history of every dead page.
     pub fn reload_candidates(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
             .history
@@ -570,8 +589,8 @@ impl Recycle {
         }
     }
 
-    /// Changes policy and capacity. The fingerprint store is sorted by the new policy at once, and its worst entries
-    /// are evicted down to the capacity. Costs one sort of the store.
+    /// Changes policy and capacity of the fingerprint store (index of dead pages). It is sorted by the new policy at
+    /// once, and its worst entries are evicted down to the capacity. Costs one sort of the store.
     pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
@@ -580,38 +599,38 @@ impl Recycle {
         });
     }
 
-    /// The current policy of the fingerprint store.
+    /// The current policy of the fingerprint store (index of dead pages).
     pub fn policy(&self) -> StorePolicy {
         self.policy
     }
 
-    /// Returns the counters since the start or the last [`Recycle::reset_statistics`].
+    /// Returns the counters of recycling since the start or the last [`Recycle::reset_statistics`].
     pub fn statistics(&self) -> RecycleStatistics {
         self.statistics
     }
 
-    /// Resets all counters to 0, for example after preconditioning.
+    /// Resets all counters of recycling to 0, for example after preconditioning.
     pub fn reset_statistics(&mut self) {
         self.statistics = RecycleStatistics::default();
     }
 
-    /// Number of entries in the fingerprint store.
+    /// Number of entries in the fingerprint store (index of dead pages).
     pub fn store_len(&self) -> u32 {
         self.store.len()
     }
 
-    /// Number of dead pages that are not erased yet.
+    /// Number of dead (invalid) pages of the device that are not erased yet.
     pub fn dead_pages(&self) -> u64 {
         self.history.dead_pages()
     }
 
-    /// Whether `ppn` is dead (invalid) and not erased yet.
+    /// Whether the physical page `ppn` is dead (invalid) and not erased yet.
     #[inline]
     pub fn is_dead(&self, ppn: Ppn) -> bool {
         self.history.is_dead(ppn)
     }
 
-    /// Number of host reads counted for `ppn`, 0 to 15; 15 means 15 or more.
+    /// Number of host reads counted for the physical page `ppn`, 0 to 15; 15 means 15 or more.
     pub fn accesses(&self, ppn: Ppn) -> u8 {
         self.accesses.get(ppn)
     }
@@ -621,7 +640,8 @@ impl Recycle {
         self.history.versions(lpn, valid)
     }
 
-    /// Returns the entries of the fingerprint store in its order, best first.
+    /// Returns the entries of the fingerprint store (index of dead pages) in eviction order, the last to be evicted
+    /// first.
     pub fn entries(&self) -> impl Iterator<Item = StoreEntry> + '_ {
         self.store.entries().map(|Candidate { ppn, fingerprint, accesses }| StoreEntry {
             ppn,
@@ -630,8 +650,8 @@ impl Recycle {
         })
     }
 
-    /// Bytes of RAM that a controller needs, one pair of name and bytes per structure. History, access counts and
-    /// owners need a battery; the fingerprint store does not.
+    /// Bytes of RAM that a controller needs for recycling, one pair of name and bytes per structure. History, read
+    /// counts and owners need a battery; the fingerprint store (index of dead pages) does not.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let pages = self.history.physical_pages() as u64;
         let entries = self.store.capacity().unwrap_or(self.store.len() + self.store.twins());
@@ -645,9 +665,9 @@ impl Recycle {
         ]
     }
 
-    /// Recomputes every invariant from scratch. Lists are contiguous and disjoint. Valid pages (given by `mapping`) are
-    /// in no list and belong to one logical page. Store entries are dead pages on the level that access count and
-    /// position give, one per fingerprint. Costs a walk over everything.
+    /// Recomputes every invariant of the recycling state from scratch. Lists of dead pages are contiguous and disjoint.
+    /// Valid pages (given by `mapping`) are in no list and belong to one logical page. Fingerprint-store entries are
+    /// dead pages on the level that read count and position give, one per fingerprint. Costs a walk over everything.
     ///
     /// # Errors
     /// The first violation found, as a sentence.
@@ -667,8 +687,8 @@ impl Recycle {
         })
     }
 
-    /// Removes a dead page from the store and from the list of `owner`. The version of the older pages in that list
-    /// increases by one.
+    /// Removes a dead page from the fingerprint store and from the list of dead pages of `owner`. The recycle
+    /// probability of the older pages in that list increases.
     #[inline]
     fn remove_dead_page(&mut self, owner: Lpn, ppn: Ppn) {
         let slot = self.history.slot(ppn);
@@ -683,7 +703,8 @@ impl Recycle {
         self.promote_twin(heir);
     }
 
-    /// Makes the twin of a removed entry (a dead page with equal content) an entry of the fingerprint store.
+    /// Makes the twin of a removed fingerprint-store entry (a dead page with equal content), in slot `heir`, an entry
+    /// of the store.
     #[inline]
     fn promote_twin(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
@@ -693,8 +714,8 @@ impl Recycle {
         }
     }
 
-    /// Updates the probability levels of `page` and of the older pages after it in its list, whose positions now begin
-    /// at `first`.
+    /// Updates the probability levels of the dead page `page` and of the older dead pages of its logical page, after
+    /// their numbers of newer dead versions changed. That of `page` is `first` now.
     fn relevel_from(&mut self, page: Ppn, first: u8) {
         if self.policy == StorePolicy::Lru {
             return;
@@ -710,14 +731,15 @@ impl Recycle {
         }
     }
 
-    /// Returns the level (rank class in the fingerprint store) of a page at `position` of its list under the current
-    /// policy.
+    /// Returns the level at which the fingerprint store orders a dead page under the current policy, given its number
+    /// of newer dead versions, `position`.
     #[inline]
     fn level(&self, candidate: Candidate, position: u8) -> u8 {
         level(self.policy, &self.probability, candidate.accesses, position)
     }
 
-    /// Offers a dead page at `position` of its list to the store, unless its content was not hashed.
+    /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is its number of
+    /// newer dead versions.
     #[inline]
     fn offer(&mut self, candidate: Candidate, position: u8) {
         if self.unhashed.contains(candidate.ppn) {
@@ -738,8 +760,8 @@ impl Recycle {
         }
     }
 
-    /// Decides which of two dead pages with equal content is the store entry: the more probable one, or the newer one
-    /// if both are equal.
+    /// Decides which of two dead pages with equal content is the fingerprint-store entry: the more probable one, or the
+    /// newer one if both are equal.
     fn resolve_duplicate(&mut self, rival: u32, candidate: Candidate, level: u8) {
         self.statistics.duplicates += 1;
         let entry = self.store.candidate(rival);
@@ -755,8 +777,8 @@ impl Recycle {
         }
     }
 
-    /// Moves the newest dead page of `lpn` to the best rank of the store; appends it to `out` if the store does not
-    /// have it.
+    /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store; appends it to `out` if the store
+    /// does not have it.
     fn load_newest(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.history.newest_of(lpn, valid)
             && !self.raise(ppn)
@@ -765,8 +787,8 @@ impl Recycle {
         }
     }
 
-    /// Moves the entry of `ppn` to the best rank of the store; `false` if `ppn` is not in the store. A twin does not
-    /// move: its entry has equal content.
+    /// Moves the entry of dead page `ppn` to the best rank of the fingerprint store; `false` if `ppn` is not in the
+    /// store. A twin (page with the content of an entry) does not move: its entry has equal content.
     fn raise(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.slot(ppn) else { return false };
         let raised = self.store.raise(slot, MAX_ACCESSES, self.natural_level(ppn, MAX_ACCESSES));
@@ -774,13 +796,14 @@ impl Recycle {
         true
     }
 
-    /// Returns the level (rank class) that `ppn` has by recycle probability, whatever the policy.
+    /// Returns the probability level (rank from 0 to 255) of the dead page `ppn` for the given read count, whatever the
+    /// policy of the fingerprint store.
     fn natural_level(&self, ppn: Ppn, accesses: u8) -> u8 {
         self.probability.level(accesses, self.history.position(ppn))
     }
 
-    /// Returns the access count that the probability of `ppn` is computed from; fast loading replaces it while the page
-    /// is in the store.
+    /// Returns the read count from which the recycle probability of `ppn` is computed; fast loading replaces it while
+    /// the page is in the fingerprint store (index of dead pages).
     fn effective_accesses(&self, ppn: Ppn) -> u8 {
         match self.history.slot(ppn) {
             Some(slot) => self.store.accesses(slot),
@@ -789,8 +812,8 @@ impl Recycle {
     }
 }
 
-/// Returns the level (rank class in the fingerprint store) of a dead page under `policy`. LRU has a single level, in
-/// which recency alone decides.
+/// Returns the level at which the fingerprint store orders a dead page under `policy`: the rank of its recycle
+/// probability, 0 to 255. LRU has a single level, in which recency alone decides.
 #[inline]
 fn level(policy: StorePolicy, probability: &Probability, accesses: u8, position: u8) -> u8 {
     match policy {

@@ -15,20 +15,23 @@
 //! Invariants: within a queue, a larger ticket is more recent; the count of a chunk is its number of blanks; bit `l` of
 //! the bitmap is set exactly if level `l` has an entry.
 
-/// Number of probability levels of the fingerprint store; level 0 is the worst.
+/// Number of levels (ranks by recycle probability) of the fingerprint store (index of dead pages); level 0 is the least
+/// likely to be recycled.
 pub(super) const LEVELS: usize = 256;
 
 const CHUNK: usize = 256;
 const BLANK: u32 = u32::MAX;
 
-/// The entries of one probability level as an append-only log of slots, oldest first.
+/// The entries of the fingerprint store (index of dead pages) of one probability level, as an append-only log of store
+/// slots, oldest first.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     places: Vec<u32>,
     chunk_blanks: Vec<u16>,
-    /// Index in `places` of the oldest entry; `places.len()` if there is none.
+    /// Index in the log `places` of the oldest fingerprint-store entry that was not removed; `places.len()` if there is
+    /// none.
     oldest: usize,
-    /// Ticket (log position of an entry since the start) of `places[0]`, a multiple of `CHUNK`; wraps around.
+    /// Ticket (log position of an entry, counted since the start) of `places[0]`, a multiple of `CHUNK`; wraps around.
     first_ticket: u32,
 }
 
@@ -68,7 +71,8 @@ impl Queue {
         }
     }
 
-    /// Drops the chunks of the log before the oldest entry, which contain only blanks (removed entries).
+    /// Drops the parts of a probability level's log before the oldest entry, which contain only blanks (removed
+    /// entries).
     #[cold]
     fn drop_first_chunks(&mut self) {
         let chunks = self.oldest / CHUNK;
@@ -78,12 +82,14 @@ impl Queue {
         self.first_ticket = self.first_ticket.wrapping_add((chunks * CHUNK) as u32);
     }
 
-    /// Returns the log from the oldest entry on, with the blanks (removed entries) between.
+    /// Returns the log of a probability level (store slots) from the oldest entry on, with the blanks (removed entries)
+    /// between.
     fn since_oldest(&self) -> &[u32] {
         &self.places[self.oldest..]
     }
 
-    /// Returns the number of entries of this level that are more recent than the one with this ticket (log position).
+    /// Returns the number of entries of this probability level that are more recent than the one with this ticket (log
+    /// position).
     fn newer_than(&self, ticket: u32) -> u32 {
         let place = self.place(ticket);
         let chunk_end = ((place / CHUNK + 1) * CHUNK).min(self.places.len());
@@ -116,7 +122,7 @@ impl Queue {
     }
 }
 
-/// The order of the fingerprint store: slots by probability level, then by recency.
+/// The eviction order of the fingerprint store (index of dead pages): its slots by probability level, then by recency.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     queues: Box<[Queue; LEVELS]>,
@@ -130,7 +136,8 @@ impl Order {
         Self { queues, live: [0; LEVELS], occupied: [0; LEVELS / 64] }
     }
 
-    /// Makes `slot` the most recent entry of `level` and returns its ticket (position in the level's log).
+    /// Makes `slot` of the fingerprint store (index of dead pages) the most recent entry of probability level `level`,
+    /// and returns its ticket (position in the level's log).
     #[inline]
     pub(super) fn push(&mut self, level: u8, slot: u32) -> u32 {
         self.live[level as usize] += 1;
@@ -138,8 +145,9 @@ impl Order {
         self.queues[level as usize].push(slot)
     }
 
-    /// Removes the entry with `ticket` from `level`. Returns `true` if the level's log is mostly blanks (removed
-    /// entries) now and should be rewritten. Amortised O(1).
+    /// Removes the entry of the fingerprint store (index of dead pages) with `ticket` (log position) from probability
+    /// level `level`. Returns `true` if the level's log is mostly blanks (removed entries) now and should be rewritten.
+    /// Amortised O(1).
     #[inline]
     pub(super) fn remove(&mut self, level: u8, ticket: u32) -> bool {
         let live = &mut self.live[level as usize];
@@ -152,8 +160,8 @@ impl Order {
         queue.is_sparse(*live)
     }
 
-    /// Rewrites the log of `level` without blanks (removed entries), and calls `renumber(slot, ticket)` with each new
-    /// ticket.
+    /// Rewrites the log of probability level `level` without blanks (removed entries), and calls `renumber(slot,
+    /// ticket)` with each new ticket (log position).
     pub(super) fn tidy(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
         let old = std::mem::take(&mut self.queues[level as usize]);
         for slot in old.entries() {
@@ -161,7 +169,8 @@ impl Order {
         }
     }
 
-    /// Returns the lowest level that is at least `first` and has an entry.
+    /// Returns the lowest probability level that is at least `first` and has an entry of the fingerprint store (index
+    /// of dead pages).
     #[inline]
     fn occupied_from(&self, first: usize) -> Option<usize> {
         let of_first = self.occupied.get(first / 64)? >> (first % 64);
@@ -172,34 +181,36 @@ impl Order {
         others.next().map(|word| 64 * word + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// Returns the worst entry and its level: the least recent entry of the lowest non-empty level.
+    /// Returns the entry of the fingerprint store (index of dead pages) that is evicted first, with its level: the
+    /// least recent entry of the lowest non-empty probability level.
     #[inline]
     pub(super) fn worst(&self) -> Option<(u8, u32)> {
         let level = self.occupied_from(0)?;
         Some((level as u8, self.queues[level].since_oldest()[0]))
     }
 
-    /// Returns the slot of the entry with `ticket` (log position) on `level`; any number if that entry was removed.
+    /// Returns the slot of the fingerprint-store entry with `ticket` (log position) on probability level `level`; any
+    /// number if that entry was removed.
     #[inline]
     pub(super) fn slot(&self, level: u8, ticket: u32) -> u32 {
         let queue = &self.queues[level as usize];
         queue.places.get(queue.place(ticket)).copied().unwrap_or(BLANK)
     }
 
-    /// Returns the slots of all fingerprint-store entries, worst first.
+    /// Returns the slots of all entries of the fingerprint store (index of dead pages), the first to be evicted first.
     pub(super) fn worst_first(&self) -> impl Iterator<Item = u32> + '_ {
         let levels = std::iter::successors(self.occupied_from(0), |&level| self.occupied_from(level + 1));
         levels.flat_map(|level| self.queues[level].entries())
     }
 
-    /// Returns the rank of an entry in the fingerprint store: the number of better entries, plus one. Costs a few
-    /// hundred additions.
+    /// Returns the rank of an entry in the fingerprint store (index of dead pages): the number of entries that are
+    /// evicted later, plus one. Costs a few hundred additions.
     pub(super) fn rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.live[level as usize + 1..].iter().sum();
         1 + better + self.queues[level as usize].newer_than(ticket)
     }
 
-    /// Returns the slots of all fingerprint-store entries, best first.
+    /// Returns the slots of all entries of the fingerprint store (index of dead pages), the last to be evicted first.
     pub(super) fn entries(&self) -> impl Iterator<Item = u32> + '_ {
         self.queues.iter().rev().flat_map(|queue| queue.entries().rev())
     }
@@ -223,7 +234,8 @@ mod tests {
 
     use super::*;
 
-    /// Entries as (level, time of insertion, slot): the best is the largest.
+    /// Reference model of the eviction order for a test: entries as (level, time of insertion, slot); the largest is
+    /// evicted last.
     struct Naive(Vec<(u8, u64, u32)>);
 
     impl Naive {
@@ -234,7 +246,8 @@ mod tests {
         }
     }
 
-    /// Random insertions and removals on few levels, so that queues span many chunks and become sparse.
+    /// Random insertions and removals on few probability levels, so that queues span many chunks of the log and become
+    /// sparse.
     #[test]
     fn ranks_equal_a_sorted_list() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -19,34 +19,37 @@ impl Owners {
         Self(SparseTable::new(physical_pages))
     }
 
-    /// Returns the logical page that owns `ppn`, given the owner in its spare area.
+    /// Returns the logical page that owns the physical page `ppn`, given the owner in its spare area.
     #[inline]
     pub(super) fn of(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         self.0.get(ppn).unwrap_or(spare_owner)
     }
 
-    /// Stores `lpn` as the owner of `ppn`; it overrides the spare area.
+    /// Stores `lpn` as the owner of the physical page `ppn`; it overrides the owner in the spare area.
     pub(super) fn set(&mut self, ppn: Ppn, lpn: Lpn) {
         self.0.insert(ppn, lpn);
     }
 
-    /// Removes the stored owner of `ppn`: its spare area is right, or will be when it is next programmed.
+    /// Removes the stored owner of the physical page `ppn`: its spare area is right, or will be when it is next
+    /// programmed.
     #[inline]
     pub(super) fn forget(&mut self, ppn: Ppn) {
         self.0.remove(ppn);
     }
 
-    /// Whether the spare areas of all `count` pages from `first` on name the right owner.
+    /// Whether the spare areas of all `count` physical pages from `first` on name the right owner (none was recycled by
+    /// another).
     pub(super) fn are_spare(&self, first: Ppn, count: u32) -> bool {
         self.0.has_none_of(first, count)
     }
 
-    /// Removes the stored owners of `count` pages from `first` on, which are erased.
+    /// Removes the stored owners of `count` physical pages from `first` on, which are erased.
     pub(super) fn forget_range(&mut self, first: Ppn, count: u32) {
         self.0.remove_if(first, count, |_| true);
     }
 
-    /// Removes the stored owners of those pages, of `count` from `first` on, that are in `moved`, which must be sorted.
+    /// Removes the stored owners of those physical pages, of `count` from `first` on, that are in `moved` (copied by
+    /// GC), which must be sorted.
     pub(super) fn forget_moved(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
         self.0.remove_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
     }

@@ -19,17 +19,19 @@
 
 use super::accesses::MAX_ACCESSES;
 
-/// Position in the list of dead pages from which the version is 0 and no longer changes.
+/// Number of newer dead versions from which the recycle probability of a dead page no longer decreases.
 pub const OLDEST_POSITION: u8 = 15;
 
 const CASES: usize = 16;
 
-/// Tables of recycle probability and level for each pair of access count and position.
+/// Tables of recycle probability and level (rank) for each pair of access count and position among the dead versions of
+/// a logical page.
 #[derive(Clone, Debug)]
 pub struct Probability {
     finals: [[f64; CASES]; CASES],
     levels: [[u8; CASES]; CASES],
-    /// Recycle probability of each level (rank class), the inverse of `levels`.
+    /// Recycle probability of each level, which is the rank of a combination of read count and version among all 256 of
+    /// them; the inverse of `levels`.
     of_level: [f64; CASES * CASES],
 }
 
@@ -59,26 +61,29 @@ impl Probability {
         Self { finals, levels, of_level }
     }
 
-    /// Returns the recycle probability of a dead page, 0 to 1. Access counts and positions greater than 15 count as 15.
+    /// Returns the recycle probability of a dead page, 0 to 1, from its number of reads and its number of newer dead
+    /// versions. Numbers greater than 15 count as 15.
     #[inline]
     pub fn of(&self, accesses: u8, position: u8) -> f64 {
         self.finals[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
     }
 
-    /// Returns the recycle probability of a dead page on this level (rank among the 256 cases).
+    /// Returns the recycle probability of a dead page on probability level `level` (0 to 255, 255 is the most
+    /// probable).
     #[inline]
     pub fn of_level(&self, level: u8) -> f64 {
         self.of_level[level as usize]
     }
 
-    /// Returns the level of a dead page: its rank among the 256 cases by probability, then by version; 255 is the best.
+    /// Returns the probability level of a dead page from its read count and its number of newer dead versions: the rank
+    /// of this combination among all 256 by probability, then by version; 255 is the best.
     #[inline]
     pub fn level(&self, accesses: u8, position: u8) -> u8 {
         self.levels[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
     }
 }
 
-/// Returns the recycle probability of a page that has just died (equations 1 and 2).
+/// Returns the recycle probability of a page that has just been invalidated (equations 1 and 2).
 fn initial(alpha: f64, accesses: u8) -> f64 {
     let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
     (popularity(accesses) - 1.0) / (popularity(MAX_ACCESSES) - 1.0)

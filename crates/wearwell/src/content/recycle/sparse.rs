@@ -10,7 +10,8 @@ use rustc_hash::FxBuildHasher;
 use crate::address::Ppn;
 use crate::tables::PageSet;
 
-/// A table of values for few physical pages: a hash map, with one bit per page.
+/// A table that holds a value for a few of the physical pages: a hash map, with one bit per page that saves look-ups
+/// for all other pages.
 #[derive(Clone, Debug)]
 pub(super) struct SparseTable<V> {
     marked: PageSet,
@@ -18,30 +19,32 @@ pub(super) struct SparseTable<V> {
 }
 
 impl<V: Copy> SparseTable<V> {
-    /// Creates a table without values. Memory: one bit per page, 10 to 20 bytes per value.
+    /// Creates a table of per-page values without any value. Memory: one bit per physical page, 10 to 20 bytes per
+    /// value.
     pub(super) fn new(physical_pages: usize) -> Self {
         Self { marked: PageSet::new(physical_pages as u64), values: HashMap::default() }
     }
 
-    /// Returns the value of a physical page, if it has one.
+    /// Returns the value that the table holds for the physical page `ppn`; `None` if it holds none.
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> Option<V> {
         if self.marked.contains(ppn) { Some(self.values[&ppn]) } else { None }
     }
 
-    /// Sets the value of a physical page, replacing an earlier one.
+    /// Sets the value of the physical page `ppn` in the table, replacing an earlier one.
     pub(super) fn insert(&mut self, ppn: Ppn, value: V) {
         self.marked.insert(ppn);
         self.values.insert(ppn, value);
     }
 
-    /// Removes the value of a physical page and returns it.
+    /// Removes the value of the physical page `ppn` from the table and returns it.
     #[inline]
     pub(super) fn remove(&mut self, ppn: Ppn) -> Option<V> {
         if self.marked.remove(ppn) { self.values.remove(&ppn) } else { None }
     }
 
-    /// Removes the values of those pages, of `count` from `first` on, for which `is_taken` holds.
+    /// Removes from the table the values of those physical pages, of `count` from `first` on, for which `is_taken`
+    /// holds.
     pub(super) fn remove_if(&mut self, first: Ppn, count: u32, is_taken: impl Fn(Ppn) -> bool) {
         let Self { marked, values } = self;
         marked.remove_if(first, count, |ppn| is_taken(ppn) && values.remove(&ppn).is_some());
@@ -52,12 +55,13 @@ impl<V: Copy> SparseTable<V> {
         self.marked.is_disjoint(first, count)
     }
 
-    /// Returns all values with their pages, in no particular order.
+    /// Returns all values in the table with their physical pages, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ppn, V)> + '_ {
         self.values.iter().map(|(&ppn, &value)| (ppn, value))
     }
 
-    /// Returns the number of marked pages and the number of values, which are equal unless the table is broken.
+    /// Returns the number of pages whose bit is set and the number of values, which are equal unless the table is
+    /// broken.
     pub(super) fn counts(&self) -> [u64; 2] {
         [self.marked.len(), self.values.len() as u64]
     }
@@ -74,7 +78,7 @@ mod tests {
     use crate::address::Ppn;
 
     #[test]
-    fn a_sparse_table_is_a_map() {
+    fn a_sparse_table_behaves_like_a_hash_map() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         for range in [6, 100, 5000] {
             let (mut table, mut model) = (SparseTable::new(range), HashMap::new());

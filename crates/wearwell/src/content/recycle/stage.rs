@@ -19,18 +19,19 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Store;
 
-/// The recycling stage of the engine: the recycler, its options, and whether it is on.
+/// State of recycling (reviving dead pages whose content is written again) in the engine: the recycler, its options,
+/// and whether it is on.
 #[derive(Clone, Debug)]
 pub(crate) struct RecycleStage {
     pub(crate) part: Recycle,
-    /// Whether host writes may revive dead pages now.
+    /// Whether host writes may revive dead (invalid) pages now.
     pub(crate) is_on: bool,
     options: RecycleDesign,
     neighbours: Vec<Ppn>,
 }
 
 impl RecycleStage {
-    /// Creates the recycling stage of a device. `is_alone` if the device has no other content mechanism.
+    /// Creates the recycling state of a device. `is_alone` if the device has no other content mechanism.
     pub(crate) fn new<N: Nand>(
         store: &Store<N>,
         logical_pages: u32,
@@ -44,15 +45,15 @@ impl RecycleStage {
     }
 }
 
-/// Returns the page that holds the content of `lpn`, as far as map entries in RAM show. On a device with compressed
-/// chunks the number may be a chunk member's; there only its presence is used.
+/// Returns the physical page that holds the content of `lpn`, as far as map entries in RAM show. On a device with
+/// compressed chunks the number may be a chunk member's; there only its presence is used.
 #[inline]
 fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
-/// Whether a page was programmed too long ago to be revived. Its age is taken from its block, as a controller would
-/// store it, and so is too large by at most the pages of a block.
+/// Whether the physical page `ppn` was programmed too long ago to be revived. Its age is taken from its block, as a
+/// controller would store it, and so is too large by at most the pages of a block.
 fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.refresh_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at(store.block_of(ppn));
@@ -61,7 +62,8 @@ fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool 
 }
 
 impl RecycleStage {
-    /// Returns the probability that dead page `ppn` is recycled; 0 while recycling is off.
+    /// Returns the probability that dead page `ppn` is recycled (revived by a write of equal content); 0 while
+    /// recycling is off.
     pub(crate) fn probability(&self, ppn: Ppn) -> f64 {
         if self.is_on { self.part.probability(ppn) } else { 0.0 }
     }
@@ -73,8 +75,8 @@ impl RecycleStage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Offers page `dead`, just invalidated for `lpn`, to the fingerprint store, and removes one aged entry if pages
-    /// age.
+    /// Offers the physical page `dead`, just invalidated for `lpn`, to the fingerprint store (index of dead pages by
+    /// content). If the design limits the age of pages, also removes one store entry that is too old.
     pub(crate) fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
         let Self { recycle, sharing, store, mapping, .. } = self;
         let Some(stage) = recycle else { return };
@@ -93,8 +95,8 @@ impl<N: Nand> Ftl<N> {
         stage.part.invalidated(lpn, dead, successor, fingerprint);
     }
 
-    /// Finds a dead page with this content in the fingerprint store. With `verify_on_hit`, its bytes are read and
-    /// compared, and the read is charged.
+    /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, its bytes are read
+    /// and compared, and the flash read is charged.
     #[inline(always)]
     pub(crate) fn find_dead(
         &mut self,
@@ -129,9 +131,9 @@ impl<N: Nand> Ftl<N> {
         Ok(Some(dead))
     }
 
-    /// Serves a write of `lpn` with a dead page of equal content: one map update, no program. Returns `false` if the
-    /// page must be programmed instead: the design shares pages and the bind cannot be recorded, or a delta on flash
-    /// keeps `lpn` from being bound.
+    /// Serves a write of `lpn` with `dead`, a dead page of equal content: one map update, no program. Returns `false`
+    /// if the page must be programmed instead: the design shares pages and the reverse map cannot record the mapping,
+    /// or a delta on flash forbids it.
     pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
         let stage = self.recycle.as_ref().expect("only the recycling stage finds dead pages");
         let former = stage.part.owner(dead, self.store.owner(dead));
@@ -156,8 +158,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Revives a dead page that is about to be bound: removes it from history and fingerprint store and makes it valid.
-    /// Returns `false` if the unit is not a dead page.
+    /// Revives a dead page to which a logical page is about to be bound (mapped without a program): removes it from the
+    /// history of dead pages and from the fingerprint store, and makes it valid. Returns `false` if `unit` is not a
+    /// dead page.
     pub(crate) fn revive_for_bind(&mut self, unit: Unit) -> bool {
         let Some(stage) = &mut self.recycle else { return false };
         let ppn = Ppn(unit.0);
@@ -176,8 +179,9 @@ impl<N: Nand> Ftl<N> {
         self.store.revive(dead);
     }
 
-    /// Runs fast loading: dead pages of logical pages near `owner` enter the fingerprint store, for a spare-area read
-    /// each. With a map on flash, only logical pages whose map entries are cached are considered.
+    /// Executes fast loading after a recycled write: dead pages of logical pages near `owner` enter the fingerprint
+    /// store, for a spare-area read each. With a map on flash, only logical pages whose map entries are cached are
+    /// considered.
     fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbours);
@@ -191,7 +195,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Removes the dead pages of `block` from history and fingerprint store before the block is reused.
+    /// Removes the dead pages of `block` from the history of dead pages and from the fingerprint store, before the
+    /// block is reused.
     pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
         let Some(stage) = &mut self.recycle else { return };
         let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());

@@ -28,12 +28,12 @@ use crate::address::{Address, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
 
-/// A dead page that is offered to the fingerprint store, with what its level is computed from.
+/// A dead page that is offered to the fingerprint store, with its read count, from which its level is computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
     pub(super) ppn: Ppn,
     pub(super) fingerprint: Fingerprint,
-    /// Access count from which the recycle probability is computed: the page's own, or the largest if it was
+    /// Number of reads from which the recycle probability is computed: the page's own, or the largest if the page was
     /// fast-loaded.
     pub(super) accesses: u8,
 }
@@ -41,11 +41,11 @@ pub(super) struct Candidate {
 /// Outcome of offering a dead page to the fingerprint store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Admission {
-    /// The page was inserted; the store had room.
+    /// The page was inserted; the fingerprint store (index of dead pages) had room.
     Inserted,
-    /// The page was inserted in place of the worst entry, which was evicted.
+    /// The page was inserted in place of the entry with the lowest probability, which was evicted.
     Replaced,
-    /// The page was not inserted: the store is full and every entry is better.
+    /// The page was not inserted: the fingerprint store (index of dead pages) is full and every entry is more probable.
     Refused,
 }
 
@@ -56,20 +56,21 @@ enum Support {
     Twin,
 }
 
-/// A slot of the fingerprint store, for an entry or a twin. 32 bytes, so that no slot is on two cache lines.
+/// A slot of the fingerprint store: holds an entry, or a twin (a further dead page with the content of an entry). 32
+/// bytes, so that no slot is on two cache lines.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct Slot {
     fingerprint: Fingerprint,
     ppn: Ppn,
     ticket: u32,
-    /// Value of the store's clock when the entry was inserted or last changed its level; wraps around.
+    /// Value of the store's clock when the entry in the slot was inserted or last changed its level; wraps around.
     stamp: u32,
-    /// For an entry: slot of the next entry in its hash bucket. For a twin (page with the content of an entry): the
-    /// slot that precedes it in its chain.
+    /// For an entry: slot of the next entry in its hash bucket. For a twin (dead page with the content of an entry):
+    /// the slot that precedes it in its chain.
     link: u32,
-    /// The next slot in the chain of dead pages with equal content: the chain begins with the entry, and its twins
-    /// (duplicates) follow.
+    /// Next slot in the chain of dead pages with equal content: the chain begins with the fingerprint-store entry, and
+    /// its twins (duplicates) follow.
     below: u32,
     level: u8,
     accesses: u8,
@@ -92,7 +93,8 @@ impl Slot {
     };
 }
 
-/// The fingerprint store: dead pages found by content, and ordered for eviction.
+/// The fingerprint store: dead pages that a write of equal content can revive, found by content, and ordered for
+/// eviction.
 #[derive(Clone, Debug)]
 pub(super) struct Store {
     slots: Vec<Slot>,
@@ -102,12 +104,13 @@ pub(super) struct Store {
     order: Order,
     capacity: Option<u32>,
     clock: u32,
-    /// Slot that [`Store::next_in_turn`], a cyclic scan, visited last.
+    /// Slot of the fingerprint store (index of dead pages) that [`Store::next_in_turn`], a cyclic scan, visited last.
     hand: u32,
 }
 
 impl Store {
-    /// Creates an empty store of at most `capacity` entries; `None` means unbounded. Memory grows with the entries.
+    /// Creates an empty fingerprint store (index of dead pages) of at most `capacity` entries; `None` means unbounded.
+    /// Memory grows with the entries.
     pub(super) fn new(capacity: Option<u32>) -> Self {
         Self {
             slots: Vec::new(),
@@ -121,13 +124,14 @@ impl Store {
         }
     }
 
-    /// Number of entries; twins (pages with the content of an entry) are not counted.
+    /// Number of entries of the fingerprint store (index of dead pages); twins (pages with the content of an entry) are
+    /// not counted.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         self.entries
     }
 
-    /// Number of twins: dead pages kept in addition to an entry with equal content.
+    /// Number of twins in the fingerprint store: dead pages kept in addition to an entry with equal content.
     pub(super) fn twins(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32 - self.entries
     }
@@ -136,7 +140,7 @@ impl Store {
         self.capacity
     }
 
-    /// Returns the slot of the entry with this content; `None` if no dead page in the store has it.
+    /// Returns the slot of the fingerprint-store entry with this content; `None` if no dead page in the store has it.
     #[inline]
     pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<u32> {
         let mut at = self.buckets.head(fingerprint);
@@ -152,40 +156,42 @@ impl Store {
         Candidate { ppn, fingerprint, accesses }
     }
 
-    /// Returns the access count from which the recycle probability of the page in `slot` is computed.
+    /// Returns the number of reads from which the recycle probability of the dead page in `slot` is computed.
     #[inline]
     pub(super) fn accesses(&self, slot: u32) -> u8 {
         self.slots[slot as usize].accesses
     }
 
-    /// Returns the probability level of an entry; `None` for a twin (page with the content of an entry), which has no
-    /// level.
+    /// Returns the probability level of the entry of the fingerprint store (index of dead pages) in `slot`; `None` for
+    /// a twin (page with the content of an entry), which has no level.
     #[inline]
     pub(super) fn level(&self, slot: u32) -> Option<u8> {
         let Slot { standing, level, .. } = self.slots[slot as usize];
         (standing == Support::Entry).then_some(level)
     }
 
-    /// Returns the rank of an entry in the order of the store, 1 being the best.
+    /// Returns the rank of the entry in `slot` in the eviction order of the fingerprint store (index of dead pages), 1
+    /// being the last to be evicted.
     pub(super) fn rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
         self.order.rank(slot.level, slot.ticket)
     }
 
-    /// Advances to the next slot, cyclically, and returns its page; `None` if that slot is free.
+    /// Advances the cyclic scan of the fingerprint store to its next slot, and returns the dead page in it; `None` if
+    /// that slot is free.
     pub(super) fn next_in_turn(&mut self) -> Option<Ppn> {
         self.hand = if self.hand + 1 < self.slots.len() as u32 { self.hand + 1 } else { 0 };
         let slot = self.slots.get(self.hand as usize)?;
         (slot.standing != Support::Free).then_some(slot.ppn)
     }
 
-    /// Returns all entries, best first.
+    /// Returns all entries of the fingerprint store (index of dead pages), best (evicted last) first.
     pub(super) fn entries(&self) -> impl Iterator<Item = Candidate> + '_ {
         self.order.entries().map(|slot| self.candidate(slot))
     }
 
-    /// Offers a dead page whose content has no entry yet. Inserts it if there is room, or if the worst entry's level is
-    /// not greater. Amortised O(1).
+    /// Offers a dead page whose content has no entry yet to the fingerprint store. Inserts it if there is room, or in
+    /// place of the entry with the lowest level if that is not greater than `level`. Amortised O(1).
     pub(super) fn admit(&mut self, history: &mut History, candidate: Candidate, level: u8) -> Admission {
         let full = self.capacity.is_some_and(|capacity| self.len() >= capacity);
         let slot = if full {
@@ -203,8 +209,8 @@ impl Store {
         if full { Admission::Replaced } else { Admission::Inserted }
     }
 
-    /// Replaces `rival`, the entry with equal content, by `candidate`. An unbounded store keeps `rival` as a twin,
-    /// chained to the new entry.
+    /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival`, which has equal content, by
+    /// `candidate`. An unbounded store keeps the rival page as a twin, chained to the new entry.
     pub(super) fn supersede(&mut self, history: &mut History, rival: u32, candidate: Candidate, level: u8) {
         self.leave_order(rival);
         let slot = self.free_slot();
@@ -219,8 +225,8 @@ impl Store {
         self.enter_order(slot, level);
     }
 
-    /// Keeps `rival`, the entry with equal content. An unbounded store adds `candidate` as a twin of it, a bounded one
-    /// drops it.
+    /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival`, which has equal content, rather
+    /// than `candidate`. An unbounded store adds `candidate` as a twin of it, a bounded one drops it.
     pub(super) fn keep_rival(&mut self, history: &mut History, rival: u32, candidate: Candidate) {
         if self.capacity.is_none() {
             let slot = self.free_slot();
@@ -230,8 +236,8 @@ impl Store {
         }
     }
 
-    /// Moves an entry to probability level `level` if it is on another one. A twin (page with the content of an entry)
-    /// has no level and does not change.
+    /// Moves the entry of the fingerprint store (index of dead pages) in `slot` to probability level `level` if it is
+    /// on another one. A twin (page with the content of an entry) has no level and does not change.
     #[inline]
     pub(super) fn relevel(&mut self, slot: u32, level: u8) {
         let Slot { standing, level: current, .. } = self.slots[slot as usize];
@@ -241,14 +247,16 @@ impl Store {
         }
     }
 
-    /// Makes an entry the most recent one of its probability level, so that it is evicted later.
+    /// Makes the entry of the fingerprint store (index of dead pages) in `slot` the most recent one of its probability
+    /// level, so that it is evicted later.
     pub(super) fn refresh(&mut self, slot: u32) {
         self.leave_order(slot);
         self.enter_order(slot, self.slots[slot as usize].level);
     }
 
-    /// Sets the access count of an entry to `accesses` and makes it the most recent one of `level`. Returns `false` for
-    /// a twin (page with the content of an entry), which does not change.
+    /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `accesses` and
+    /// makes it the most recent one of probability level `level`. Returns `false` for a twin (page with the content of
+    /// an entry), which does not change.
     pub(super) fn raise(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].standing == Support::Entry;
         if is_entry {
@@ -259,9 +267,9 @@ impl Store {
         is_entry
     }
 
-    /// Removes the page in `slot` from the store. If it was an entry with a twin, the twin is found by content from now
-    /// on and its slot is returned. The caller must call [`Store::enter_order`] for that slot; until then it has no
-    /// level.
+    /// Removes the dead page in `slot` from the fingerprint store. If it was an entry with a twin (page of equal
+    /// content), the twin is found by content from now on and its slot is returned. The caller must call
+    /// [`Store::enter_order`] for that slot; until then it has no level.
     #[inline]
     pub(super) fn remove(&mut self, history: &mut History, slot: u32) -> Option<u32> {
         let Slot { standing, link, below, .. } = self.slots[slot as usize];
@@ -280,7 +288,8 @@ impl Store {
         heir
     }
 
-    /// Makes the page in `slot` an entry of the store, as the most recent one of probability level `level`.
+    /// Makes the dead page in `slot` an entry of the fingerprint store, as the most recent one of probability level
+    /// `level`.
     #[inline]
     pub(super) fn enter_order(&mut self, slot: u32, level: u8) {
         let ticket = self.order.push(level, slot);
@@ -290,8 +299,8 @@ impl Store {
         self.clock = self.clock.wrapping_add(1);
     }
 
-    /// Reads the data that changing the levels of these slots will need, so that their cache misses overlap
-    /// ([`crate::tables::prefetch`]).
+    /// Reads the data that changing the probability levels of these fingerprint-store slots will need, so that their
+    /// cache misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_places(&self, slots: &[u32]) {
         touch_all(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
         touch_all(slots.iter().map(|&slot| {
@@ -300,8 +309,8 @@ impl Store {
         }));
     }
 
-    /// Reads the data that removing the contents of these slots from the hash index will need, so that their cache
-    /// misses overlap.
+    /// Reads the data that removing the contents of these fingerprint-store slots from the hash index will need, so
+    /// that their cache misses overlap.
     pub(super) fn prefetch_contents(&self, slots: &[u32]) {
         self.prefetch_buckets(slots.iter().map(|&slot| self.slots[slot as usize].fingerprint));
     }
@@ -314,8 +323,8 @@ impl Store {
         touch_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
     }
 
-    /// Reads the data that admitting `count` candidates will need, of which those beyond the free capacity each evict
-    /// an entry. The worst entries are contiguous in memory.
+    /// Reads the data that inserting `count` dead pages into the fingerprint store will need, of which those beyond the
+    /// free capacity each evict an entry. The entries to be evicted are contiguous in memory.
     pub(super) fn prefetch_evictions(&self, history: &History, count: usize) {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
@@ -326,13 +335,14 @@ impl Store {
         history.prefetch_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
     }
 
-    /// Reads the data that finding these contents will need, so that their cache misses overlap.
+    /// Reads the data that finding these contents in the fingerprint store (index of dead pages) will need, so that
+    /// their cache misses overlap.
     pub(super) fn prefetch_find(&self, contents: &[Fingerprint]) {
         self.prefetch_buckets(contents.iter().copied());
     }
 
-    /// Changes the capacity and the level of every entry; entries of equal level keep their order of recency. Evicts
-    /// the worst entries beyond the capacity.
+    /// Changes the capacity of the fingerprint store (index of dead pages) and the probability level of every entry;
+    /// entries of equal level keep their order of recency. Evicts the worst entries beyond the capacity.
     pub(super) fn reorder(
         &mut self,
         history: &mut History,
@@ -360,7 +370,7 @@ impl Store {
         }
     }
 
-    /// Removes every entry, as a power failure does.
+    /// Removes every entry from the fingerprint store (index of dead pages), as a power failure does.
     pub(super) fn clear(&mut self, history: &mut History) {
         for slot in self.slots.iter().filter(|slot| slot.standing != Support::Free) {
             history.detach(slot.ppn);
@@ -371,7 +381,8 @@ impl Store {
         self.order = Order::new();
     }
 
-    /// Evicts an entry without twins from the order and the hash index; the caller reuses its slot.
+    /// Evicts the entry in `slot`, which has no twins (dead pages of equal content), from eviction order and hash index
+    /// of the fingerprint store; the caller reuses the slot.
     #[inline]
     fn evict(&mut self, history: &mut History, slot: u32) {
         self.leave_order(slot);
@@ -400,7 +411,8 @@ impl Store {
         })
     }
 
-    /// Stores `candidate` in `slot`, as a twin (without a level) until [`Store::enter_order`] makes it an entry.
+    /// Stores the dead page `candidate` in `slot` of the fingerprint store, as a twin (duplicate without a level) until
+    /// [`Store::enter_order`] makes it an entry.
     #[inline]
     fn occupy(&mut self, history: &mut History, slot: u32, candidate: Candidate) {
         let Candidate { ppn, fingerprint, accesses } = candidate;
@@ -421,7 +433,7 @@ impl Store {
         self.free.push(slot);
     }
 
-    /// Adds the content of `slot`, which no other entry has, to the hash index.
+    /// Adds the content of the fingerprint-store slot `slot`, which no other entry has, to the hash index.
     #[inline]
     fn index_content(&mut self, slot: u32) {
         self.entries += 1;
@@ -432,7 +444,8 @@ impl Store {
         entry.link = self.buckets.replace_head(entry.fingerprint, slot);
     }
 
-    /// Doubles the number of hash buckets and distributes the entries anew.
+    /// Doubles the number of hash buckets of the fingerprint store (index of dead pages) and distributes the entries
+    /// anew.
     #[cold]
     fn spread(&mut self) {
         self.buckets = self.buckets.doubled();
@@ -451,7 +464,8 @@ impl Store {
         self.redirect(from, to);
     }
 
-    /// Changes the link in the hash bucket that leads to entry `slot`, so that it leads to `to`.
+    /// Changes the link in a hash bucket that leads to the entry of the fingerprint store (index of dead pages) in
+    /// `slot`, so that it leads to `to`.
     #[inline]
     fn redirect(&mut self, slot: u32, to: u32) {
         let fingerprint = self.slots[slot as usize].fingerprint;
@@ -482,8 +496,8 @@ impl Store {
         }
     }
 
-    /// Checks the invariants of the store. `level_of` returns the level that a page should have; `None` if it is not
-    /// dead.
+    /// Checks the invariants of the fingerprint store. `level_of` returns the probability level that a page should
+    /// have; `None` if it is not dead.
     pub(super) fn check(
         &self,
         history: &History,
@@ -525,8 +539,8 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the number of pages in the chain of `entry`, including it, after checking that all are dead, have equal
-    /// content and the right slot.
+    /// Returns the number of dead pages in the chain of slot `entry` (the entry and its twins), after checking that all
+    /// are dead, have equal content and the right slot.
     fn check_chain(
         &self,
         history: &History,

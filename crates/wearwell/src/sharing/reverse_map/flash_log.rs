@@ -45,12 +45,13 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Fewest pages of a flash log: one that is written while the page it replaces still exists, and one other.
+/// Minimum number of pages of a flash log: one that is written while the page it replaces still exists, and one other.
 const MIN_PAGES: u64 = 2;
-/// Before a host entry, the oldest log page is cleaned only if cleaning may free more than one entry in this many.
+/// Before a host entry is recorded, the oldest page of the flash log is cleaned only if that may free more than one
+/// entry in this many.
 const CLEANING_SHARE: u64 = 20;
 
-/// The reverse-map entries of one block, each with the number of its log page, in the order of the log. Only the
+/// The reverse-map entries of one block, each with the number of its log page, in the order of recording. Only the
 /// simulation has this index: a controller reads the log, and the reads are charged.
 #[derive(Clone, Debug, Default)]
 struct Group {
@@ -58,15 +59,16 @@ struct Group {
     superseded: u32,
 }
 
-/// A reverse map whose entries are in one log on flash, with a buffer page in NVRAM. See the module's head.
+/// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log on flash, with
+/// a page of NVRAM as buffer. See the module's head.
 #[derive(Clone, Debug)]
 pub struct FlashLog {
     form: EntryForm,
     page_entries: u32,
     log_pages: u32,
-    /// Number of the oldest live log page.
+    /// Number of the oldest live page of the log.
     oldest: u32,
-    /// Flash pages that hold the live log pages, oldest first.
+    /// Flash pages (PPNs) that hold the live pages of the log, oldest first.
     directory: VecDeque<Ppn>,
     /// Number of reverse-map entries in the NVRAM buffer, which are not yet on flash.
     buffered: u32,
@@ -74,19 +76,19 @@ pub struct FlashLog {
     groups: Vec<Group>,
     sizes: Sizes,
     live: u32,
-    /// Number of superseded entries that are still in the log, for each bind (logical page and physical page); if a
+    /// Number of superseded entries that are still in the log, for each bind (pair of logical and physical page); if a
     /// bind has several entries, its oldest ones are superseded.
     superseded: HashMap<(Lpn, Ppn), u32, FxBuildHasher>,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since they were last examined.
     doubtful: u32,
-    /// Log pages, as `(number, flash page)`, that the engine found on flash; kept until recovery.
+    /// Log pages, as `(number, flash page)`, that the survey of the flash found; kept until the log is recovered.
     found: Vec<(u32, Ppn)>,
     page: Vec<u8>,
 }
 
 impl FlashLog {
-    /// Creates an empty log of at most `log_bytes` bytes on flash, with its buffer in the NVRAM of `io`.
+    /// Creates an empty reverse-map log of at most `log_bytes` bytes on flash, with its buffer in the NVRAM of `io`.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or more
@@ -95,7 +97,7 @@ impl FlashLog {
         Self::with_entries(io, log_bytes, EntryForm::Single)
     }
 
-    /// Creates an empty log, as [`FlashLog::new`], with entries of layout `form`.
+    /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`FlashLog::new`].
@@ -145,12 +147,13 @@ impl FlashLog {
         self.page_entries
     }
 
-    /// Most reverse-map entries that the flash log and its buffer can hold; one page is kept free for cleaning.
+    /// Maximum number of reverse-map entries that the flash log and its buffer can hold; one page is kept free for
+    /// cleaning.
     pub fn capacity_entries(&self) -> u64 {
         self.log_pages as u64 * self.page_entries as u64
     }
 
-    /// Number of live pages of the flash log, from the oldest to the youngest.
+    /// Number of live pages of the flash log of reverse-map entries, from the oldest to the youngest.
     pub fn live_pages(&self) -> u32 {
         self.directory.len() as u32
     }
@@ -159,7 +162,7 @@ impl FlashLog {
         self.live_pages() as u64 * self.page_entries as u64 + self.buffered as u64
     }
 
-    /// Entries that still fit in the log; 0 if an interrupted cleaning left it overfull.
+    /// Number of reverse-map entries that still fit in the flash log; 0 if an interrupted cleaning left it overfull.
     fn free(&self) -> u64 {
         self.capacity_entries().saturating_sub(self.used())
     }
@@ -172,12 +175,12 @@ impl FlashLog {
         entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
     }
 
-    /// Returns the number of the next log page, which will be programmed from the buffer.
+    /// Returns the number of the next page of the flash log, which will be programmed from the NVRAM buffer.
     fn next_page(&self) -> u32 {
         self.oldest.wrapping_add(self.live_pages())
     }
 
-    /// Returns the index of the NVRAM word that holds the number of the oldest live log page.
+    /// Returns the index of the NVRAM word (8 bytes) that holds the number of the oldest live log page.
     fn oldest_word(&self) -> usize {
         self.page.len() / 8
     }
@@ -189,7 +192,7 @@ impl FlashLog {
         Some((Entry::decode_in_log(words)?, command))
     }
 
-    /// Returns the index of the first NVRAM word of a slot of the entry buffer.
+    /// Returns the index of the first NVRAM word (8 bytes) of a slot of the entry buffer.
     fn word(&self, slot: u32) -> usize {
         slot as usize * self.form.words()
     }
@@ -204,7 +207,7 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Adds a reverse-map entry in log page `id` to the group of the block that it names.
+    /// Adds a reverse-map entry in log page `id` to the index, under the block whose page it names.
     fn adopt<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: Entry) {
         let index = self.group_of(io, &entry);
         let group = &mut self.groups[index].entries;
@@ -213,7 +216,7 @@ impl FlashLog {
         self.live += 1;
     }
 
-    /// Number of pages that the log can append without using the block that GC keeps for its copies.
+    /// Number of flash pages that the reverse-map log can append without using the block that GC keeps for its copies.
     fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
         io.room_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
@@ -224,7 +227,7 @@ impl FlashLog {
         }
     }
 
-    /// Programs the NVRAM buffer of entries as the next page of the flash log, then zeroes the buffer.
+    /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.fill_page(io);
         let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
@@ -245,7 +248,7 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Returns the reverse-map entries of the log page that was read last.
+    /// Returns the reverse-map entries of the log page that is in the read buffer `page`.
     fn page_content(&self) -> impl Iterator<Item = Entry> + '_ {
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let slots = self.page.chunks_exact(self.form.bytes() as usize);
@@ -255,8 +258,8 @@ impl FlashLog {
         })
     }
 
-    /// Cleans the oldest log page: records its needed entries again and discards the page. Costs one read and at most
-    /// one program.
+    /// Cleans the oldest page of the flash log: records its entries that are still needed again and discards the page.
+    /// Costs one read and at most one program.
     fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
         let Some(&place) = self.directory.front() else { return Ok(()) };
         io.read(place, &mut self.page, Cause::RemapLog)?;
@@ -289,7 +292,8 @@ impl FlashLog {
         Ok(())
     }
 
-    /// Returns those of `entries` whose bind is superseded, and removes them from the counts of superseded entries.
+    /// Returns those of the reverse-map `entries` whose bind is superseded, and removes them from the counts of
+    /// superseded entries.
     fn take_superseded<N: Nand>(
         &mut self,
         io: &Store<N>,
@@ -311,7 +315,8 @@ impl FlashLog {
         taken
     }
 
-    /// Removes the entries in log page `id`, the oldest, from the group `index` (the entries of one block).
+    /// Removes the reverse-map entries in log page `id`, the oldest, from the index of block number `index` (or of the
+    /// tombstones).
     fn drop_page_of(&mut self, index: usize, id: u32) {
         let group = &mut self.groups[index].entries;
         let before = group.len() as u32;
@@ -326,7 +331,8 @@ impl FlashLog {
         }
     }
 
-    /// Returns the number of log entries that cleaning frees, plus the tombstones that it may free.
+    /// Returns the number of entries that cleaning the flash log frees, plus the tombstones (records of trims) that it
+    /// may free.
     fn reclaimable(&self) -> u64 {
         self.used() - self.valid_entries() + self.doubtful as u64
     }
@@ -335,8 +341,8 @@ impl FlashLog {
         self.capacity_entries() * WATERMARK_PERCENT / 100
     }
 
-    /// Free entries of the log that a host bind needs: its own, and those with which GC can record the entries of the
-    /// largest block again, the new one included.
+    /// Free entries of the flash log that a host bind (mapping without a program) needs: its own, and those with which
+    /// GC can record the entries of the block with the most entries again, the new one included.
     fn reserve(&self) -> u64 {
         1 + (self.sizes.largest() as u64 + 1)
     }
@@ -345,8 +351,8 @@ impl FlashLog {
         self.valid_entries() < self.watermark() && self.free() >= self.reserve()
     }
 
-    /// Recovers the NVRAM buffer of entries after a power loss: zeroes it if its page was programmed, otherwise
-    /// continues with its entries. The youngest log page must be the one that was read last.
+    /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes it if its page was programmed,
+    /// otherwise continues with its entries. The youngest log page must be the one that was read last.
     fn recover_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         io.charge_nvram_scan(self.page.len() as u64);
         let buffered: Vec<_> =
@@ -360,8 +366,8 @@ impl FlashLog {
         if self.form == EntryForm::OfCommands { self.discard_torn_command(io, &buffered) } else { Ok(()) }
     }
 
-    /// Zeroes the entries of an atomic command that was not recorded completely, and a torn entry after them, the
-    /// youngest first: words left of them would mix with the next entry.
+    /// Zeroes in the NVRAM buffer the entries of an atomic command that was not recorded completely, and a torn entry
+    /// after them, the youngest first: words left of them would mix with the next entry.
     fn discard_torn_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -382,8 +388,8 @@ impl FlashLog {
     }
 }
 
-/// Removes the older copy of each entry that is in the log twice. A tombstone also counts as a copy of the relocation
-/// entry from which cleaning derived it.
+/// Removes the older copy of each reverse-map entry that is in the flash log twice. A tombstone (record of a trim) also
+/// counts as a copy of the relocation entry from which cleaning derived it.
 fn without_copies(entries: &mut Vec<(u32, Entry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
@@ -417,8 +423,8 @@ impl ReverseMap for FlashLog {
         Ok(self.free() >= entries && Self::room_pages(io) >= filled_pages)
     }
 
-    /// Records a reverse-map entry in O(1), unless the buffer is full and is programmed first; two or three words are
-    /// stored.
+    /// Records a reverse-map entry in the buffer of the flash log in O(1), unless the buffer is full and is programmed
+    /// first; two or three 8-byte words are stored.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         assert!(self.free() > 0, "the flash log is full: admit the host, make room for GC's victim");
         self.push(io, entry, None)
@@ -528,7 +534,7 @@ impl ReverseMap for FlashLog {
         (self.live - self.superseded_entries) as u64
     }
 
-    /// Returns 2 pages: one for the cleaning in an admission, and one for the record after it.
+    /// Returns 2 flash pages: one for the cleaning in an admission, and one for the record after it.
     fn pages_per_record(&self) -> u32 {
         2
     }
@@ -545,8 +551,8 @@ impl ReverseMap for FlashLog {
         self.directory[id.wrapping_sub(self.oldest) as usize] = new;
     }
 
-    /// Bytes of controller memory: log directory and NVRAM buffer. The index by block is not counted: only the
-    /// simulation has it.
+    /// Bytes of controller memory: directory of the flash log, and its NVRAM buffer. The index by block is not counted:
+    /// only the simulation has it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("reverse map log directory", self.log_pages as u64 * 4),

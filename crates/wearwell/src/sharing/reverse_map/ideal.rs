@@ -1,4 +1,5 @@
-//! An ideal reverse map: knows every referrer of a page at once, without a limit of entries.
+//! An ideal reverse map: returns every referrer (logical page) of a physical page without cost, without a limit of
+//! entries.
 //!
 //! It models designs whose OOB can be rewritten, or which know all referrers in advance, and is the upper bound for any
 //! real reverse map (the paper's Opt). Its entries are in RAM that survives a power loss; the price of that is not
@@ -19,8 +20,9 @@ use crate::nand::Nand;
 use crate::store::Store;
 use crate::tables::PageSet;
 
-/// A binder: a logical page that a bind mapped to a page, with the sequence number of its entry. The number is stored
-/// in two halves, so that an element of the hash map takes sixteen bytes.
+/// A binder: a logical page that a bind (mapping without a program) mapped to a physical page, with the sequence number
+/// of its reverse-map entry. The number is stored in two halves, so that an element of the hash map takes sixteen
+/// bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Binder {
     lpn: Lpn,
@@ -32,13 +34,14 @@ impl Binder {
         Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
-    /// Creates a placeholder that stands for several binders (bound logical pages): those in the list with this number.
+    /// Creates a placeholder that stands for several binders (logical pages mapped without a program) of a physical
+    /// page: those in the list numbered `list`.
     fn several(list: usize) -> Self {
         Self { lpn: Lpn::NONE, sequence: [list as u32, 0] }
     }
 
-    /// Returns the number of the list that this placeholder stands for; `None` if it is itself a binder (a bound
-    /// logical page).
+    /// Returns the number of the list that this placeholder stands for; `None` if it is itself a binder (a logical page
+    /// mapped without a program).
     fn list(self) -> Option<usize> {
         (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
     }
@@ -49,25 +52,26 @@ impl Binder {
     }
 }
 
-/// The reverse map with the binders (bound logical pages) of each physical page.
+/// The ideal reverse map: holds the binders (logical pages mapped without a program) of each physical page in RAM,
+/// without limit or cost.
 #[derive(Clone, Debug)]
 pub struct Ideal {
-    /// The binder (bound logical page) of each page or chunk member; if there are several, a placeholder for their list
-    /// in `lists`.
+    /// The binder (logical page mapped without a program) of each page or chunk member; if there are several, a
+    /// placeholder for their list in `lists`.
     binders: HashMap<Ppn, Binder, FxBuildHasher>,
-    /// Lists of two or more binders (bound logical pages) of one physical page, oldest first. Lists that are not in use
+    /// Lists of two or more binders (logical pages bound to one physical page), oldest first. Lists that are not in use
     /// are empty.
     lists: Vec<Vec<Binder>>,
     free_lists: Vec<usize>,
-    /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words. Chunk
-    /// members are not included.
+    /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
+    /// this bitmap. Members of compressed chunks are not included.
     bound: PageSet,
     pages: u64,
     entries: u64,
 }
 
 impl Ideal {
-    /// Creates an empty reverse map for a device of `pages` physical pages.
+    /// Creates an empty ideal reverse map for a device of `pages` physical pages.
     pub fn new(pages: u64) -> Self {
         Self {
             binders: HashMap::default(),
@@ -83,18 +87,20 @@ impl Ideal {
         u64::from(place.0) < self.pages
     }
 
-    /// Returns the binders (bound logical pages) that `binder` stands for, oldest first: itself, or those of its list.
+    /// Returns the binders (logical pages mapped without a program) that `binder` stands for, oldest first: itself, or
+    /// those of its list.
     fn all<'a>(&'a self, binder: &'a Binder) -> &'a [Binder] {
         binder.list().map_or(slice::from_ref(binder), |list| &self.lists[list])
     }
 
-    /// Returns the entries of all logical pages bound to `place`.
+    /// Returns the reverse-map entries of all logical pages bound (mapped without a program) to the physical page
+    /// `place`.
     pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
         let binders = self.binders.get(&place).map_or(&[][..], |binder| self.all(binder));
         binders.iter().map(|binder| binder.entry(place)).collect()
     }
 
-    /// Removes the record of `place`, to which no logical page is bound any more.
+    /// Removes the record of the physical page `place`, to which no logical page is bound any more.
     fn unbind(&mut self, place: Ppn) {
         self.binders.remove(&place);
         if self.is_page(place) {

@@ -62,14 +62,14 @@ use crate::store::Store;
 /// A reverse-map entry: records one bind (mapping without a program), or one trim as a tombstone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The logical page that was mapped, or trimmed if `place` is `None`.
+    /// The logical page that the entry maps, or that was trimmed if `place` is `None`.
     pub lpn: Lpn,
-    /// The page to which `lpn` is bound; `None` makes the entry a tombstone: `lpn` is unmapped.
+    /// The physical page to which `lpn` is bound; `None` makes the entry a tombstone: `lpn` is unmapped.
     pub place: Option<Ppn>,
-    /// In a bind: the logical page that was unmapped in the same step (relocation). In a tombstone of several pages:
+    /// For a bind: the logical page that was unmapped in the same step (relocation). For a tombstone of several pages:
     /// the last logical page of the range that is unmapped.
     pub source: Option<Lpn>,
-    /// Sequence number of the entry; programs and entries of the device share one sequence.
+    /// Sequence number of the entry; page programs and reverse-map entries of the device share one sequence.
     pub sequence: u64,
 }
 
@@ -79,7 +79,7 @@ pub const ENTRY_BYTES: u64 = 16;
 /// Bytes of a reverse-map entry that also names its atomic remap command (paper, section 4.3).
 pub const COMMAND_ENTRY_BYTES: u64 = 24;
 
-/// Share of the reverse map's capacity, in percent, from which on the host must write instead of bind (paper, section
+/// Percentage of the reverse map's capacity in use from which on the host must write instead of bind (paper, section
 /// 4.4).
 const WATERMARK_PERCENT: u64 = 95;
 
@@ -87,16 +87,17 @@ const TORN_BIT: u64 = 1;
 const OFFSET_BITS: u32 = 21;
 const SEQUENCE_BITS: u32 = 42;
 const LPN_BITS: u32 = 31;
-/// Page offset with all bits one, which marks an entry as a tombstone: it names no page.
+/// Page offset with all bits one, which marks a reverse-map entry as a tombstone (record of a trim): it names no page.
 const NO_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
-/// Source LPN with all bits one: the entry has no source.
+/// Source LPN with all bits one: the reverse-map entry has no source.
 const NO_LPN: u64 = (1 << LPN_BITS) - 1;
 
-/// Largest sequence number that fits in an entry: 2^42 - 1 operations, 51 days at a million per second.
+/// Largest sequence number that fits in a reverse-map entry: 2^42 - 1 operations, 51 days at a million per second.
 pub const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
 impl Entry {
-    /// Returns the logical pages that this entry unmaps: the source of a relocation, or the range of a tombstone.
+    /// Returns the logical pages that this reverse-map entry unmaps: the source of a relocation, or the range of a
+    /// tombstone.
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
         let range = match (self.place, self.source) {
             (Some(_), None) => 0..0,
@@ -106,9 +107,9 @@ impl Entry {
         range.map(Lpn)
     }
 
-    /// Encodes the entry in two 8-byte words, in the paper's layout with a page offset relative to its block. First
-    /// word: torn bit, page offset (21 bits), sequence (42). Second word: torn bit, target LPN (31), remap flag, source
-    /// LPN (31). `first` is the first page of the block.
+    /// Encodes the reverse-map entry in two 8-byte words, in the paper's layout with a page offset relative to its
+    /// block. First word: torn bit, page offset (21 bits), sequence (42). Second word: torn bit, target LPN (31), remap
+    /// flag, source LPN (31). `first` is the first page of the block.
     pub fn encode(&self, first: Ppn) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
         let fits = |lpn: Lpn| (lpn.0 as u64) < NO_LPN;
@@ -125,8 +126,8 @@ impl Entry {
         ]
     }
 
-    /// Decodes an entry from two words. Returns `None` if a torn bit is missing: the slot is empty, or its store was
-    /// interrupted.
+    /// Decodes a reverse-map entry from its two 8-byte words; `first` is the first page of its block. Returns `None` if
+    /// a torn bit is missing: the slot is empty, or its store was interrupted.
     pub fn decode(words: [u64; 2], first: Ppn) -> Option<Self> {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
@@ -142,11 +143,11 @@ impl Entry {
     }
 }
 
-/// An atomic remap command: its entries are valid together or not at all. Encoded in the third word of each entry
-/// (paper, section 4.3): torn bit, first target (31 bits), pages (31), flag.
+/// An atomic remap command: its reverse-map entries are valid together or not at all. Encoded in the third word of each
+/// entry (paper, section 4.3): torn bit, first target (31 bits), pages (31), flag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Command {
-    /// First logical page that the command remaps.
+    /// First logical page of the target range that the command remaps.
     pub start: Lpn,
     /// Number of logical pages that the command remaps, with one reverse-map entry for each.
     pub pages: u32,
@@ -155,33 +156,35 @@ pub struct Command {
 const COMMAND_FLAG: u64 = 1 << 63;
 
 impl Command {
-    /// Encodes a command as the third word of an entry; `None` marks an entry that belongs to no command.
+    /// Encodes an atomic remap command as the third word of a reverse-map entry; `None` marks an entry that belongs to
+    /// no command.
     pub fn encode(command: Option<Self>) -> u64 {
         let Some(Self { start, pages }) = command else { return TORN_BIT };
         assert!((start.0 as u64) < NO_LPN && (pages as u64) < NO_LPN, "{command:?} does not fit 31 bits");
         TORN_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
     }
 
-    /// Decodes the command from the third word of an intact entry; `None` if the entry belongs to no command.
+    /// Decodes the atomic remap command from the third word of an intact reverse-map entry; `None` if the entry belongs
+    /// to no command.
     pub fn decode(word: u64) -> Option<Self> {
         let field = |shift: u32| (word >> shift & NO_LPN) as u32;
         (word & COMMAND_FLAG != 0).then(|| Self { start: Lpn(field(1)), pages: field(1 + LPN_BITS) })
     }
 
-    /// Returns the sequence number of the first entry of this atomic command, computed from any `entry` of it. The
-    /// number identifies the command.
+    /// Returns the sequence number of the first reverse-map entry of this atomic command, computed from any `entry` of
+    /// it. The number identifies the command.
     fn number(self, entry: &Entry) -> u64 {
         entry.sequence - (entry.lpn.0 - self.start.0) as u64
     }
 }
 
-/// Layout of a reverse-map entry in NVRAM and on flash: two or three 8-byte words.
+/// Layout of a reverse-map entry in NVRAM and on flash, in 8-byte words: two, or three with the atomic command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum EntryForm {
-    /// Two words of 8 bytes, for designs without atomic remap commands.
+    /// Reverse-map entries of two 8-byte words, for designs without atomic remap commands.
     #[default]
     Single,
-    /// Three words of 8 bytes; the third names the atomic remap command of the entry.
+    /// Reverse-map entries of three 8-byte words; the third names the atomic remap command of the entry.
     OfCommands,
 }
 
@@ -198,7 +201,8 @@ impl EntryForm {
         self.bytes() as usize / 8
     }
 
-    /// Bytes of NVRAM in addition to the entries: the word with the vouched number (commands up to it are complete).
+    /// Bytes of NVRAM that the reverse map needs in addition to the entries: the word with the vouched number, up to
+    /// which all commands count as complete.
     fn extra_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
@@ -244,10 +248,10 @@ impl EntryForm {
 #[derive(Clone, Copy, Debug, Default)]
 struct Commands {
     form: EntryForm,
-    /// Index of the NVRAM word with the vouched number, up to which all commands are complete.
+    /// Index of the NVRAM word with the vouched number, up to which all atomic commands count as complete.
     word: usize,
     vouched: u64,
-    /// Sequence number that identifies the newest recorded command.
+    /// Sequence number that identifies the newest recorded atomic command.
     newest: u64,
 }
 
@@ -257,7 +261,7 @@ impl Commands {
     }
 
     /// Stores the current sequence number in NVRAM as the vouched number: all atomic commands up to it count as
-    /// complete from now on. Must be called before entries are dropped.
+    /// complete from now on. Must be called before reverse-map entries are dropped.
     fn vouch<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.newest <= self.vouched {
             return Ok(());
@@ -292,7 +296,8 @@ impl Commands {
     }
 }
 
-/// Returns the numbers of the atomic commands of which an entry is missing in `recorded`.
+/// Returns the numbers of the atomic commands of which an entry is missing in `recorded`, the reverse-map entries
+/// found.
 fn torn_commands(recorded: &[(Entry, Option<Command>)]) -> HashSet<u64, FxBuildHasher> {
     let mut found: HashMap<u64, (Command, HashSet<Lpn, FxBuildHasher>), FxBuildHasher> = HashMap::default();
     for &(entry, command) in recorded {
@@ -307,19 +312,20 @@ fn torn_commands(recorded: &[(Entry, Option<Command>)]) -> HashSet<u64, FxBuildH
 }
 
 const PAGE_BITS: u32 = 28;
-/// Page number with all bits one in a log entry: the entry names no page.
+/// Page number with all bits one in an entry of a reverse-map log: the entry names no page.
 const NO_PAGE: u64 = (1 << PAGE_BITS) - 1;
-/// Bits of the physical page number that are in the first word of a log entry.
+/// Number of low bits of the physical page number that are in the first word of an entry of a reverse-map log.
 const LOW_PLACE_BITS: u32 = 21;
-/// Bit at which the LPN begins in the second word of a log entry: after the torn bit and the rest of the page number.
+/// Bit at which the LPN begins in the second word of an entry of a reverse-map log: after the torn bit and the rest of
+/// the page number.
 const LOG_LPN_AT: u32 = 1 + PAGE_BITS - LOW_PLACE_BITS;
 
-/// Most pages of a device whose reverse-map entries are in one log: 1 TiB of 4-KiB pages. A log entry names its page by
-/// a number for the whole device, where the paper's layout has an offset in a superblock. Within 16 bytes that leaves
-/// 28 bits for each of three page numbers. The paper compares logs on 36 and 288 GiB.
+/// Maximum number of pages of a device whose reverse-map entries are in one log: 1 TiB of 4-KiB pages. A log entry
+/// names its page by a number for the whole device, where the paper's layout has an offset in a superblock. Within 16
+/// bytes that leaves 28 bits for each of three page numbers. The paper compares logs on 36 and 288 GiB.
 pub const MAX_LOG_PAGES: u64 = NO_PAGE;
 
-/// Returns an error if the device has too many pages for one log.
+/// Returns an error if the device has too many pages for a reverse map in one log.
 fn require_log_pages(pages: u64) -> Result<()> {
     if pages <= MAX_LOG_PAGES {
         return Ok(());
@@ -330,9 +336,9 @@ fn require_log_pages(pages: u64) -> Result<()> {
     )))
 }
 
-/// Encoding of entries in a log for the whole device, also 16 bytes. The page number cannot be relative to a block
-/// there, so three page numbers get 28 bits each. First word: torn bit, low part of the page number (21 bits), sequence
-/// (42). Second word: torn bit, high part (7), LPN (28), source (28).
+/// Encoding of reverse-map entries in one log for the whole device, also 16 bytes. The page number cannot be relative
+/// to a block there, so three page numbers get 28 bits each. First word: torn bit, low part of the page number (21
+/// bits), sequence (42). Second word: torn bit, high part (7), LPN (28), source (28).
 impl Entry {
     fn encode_in_log(&self) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
@@ -368,24 +374,27 @@ impl Entry {
 /// Which meanings of a reverse-map entry still hold, as decided by the engine from the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryLiveness {
-    /// Whether the entry's bind still holds: its `lpn` is mapped to its `place`.
+    /// Whether the entry's bind still holds: its `lpn` is mapped to the physical page `place`.
     pub bind: bool,
-    /// Whether the entry's tombstone is still needed: the trimmed or relocated logical page is still unmapped, and
-    /// flash may hold an older page or entry that recovery would map it to.
+    /// Whether the entry's tombstone (record of a trim or relocation) is still needed: the logical page is still
+    /// unmapped, and flash may hold an older page or entry that recovery would map it to.
     pub tombstone: bool,
 }
 
 impl EntryLiveness {
-    /// Liveness of an entry that can be dropped: neither its bind nor its tombstone is needed.
+    /// Liveness of a reverse-map entry that can be dropped: neither its bind (mapping without a program) nor its
+    /// tombstone (record of a trim) is needed.
     pub const NOTHING: Self = Self { bind: false, tombstone: false };
 
-    /// Whether the reverse-map entry is still needed, as a bind or as a tombstone.
+    /// Whether the reverse-map entry is still needed, as a bind (mapping without a program) or as a tombstone (record
+    /// of a trim).
     pub fn any(self) -> bool {
         self.bind || self.tombstone
     }
 
-    /// Returns what must be kept of a reverse-map entry: the whole entry while it binds or is a tombstone, otherwise
-    /// the tombstone of a relocation's source. `None` if nothing is needed.
+    /// Returns what must be kept of a reverse-map entry: the whole entry while its bind (mapping without a program)
+    /// holds or it is a needed tombstone (record of a trim). Otherwise only a tombstone for its relocation source, if
+    /// needed. `None` if nothing is needed.
     pub fn rest_of(self, entry: Entry) -> Option<Entry> {
         match (self.bind, self.tombstone) {
             (true, _) => Some(entry),
@@ -396,12 +405,13 @@ impl EntryLiveness {
     }
 }
 
-/// The engine's callback that decides which meanings of an entry still hold; called when a reverse map compacts.
+/// The engine's callback that decides which meanings of a reverse-map entry still hold; called when a reverse map
+/// compacts.
 pub type Needed<'a> = &'a dyn Fn(&Entry) -> EntryLiveness;
 
-/// Returns for each of the reverse-map `entries` what compaction must keep of it. Of several entries with one bind, or
-/// several tombstones of one range, only the newest is kept; an older relocation may still be the tombstone of its
-/// source.
+/// Returns for each of the reverse-map `entries` what compaction must keep of it. Of several entries with one bind
+/// (mapping without a program), or several tombstones (records of trims) of one range, only the newest is kept; an
+/// older relocation may still be the tombstone of its source.
 fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
@@ -429,11 +439,10 @@ fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
     rests
 }
 
-/// Histogram of group sizes, to know the largest group. A group is the reverse-map entries of one block. O(1),
-/// amortised.
+/// Histogram of the number of reverse-map entries (or segments) per block, to know the largest number. O(1), amortised.
 #[derive(Clone, Debug, Default)]
 struct Sizes {
-    /// Number of groups (entries of one block) of each size, indexed by size less 1; the last count is never 0.
+    /// Number of blocks with each size (entries or segments), indexed by size less 1; the last count is never 0.
     counts: Vec<u32>,
 }
 
@@ -442,7 +451,7 @@ impl Sizes {
         self.counts.len() as u32
     }
 
-    /// Updates the histogram for one group whose size changed from `before` to `after`.
+    /// Updates the histogram for one block whose number of entries (or segments) changed from `before` to `after`.
     fn change(&mut self, before: u32, after: u32) {
         if before == after {
             return;
@@ -460,19 +469,19 @@ impl Sizes {
     }
 }
 
-/// Operations of a reverse map, which records the logical pages bound to each physical page.
+/// Operations of a reverse map, which records the logical pages bound (mapped without a program) to each physical page.
 pub trait ReverseMap {
-    /// Whether the host may record an entry now. Space that GC needs to record any one victim's entries again is kept
-    /// back, so a `true` never leads to a deadlock. May compact. The caller has made room for
+    /// Whether the host may record a reverse-map entry now. Space that GC needs to record any one victim's entries
+    /// again is kept back, so a `true` never leads to a deadlock. May compact. The caller has made room for
     /// [`ReverseMap::pages_per_record`] flash pages.
     ///
     /// # Errors
     /// Errors of the medium.
     fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool>;
 
-    /// Whether all entries of `block`, the next GC victim, can be recorded again now. May compact, so GC calls it while
-    /// the map still names the victim's pages. It appends pages of the log only if they do not use the block that GC
-    /// keeps for its copies. After `false`, GC takes another victim or records nothing.
+    /// Whether all reverse-map entries of `block`, the next GC victim, can be recorded again now. May compact, so GC
+    /// calls it while the L2P map still names the victim's pages. It appends pages of a log on flash only if they do
+    /// not use the block that GC keeps for its copies. After `false`, GC takes another victim or records nothing.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -480,15 +489,16 @@ pub trait ReverseMap {
         Ok(true)
     }
 
-    /// Records an entry, which is durable on return. The host may record only after [`ReverseMap::admit`] returned
-    /// `true`; GC may always record as many entries as its current victim had.
+    /// Records a reverse-map entry, which is durable on return. The host may record only after [`ReverseMap::admit`]
+    /// returned `true`; GC may always record as many entries as its current victim had.
     ///
     /// # Errors
     /// Errors of the medium.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, needed: Needed<'_>) -> Result<()>;
 
-    /// Whether the host may record a command of several entries at once, one for each of `places`; space for GC is kept
-    /// back as in [`ReverseMap::admit`]. Only reverse maps with 24-byte entries record commands.
+    /// Whether the host may record a remap command of several reverse-map entries at once, one for each physical page
+    /// in `places`; space for GC is kept back as in [`ReverseMap::admit`]. Only reverse maps with 24-byte entries
+    /// record commands.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -501,7 +511,7 @@ pub trait ReverseMap {
         Ok(false)
     }
 
-    /// Records the entries of an atomic command, one for each of its pages in order, after
+    /// Records the reverse-map entries of an atomic command, one for each of its pages in order, after
     /// [`ReverseMap::admit_command`] returned `true`. The command is durable on return; if power is lost before, none
     /// of its entries remains.
     ///
@@ -511,7 +521,8 @@ pub trait ReverseMap {
         unreachable!("{command:?} was not admitted")
     }
 
-    /// Marks a reverse-map entry as superseded: `lpn` is no longer bound to `place`. Its tombstone may still be needed.
+    /// Marks the reverse-map entry of a bind (mapping without a program) as superseded: `lpn` is no longer bound to
+    /// `place`. Its tombstone (record of a trim) may still be needed.
     fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
 
     /// Appends every reverse-map entry of `block` to `out`, superseded ones too, in the order of recording. Charges the
@@ -527,12 +538,14 @@ pub trait ReverseMap {
     /// Errors of the medium.
     fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
-    /// Passes in the log pages that recovery found on flash, as `(id, place)`; of several copies of one page the
-    /// newest. Called before [`ReverseMap::recover`], after which [`ReverseMap::owns`] returns which of them are live.
+    /// Passes to the reverse map the pages of its log that recovery found on flash, as `(id, place)`; of several copies
+    /// of one page the newest. Called before [`ReverseMap::recover`], after which [`ReverseMap::owns`] returns which of
+    /// them are live.
     fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
 
-    /// Rebuilds the RAM state from the non-volatile entries and returns every intact entry, some perhaps twice. All
-    /// count as needed at first: the engine calls [`ReverseMap::supersede`] for each returned bind that is not.
+    /// Rebuilds the RAM state of the reverse map from its non-volatile entries and returns every intact entry, some
+    /// perhaps twice. All count as needed at first: the engine calls [`ReverseMap::supersede`] for each returned bind
+    /// that is not.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -544,13 +557,13 @@ pub trait ReverseMap {
     /// Number of reverse-map entries that are not marked as superseded, tombstones (records of trims) included.
     fn valid_entries(&self) -> u64;
 
-    /// Most flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append; 0 for reverse maps without
-    /// pages on flash. The default implementations of this method and the next three are for such maps.
+    /// Maximum number of flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append; 0 for reverse
+    /// maps without pages on flash. The default implementations of this method and the next three are for such maps.
     fn pages_per_record(&self) -> u32 {
         0
     }
 
-    /// Most flash pages that the reverse-map entries can occupy.
+    /// Maximum number of flash pages that the reverse-map entries can occupy.
     fn metadata_pages(&self) -> u64 {
         0
     }
@@ -560,12 +573,13 @@ pub trait ReverseMap {
         false
     }
 
-    /// Updates the location of page `id` of the log on flash, which GC moved to `_new`.
+    /// Updates the location of page `id` of the reverse map's log on flash, which GC moved to `_new`.
     fn relocate_own(&mut self, id: u32, _new: Ppn) {
         unreachable!("there is no log page {id}")
     }
 
-    /// Bytes of controller memory, one pair of name and bytes per data structure; NVRAM is named as such.
+    /// Bytes of controller memory that the reverse map takes, one pair of name and bytes per data structure; NVRAM is
+    /// named as such.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
 
     /// Checks the invariants of the reverse map's own state.
@@ -575,26 +589,26 @@ pub trait ReverseMap {
     fn check(&self) -> std::result::Result<(), String>;
 }
 
-/// Kind of reverse map, and its size.
+/// Kind of reverse map (record of the logical pages mapped to a physical page), and its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReverseMapPart {
-    /// No reverse map, so no binds: every remap is done by a write (the paper's `NoRemap`).
+    /// No reverse map, so no binds (mapping without a program): every remap is done by a write (the paper's `NoRemap`).
     OobOnly,
-    /// Entries in NVRAM segments, each for one block (the paper's Remap-SSD).
+    /// Reverse-map entries in NVRAM segments, each for one block (the paper's Remap-SSD).
     Segments {
-        /// NVRAM for the segments, bytes.
+        /// NVRAM for the reverse map's segments, bytes.
         nvram_bytes: u64,
-        /// Size of a segment, bytes, a multiple of 16 (of 8 with atomic commands); the paper's default is 1 KiB.
+        /// Size of an NVRAM segment, bytes, a multiple of 16 (of 8 with atomic commands); the paper's default is 1 KiB.
         segment_bytes: u32,
     },
-    /// Entries of all blocks in one NVRAM log (the paper's `NLog`).
+    /// Reverse-map entries of all blocks in one NVRAM log (the paper's `NLog`).
     NvramLog {
-        /// NVRAM for the log, bytes.
+        /// NVRAM for the log of reverse-map entries, bytes.
         nvram_bytes: u64,
     },
-    /// Entries of all blocks in one log on flash (the paper's `FLog`).
+    /// Reverse-map entries of all blocks in one log on flash (the paper's `FLog`).
     FlashLog {
-        /// Size of the log, flash pages.
+        /// Size of the log of reverse-map entries, flash pages.
         log_pages: u32,
     },
     /// Ideal reverse map: unlimited entries, found without cost (the paper's Opt).
@@ -602,7 +616,7 @@ pub enum ReverseMapPart {
 }
 
 impl ReverseMapPart {
-    /// NVRAM that the medium needs for this reverse map, bytes, if flash pages have `page_bytes` bytes.
+    /// Bytes of NVRAM that the medium needs for this kind of reverse map, if flash pages have `page_bytes` bytes.
     pub fn nvram_bytes(self, page_bytes: u32) -> u64 {
         match self {
             Self::OobOnly | Self::Ideal => 0,
@@ -612,18 +626,18 @@ impl ReverseMapPart {
     }
 }
 
-/// A reverse map of any kind, chosen when the device is built.
+/// A reverse map (record of the logical pages mapped to a physical page) of any kind, chosen when the device is built.
 #[derive(Clone, Debug)]
 pub enum AnyReverseMap {
-    /// No reverse map: no logical page can be bound.
+    /// No reverse map: no logical page can be bound (mapped without a program).
     OobOnly,
-    /// Entries in NVRAM segments by block; see [`Segments`].
+    /// Reverse-map entries in NVRAM segments, each for one block; see [`Segments`].
     Segments(Segments),
-    /// Entries in one NVRAM log; see [`NvramLog`].
+    /// Reverse-map entries in one NVRAM log; see [`NvramLog`].
     NvramLog(NvramLog),
-    /// Entries in one log on flash; see [`FlashLog`].
+    /// Reverse-map entries in one log on flash; see [`FlashLog`].
     FlashLog(FlashLog),
-    /// Unlimited entries without cost; see [`Ideal`].
+    /// Unlimited reverse-map entries without cost; see [`Ideal`].
     Ideal(Ideal),
 }
 
@@ -753,9 +767,9 @@ impl ReverseMap for AnyReverseMap {
 mod tests {
     use super::*;
 
-    /// Regression: the tombstone of a range was dropped in favour of a newer one of its first page, and the next
-    /// recovery mapped the rest of the range again. Found by a crash of the host machine under an image of design
-    /// `remap`.
+    /// Regression: the tombstone (record of a trim) of a range was dropped in favour of a newer one of its first page,
+    /// and the next recovery mapped the rest of the range again. Found by a crash of the host machine under an image of
+    /// design `remap`.
     #[test]
     fn a_tombstone_of_a_range_outlives_a_newer_one_of_its_first_page() {
         let tombstone = |last: Option<u32>, sequence| Entry {
@@ -788,7 +802,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_equal_binds_is_kept_and_an_older_one_still_buries() {
+    fn the_newest_of_equal_binds_is_kept_and_an_older_one_stays_as_tombstone() {
         let entry = |sequence, source: Option<u32>| Entry {
             lpn: Lpn(1),
             place: Some(Ppn(2)),

@@ -31,42 +31,46 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Slots of the NVRAM log that stay zero: one gap that shows where the run of entries begins, and one for cleaning.
+/// Entry slots of the NVRAM log that stay zero: one gap that shows where the run of entries begins, and one for
+/// cleaning.
 const GAP_SLOTS: u32 = 2;
-/// Fewest slots of an NVRAM log with which an entry is ever admitted: the entry, its copy by GC, and the gap.
+/// Minimum number of entry slots of an NVRAM log that can record any entry: the entry, its copy by GC, and the gap.
 const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
-/// Before a host entry, the log is cleaned only if that may free more than one slot in this many.
+/// Before a host entry is recorded, the NVRAM log is cleaned (compacted) only if that may free more than one slot in
+/// this many.
 const CLEANING_SHARE: u32 = 20;
 
-/// The reverse-map entries of one block, by their slots in the log. Only the simulation has this index: a controller
-/// scans the log, and the scan is charged.
+/// The reverse-map entries of one block, by their slots in the NVRAM log. Only the simulation has this index: a
+/// controller scans the log, and the scan is charged.
 #[derive(Clone, Debug, Default)]
 struct Group {
     slots: Vec<u32>,
     superseded: u32,
 }
 
-/// A reverse map whose entries are in one NVRAM log. See the module's head.
+/// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log in NVRAM. See
+/// the module's head.
 #[derive(Clone, Debug)]
 pub struct NvramLog {
     commands: Commands,
     slots: u32,
-    /// Slot of the oldest reverse-map entry in the ring.
+    /// Slot of the oldest reverse-map entry in the NVRAM log, which is a ring.
     oldest: u32,
     used: u32,
     /// Reverse-map entries grouped by block; the last group holds the tombstones (records of trims).
     groups: Vec<Group>,
     sizes: Sizes,
-    /// For each slot, whether its entry belongs to a block's group; `false` if the block was erased.
+    /// For each slot of the log, whether its reverse-map entry is still indexed; `false` if the slot is empty or the
+    /// block that the entry names was erased.
     is_live: Vec<bool>,
     live: u32,
     superseded: u32,
-    /// Number of tombstones (records of trims) that may have become unnecessary since the last cleaning.
+    /// Number of tombstones (records of trims) that may have become unnecessary since the log was last cleaned.
     doubtful: u32,
 }
 
 impl NvramLog {
-    /// Creates an empty log in the first `nvram_bytes` bytes of the NVRAM of `io`.
+    /// Creates an empty reverse-map log in the first `nvram_bytes` bytes of the NVRAM of `io`.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has less NVRAM, the log is too small, or the device has more than
@@ -75,7 +79,7 @@ impl NvramLog {
         Self::with_entries(io, nvram_bytes, EntryForm::Single)
     }
 
-    /// Creates an empty log, as [`NvramLog::new`], with entries of layout `form`.
+    /// Creates an empty reverse-map log in NVRAM, as [`NvramLog::new`], with entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`NvramLog::new`].
@@ -117,7 +121,7 @@ impl NvramLog {
         (self.oldest, self.used, self.live, self.superseded, self.doubtful) = (0, 0, 0, 0, 0);
     }
 
-    /// Most reverse-map entries that the NVRAM log can hold.
+    /// Maximum number of reverse-map entries that the NVRAM log can hold.
     pub fn capacity_entries(&self) -> u32 {
         self.slots - GAP_SLOTS
     }
@@ -126,7 +130,7 @@ impl NvramLog {
         self.live - self.superseded
     }
 
-    /// Number of slots of the NVRAM log from the oldest entry to the youngest.
+    /// Number of entry slots of the NVRAM log from the oldest entry to the youngest.
     pub fn used_slots(&self) -> u32 {
         self.used
     }
@@ -143,17 +147,18 @@ impl NvramLog {
         entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
     }
 
-    /// Returns the `k`th slot of the run of entries, counted from the oldest.
+    /// Returns the slot of the `k`th entry in the NVRAM log, counted from the oldest.
     fn slot(&self, k: u32) -> u32 {
         ((self.oldest as u64 + k as u64) % self.slots as u64) as u32
     }
 
-    /// Returns the index of the first NVRAM word of a slot.
+    /// Returns the index of the first NVRAM word (8 bytes) of an entry slot.
     fn word(&self, slot: u32) -> usize {
         slot as usize * self.commands.form.words()
     }
 
-    /// Returns the reverse-map entry in a slot, and its atomic command if any; `None` if the slot is empty or torn.
+    /// Returns the reverse-map entry in a slot of the NVRAM log, and its atomic command if any; `None` if the slot is
+    /// empty or torn.
     fn recorded<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
         let (words, command) = self.commands.form.decode(&io.nvram()[self.word(slot)..])?;
         Some((Entry::decode_in_log(words)?, command))
@@ -175,7 +180,7 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Adds the reverse-map entry in `slot` to the group of the block that it names.
+    /// Adds the reverse-map entry in `slot` of the NVRAM log to the index, under the block whose page it names.
     fn adopt<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &Entry) {
         let index = self.group_of(io, entry);
         self.groups[index].slots.push(slot);
@@ -210,8 +215,8 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Removes the group of a block (its entries) from the index and the counts; the slots stay in use until the next
-    /// cleaning.
+    /// Removes the reverse-map entries of one block (or the tombstones) from index and counts; their slots in the NVRAM
+    /// log stay in use until the next cleaning.
     fn drop_group(&mut self, index: usize) {
         let Group { slots, superseded } = std::mem::take(&mut self.groups[index]);
         self.sizes.change(slots.len() as u32, 0);
@@ -222,8 +227,8 @@ impl NvramLog {
         }
     }
 
-    /// Compacts the NVRAM log in one pass: records needed entries again after the youngest one, and zeroes every old
-    /// slot.
+    /// Compacts the NVRAM log in one pass: records entries that are still needed again after the youngest one, and
+    /// zeroes every old slot.
     fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.commands.vouch(io)?;
@@ -242,8 +247,9 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Finishes a cleaning step that a power loss interrupted: if the youngest entry is a copy (or the remaining
-    /// tombstone) of the oldest, zeroes the oldest. Otherwise every such power loss would cost a slot of the gap.
+    /// Finishes a step of compacting the NVRAM log that a power loss interrupted: if the youngest entry is a copy (or
+    /// the remaining tombstone) of the oldest, zeroes the oldest. Otherwise every such power loss would cost a slot of
+    /// the gap.
     fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.used < 2 {
             return Ok(());
@@ -263,13 +269,14 @@ impl NvramLog {
         Ok(())
     }
 
-    /// Returns the number of slots that cleaning frees, plus the tombstones that it may free.
+    /// Returns the number of slots that cleaning the NVRAM log frees, plus the tombstones (records of trims) that it
+    /// may free.
     fn reclaimable(&self) -> u32 {
         self.used - self.valid() + self.doubtful
     }
 
-    /// Free slots that a host bind needs: one for its entry, and those in which GC can record the entries of the
-    /// largest block again, the new one included.
+    /// Free slots of the NVRAM log that a host bind (mapping without a program) needs: one for its entry, and those in
+    /// which GC can record the entries of the block with the most entries again, the new one included.
     fn reserve(&self) -> u32 {
         1 + self.sizes.largest() + 1
     }
@@ -304,7 +311,7 @@ impl ReverseMap for NvramLog {
         Ok(fits(self))
     }
 
-    /// Records a reverse-map entry in O(1): one random access; two or three words are stored.
+    /// Records a reverse-map entry in the NVRAM log in O(1): one random access; two or three 8-byte words are stored.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         assert!(self.free() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
         self.append(io, entry, None)
@@ -399,7 +406,7 @@ impl ReverseMap for NvramLog {
         self.valid() as u64
     }
 
-    /// Bytes of NVRAM for the log. The index by block is not counted: only the simulation has it.
+    /// Bytes of NVRAM for the reverse-map log. The index by block is not counted: only the simulation has it.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![("reverse map log (NVRAM)", self.slots as u64 * self.commands.form.bytes())]
     }

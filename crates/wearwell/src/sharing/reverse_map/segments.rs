@@ -60,33 +60,34 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
 
-/// Default size of an NVRAM segment, bytes.
+/// Default size of an NVRAM segment of reverse-map entries, bytes.
 pub const SEGMENT_BYTES: u32 = 1024;
 
-/// Most groups (entries of one block), in addition to the first, in which recording a GC victim's entries again may
-/// open a segment.
+/// Maximum number of blocks, in addition to the first, for which recording a GC victim's entries again may open a new
+/// NVRAM segment.
 const EXTRA_GROUPS: u32 = 2;
-/// Fewest NVRAM segments with which an entry is ever admitted: one for the entry, one to record it again, and one for
-/// each of [`EXTRA_GROUPS`].
+/// Minimum number of NVRAM segments with which any entry can be recorded: one for the entry, one to record it again,
+/// and one for each of [`EXTRA_GROUPS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GROUPS as u64;
 
 const TORN_BIT: u64 = 1;
 const NUMBER_BITS: u32 = 21;
 const NEXT_BITS: u32 = 31;
-/// Value of the next-segment field in the last segment of a group: all bits one.
+/// Value of the next-segment field in the last NVRAM segment of a block's chain: all bits one.
 const NO_NEXT: u64 = (1 << NEXT_BITS) - 1;
-/// Bytes of controller RAM per group (one per block): first and open segment, number of entries, number of superseded
-/// entries.
+/// Bytes of controller RAM per block for its chain of NVRAM segments: first and open segment, number of entries, number
+/// of superseded entries.
 const GROUP_BYTES: u64 = 16;
 
-/// Head of an NVRAM segment, stored in its first slot: owner block, position and link.
+/// Head of an NVRAM segment, stored in its first slot: the block whose entries it holds, its position in the block's
+/// chain, and the next segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Head {
-    /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones.
+    /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones (records of trims).
     owner: BlockId,
-    /// Position of the segment in the group of its block, from 0.
+    /// Position of the segment in the chain of its block, from 0.
     number: u32,
-    /// Device sequence number when the segment was allocated.
+    /// Sequence number of the device when the segment was allocated.
     sequence: u64,
     next: Option<u32>,
 }
@@ -114,45 +115,47 @@ impl Head {
     }
 }
 
-/// The chain of NVRAM segments with the entries of one block. All segments but the last are full, so the number of
-/// entries determines the number of segments.
+/// The chain of NVRAM segments with the reverse-map entries of one block. All segments but the last are full, so the
+/// number of entries determines the number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Group {
     first: u32,
     open: u32,
     entries: u32,
     superseded: u32,
-    /// Number of superseded entries when compacting this group last proved to free no segment; it is not tried again
-    /// before there are more.
+    /// Number of superseded entries when compacting this block's segments last proved to free none; it is not tried
+    /// again before there are more.
     superseded_at_futile_compaction: u32,
 }
 
-/// A reverse map whose entries are in NVRAM segments, grouped by block. See the module's head.
+/// A reverse map (record of the logical pages mapped to each physical page) whose entries are in NVRAM segments,
+/// grouped by block. See the module's head.
 #[derive(Clone, Debug)]
 pub struct Segments {
     segment_bytes: u32,
     commands: Commands,
-    /// Number of NVRAM segments, free ones included.
+    /// Number of NVRAM segments of the device, free ones included.
     count: u32,
-    /// Bitmap of the segments in use (the paper's SV-bitmap).
+    /// Bitmap of the NVRAM segments in use (the paper's SV-bitmap).
     used: Vec<u64>,
     free: u32,
-    /// Index of the bitmap word where the search for a free segment continues.
+    /// Index of the word of the bitmap `used` where the search for a free segment continues.
     cursor: usize,
-    /// Chain of segments of each block; the last one holds the tombstones (records of trims).
+    /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
     groups: Vec<Group>,
-    /// Histogram of the groups' sizes in segments.
+    /// Histogram of the lengths of the blocks' chains, in segments.
     sizes: Sizes,
     entries: u64,
     superseded: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
     tombstones_may_expire: bool,
-    /// Whether compacting the entries of any block may free a segment.
+    /// Whether compacting the entries of any block may free an NVRAM segment.
     may_free_space: bool,
 }
 
 impl Segments {
-    /// Creates empty segments of `segment_bytes` bytes in the first `nvram_bytes` bytes of the NVRAM of `io`.
+    /// Creates a reverse map of empty segments of `segment_bytes` bytes in the first `nvram_bytes` bytes of the NVRAM
+    /// of `io`.
     ///
     /// # Errors
     /// [`Error::Options`] if the medium has less NVRAM, the segment size is not a usable multiple, or there are too few
@@ -161,7 +164,7 @@ impl Segments {
         Self::with_entries(io, nvram_bytes, segment_bytes, EntryForm::Single)
     }
 
-    /// Creates empty segments, as [`Segments::new`], for entries of layout `form`.
+    /// Creates a reverse map of empty NVRAM segments, as [`Segments::new`], for entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`Segments::new`].
@@ -271,8 +274,9 @@ impl Segments {
         self.segments_for(self.groups[group].entries)
     }
 
-    /// Free segments that a host bind needs: one for its entry, enough to copy the largest group (entries of one
-    /// block), which that entry may have enlarged, and one for each of [`EXTRA_GROUPS`].
+    /// Free NVRAM segments that a host bind (mapping without a program) needs: one for its entry, enough to copy the
+    /// longest chain (entries of one block), which that entry may have lengthened, and one for each of
+    /// [`EXTRA_GROUPS`].
     fn reserve(&self) -> u32 {
         1 + (self.sizes.largest() + 1) + EXTRA_GROUPS
     }
@@ -297,8 +301,8 @@ impl Segments {
         Head::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
 
-    /// Returns the entry in a slot of a segment, and its atomic command if any; `None` if the slot is empty or torn.
-    /// `first` is the first page of the block to which the entry's page offset is relative.
+    /// Returns the reverse-map entry in a slot of an NVRAM segment, and its atomic command if any; `None` if the slot
+    /// is empty or torn. `first` is the first page of the block to which the entry's page offset is relative.
     fn slot<N: Nand>(
         &self,
         io: &Store<N>,
@@ -309,12 +313,12 @@ impl Segments {
         Some((Entry::decode(words, first)?, command))
     }
 
-    /// Returns the first page of the owner block of a group, to which page offsets in entries are relative.
+    /// Returns the first page of the block `owner`, to which page offsets in its reverse-map entries are relative.
     fn first_page<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
         if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
     }
 
-    /// Returns the NVRAM segment that follows `segment` in its chain; `None` for the last.
+    /// Returns the NVRAM segment that follows `segment` in the chain of its block; `None` for the last.
     fn next<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<u32> {
         self.head(io, segment).expect("a segment in use has a head").next
     }
@@ -348,8 +352,8 @@ impl Segments {
         self.free += 1;
     }
 
-    /// Appends an entry to the chain of segments that `group` describes: an existing group, or one that compaction is
-    /// building.
+    /// Appends a reverse-map entry to the chain of NVRAM segments that `group` describes: an existing chain of a block,
+    /// or one that compaction is building.
     fn append<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -405,7 +409,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Bytes of NVRAM that a scan of one block's segments reads.
+    /// Bytes of NVRAM that a scan of the segments of block number `index` reads.
     fn group_bytes(&self, index: usize) -> u64 {
         self.size(index) as u64 * self.segment_bytes as u64
     }
@@ -426,7 +430,8 @@ impl Segments {
         }
     }
 
-    /// Frees the chain of segments that begins with `first`. The first store makes the whole chain garbage.
+    /// Frees the chain of NVRAM segments that begins with `first`. The first store makes the whole chain garbage for
+    /// recovery.
     fn free_chain<N: Nand>(&mut self, io: &mut Store<N>, first: u32, segments: u32) -> Result<()> {
         self.commands.vouch(io)?;
         let mut at = Some(first).filter(|_| segments > 0);
@@ -438,7 +443,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Zeroes an NVRAM segment, its head first.
+    /// Zeroes an NVRAM segment of reverse-map entries, its head first.
     fn zero<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
         for at in self.word(segment, 0)..self.word(segment + 1, 0) {
             if io.nvram()[at] != 0 {
@@ -448,8 +453,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether compacting the segments of one block is expected to free a segment, and enough segments are free for the
-    /// entries that are kept.
+    /// Whether compacting the NVRAM segments of one block is expected to free a segment, and enough segments are free
+    /// for the entries that are kept.
     fn is_worth_compacting(&self, group: &Group) -> bool {
         let kept = group.entries - group.superseded;
         let after = self.segments_for(kept);
@@ -458,9 +463,9 @@ impl Segments {
             && (kept == 0 || after < self.free)
     }
 
-    /// Chooses the block whose segments active GC compacts: the one with the most superseded entries among those worth
-    /// compacting (paper), otherwise the tombstones. O(blocks), but O(1) if nothing changed since the last search found
-    /// none.
+    /// Chooses the block whose NVRAM segments active GC compacts: the one with the most superseded entries among those
+    /// worth compacting (paper), otherwise the tombstones (records of trims). O(blocks), but O(1) if nothing changed
+    /// since the last search found none.
     fn choose(&mut self) -> Option<usize> {
         if !self.may_free_space {
             return None;
@@ -472,8 +477,8 @@ impl Segments {
         chosen
     }
 
-    /// Compacts the segments of one block after the other (active GC of the paper) until `enough` holds; `false` if no
-    /// further block is worth compacting.
+    /// Compacts the NVRAM segments of one block after the other (active GC of the paper) until `enough` holds; `false`
+    /// if no further block is worth compacting.
     fn compact_until<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -487,9 +492,9 @@ impl Segments {
         Ok(true)
     }
 
-    /// Compacts the segments of one block (active GC): copies needed entries to a new chain, records tombstones for
-    /// sources of superseded relocations, and frees the old chain. If that would free no segment, only updates the
-    /// count of superseded entries.
+    /// Compacts the NVRAM segments of one block (active GC): copies entries that are still needed to a new chain,
+    /// records tombstones (records of trims) for sources of superseded relocations, and frees the old chain. If that
+    /// would free no segment, only updates the count of superseded entries.
     fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: Needed<'_>) -> Result<()> {
         let tombstones = self.tombstones();
         self.tombstones_may_expire &= index != tombstones;
@@ -523,13 +528,13 @@ impl Segments {
         Ok(())
     }
 
-    /// Returns the number of segments that `more` further entries open in a block's chain.
+    /// Returns the number of NVRAM segments that `more` further entries open in a block's chain.
     fn growth(&self, group: usize, more: u32) -> u32 {
         self.segments_for(self.groups[group].entries + more) - self.size(group)
     }
 
-    /// Finds the first segment head of each block's chain, as `(sequence, segment)`. Of two heads the older is taken,
-    /// because the younger begins an unfinished copy.
+    /// Finds the first segment head of each block's chain during recovery, as `(sequence, segment)`. Of two first heads
+    /// of one block the older is taken, because the younger begins an unfinished copy.
     fn first_heads<N: Nand>(&self, io: &Store<N>) -> Vec<Option<(u64, u32)>> {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
         for segment in 0..self.count {
@@ -541,9 +546,9 @@ impl Segments {
         firsts
     }
 
-    /// Zeroes the rest of a torn entry after the `count` intact entries of a segment. With two-word entries this is not
-    /// needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word could complete the
-    /// next entry.
+    /// Zeroes the rest of a torn entry after the `count` intact entries of an NVRAM segment. With two-word entries this
+    /// is not needed: the next entry overwrites word 0 before word 1 counts. With three words, an old word could
+    /// complete the next entry.
     fn zero_torn<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
         let form = self.commands.form;
         if form == EntryForm::Single || count == self.segment_entries() {
@@ -574,7 +579,7 @@ impl Segments {
         slots.iter().try_for_each(|&(at, _)| self.commands.form.zero(io, at))
     }
 
-    /// Appends each intact entry of a chain of segments to `slots`, with the index of its first NVRAM word.
+    /// Appends each intact reverse-map entry of a chain of NVRAM segments to `slots`, with the index of its first word.
     fn collect_slots<N: Nand>(
         &self,
         io: &Store<N>,
@@ -595,8 +600,8 @@ impl Segments {
         }
     }
 
-    /// Adopts the chain of segments that begins with `first` during recovery. A torn entry after its last one is
-    /// overwritten by the next entry.
+    /// Registers during recovery the chain of NVRAM segments that begins with `first`: marks its segments as used and
+    /// counts its intact reverse-map entries. A torn entry after the last one is overwritten by the next entry.
     fn adopt<N: Nand>(&mut self, io: &mut Store<N>, index: usize, first: u32) -> Result<()> {
         let mut group = Group { first, open: first, ..Group::default() };
         let mut at = first;
@@ -643,7 +648,7 @@ impl ReverseMap for Segments {
         })
     }
 
-    /// Records a reverse-map entry in O(1): one random access to the table of groups and one to the NVRAM. Stores the
+    /// Records a reverse-map entry in O(1): one random access to the table of chains and one to the NVRAM. Stores the
     /// entry, and a head and a link if a segment is opened.
     fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
         let index = self.group_of(entry.place.map(|place| io.block_of(place)));

@@ -11,12 +11,13 @@ use crate::tables::SlotIndex;
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     keys: Vec<u32>,
-    /// Bitmap of each entry, `part_bytes` bytes each, followed by zeros.
+    /// Bitmap of invalid pages of each buffered Gecko entry (a part of a block), `part_bytes` bytes each, followed by
+    /// zeros.
     bitmaps: Vec<u8>,
     part_bytes: usize,
-    /// Index in `keys` of each key.
+    /// Hash index of the keys of buffered Gecko entries: position of each key in `keys`.
     index: SlotIndex,
-    /// Number of reports (invalid pages and opened blocks) since the buffer was empty.
+    /// Number of reports (invalid pages and opened blocks) that were added since the Gecko buffer was empty.
     pub(super) insertions: u64,
 }
 
@@ -52,7 +53,8 @@ impl Buffer {
         slot
     }
 
-    /// Sets a bit in the bitmap of `key`: reports a page as invalid.
+    /// Records a page as invalid in the buffer of the Gecko LSM tree in RAM: sets its bit in the bitmap of the entry
+    /// `key`, which is a part of a block.
     #[inline]
     pub(super) fn set(&mut self, key: u32, bit: u32) {
         let slot = self.find_or_add(key);
@@ -60,8 +62,8 @@ impl Buffer {
         self.insertions += 1;
     }
 
-    /// Adds the block's marker and removes all entries of its parts: everything reported about the block before is
-    /// void.
+    /// Adds the block's erase marker to the buffer of the Gecko LSM tree in RAM and removes all buffered entries of the
+    /// block: everything recorded about the block before is obsolete.
     pub(super) fn erase(&mut self, block: BlockId, layout: &Layout) {
         let marker = layout.marker(block);
         for key in marker + 1..marker + layout.slots {
@@ -85,8 +87,8 @@ impl Buffer {
         self.bitmaps[of_last].fill(0);
     }
 
-    /// Sets in `invalid` the bits of the block's pages that the buffer holds as invalid. Returns whether it holds the
-    /// block's marker, so that older sources need not be read.
+    /// Sets in `invalid` the bits of the block's pages that the buffer of the Gecko LSM tree in RAM records as invalid.
+    /// Returns whether the buffer holds the block's erase marker, so that older runs on flash need not be read.
     pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
         let marker = layout.marker(block);
         for part in 1..layout.slots {
@@ -105,7 +107,8 @@ impl Buffer {
         &self.bitmaps[self.place(slot)]
     }
 
-    /// Copies the entries in key order.
+    /// Copies the buffered Gecko entries (key and bitmap of a part of a block) in key order, to be written to flash as
+    /// a sorted run.
     pub(super) fn sorted(&self) -> Frozen {
         // Key and slot in one number, because sorting is most of the cost of a flush.
         let keyed = self.keys.iter().zip(0u64..).map(|(&key, slot)| u64::from(key) << 32 | slot);
@@ -121,8 +124,9 @@ impl Buffer {
         Frozen { bytes, stride, insertions: self.insertions }
     }
 
-    /// Empties the buffer. A buffer that grew far beyond its usual size (while a device was built in a known state) is
-    /// reallocated, because clearing a large table at every flush costs as much as its size.
+    /// Empties the buffer of the Gecko LSM tree in RAM. A buffer that grew far beyond its usual size (while a device
+    /// was built in a known state) is reallocated, because clearing a large table at every flush costs as much as its
+    /// size.
     pub(super) fn clear(&mut self, layout: &Layout) {
         if self.keys.capacity() > 16 * layout.buffer_entries as usize {
             *self = Self::new(layout);
@@ -135,7 +139,8 @@ impl Buffer {
     }
 }
 
-/// A buffer that takes no more reports: its entries in key order, about to be written as a run.
+/// A buffer of the Gecko LSM tree that accepts no more reports: its entries in key order, about to be written to flash
+/// as a sorted run.
 #[derive(Clone, Debug)]
 pub(super) struct Frozen {
     pub(super) bytes: Vec<u8>,

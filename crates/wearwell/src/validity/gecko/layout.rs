@@ -21,28 +21,30 @@ use crate::divide::Divider;
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Word};
 
-/// Bytes of the key of an entry.
+/// Bytes of the key of a Gecko LSM entry; the key names a part of a block, the entry has a bitmap of its invalid pages.
 pub(super) const KEY_BYTES: usize = 4;
 const HEADER_BYTES: usize = 8;
 const POSTAMBLE_BYTES: usize = 32;
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Sizes of entries, pages and runs, which follow from the geometry and the number of parts per block.
+/// Sizes of the entries, pages and sorted runs of Logarithmic Gecko (LSM tree of invalid pages), which follow from the
+/// geometry and the number of parts into which the bitmap of a block is cut.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     blocks: u32,
     block_pages: u32,
     page_bytes: usize,
-    /// Number of keys per block: one for each part of its bitmap, and one for its marker ("all older entries are
-    /// void").
+    /// Number of entry keys per block: one for each part of its bitmap of invalid pages, and one for its erase marker
+    /// ("all older entries of the block are obsolete").
     pub(super) slots: u32,
-    /// Number of flash pages that one part of a block's bitmap covers.
+    /// Number of flash pages that one part of a block's bitmap of invalid pages covers, which is one Gecko LSM entry.
     part_pages: u32,
-    /// Bytes of an entry: key and bitmap.
+    /// Bytes of a Gecko LSM entry: key, and bitmap of the invalid pages of a part of a block.
     pub(super) stride: usize,
-    /// Maximum number of entries on a page.
+    /// Maximum number of Gecko LSM entries (key and bitmap of a part of a block) on a flash page.
     pub(super) page_entries: u32,
-    /// Number of entries of the buffer (V).
+    /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is meant (V):
+    /// after as many reports it is flushed.
     pub(super) buffer_entries: u32,
     by_block: Divider,
     by_part: Divider,
@@ -50,7 +52,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Creates the layout for block bitmaps cut into `parts` parts.
+    /// Creates the layout of the entries and pages of the Gecko LSM tree for bitmaps of blocks that are cut into
+    /// `parts` parts.
     pub(super) fn new(geometry: &Geometry, parts: u32) -> Result<Self> {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         if parts == 0 || parts > block_pages {
@@ -98,17 +101,18 @@ impl Layout {
         vec![0; self.page_bytes]
     }
 
-    /// Bytes of the bitmap of one part of a block.
+    /// Bytes of the bitmap of invalid pages of one part of a block.
     pub(super) fn part_bytes(&self) -> usize {
         self.stride - KEY_BYTES
     }
 
-    /// Number of 64-bit words of the bitmap of a block.
+    /// Number of 64-bit words of the bitmap of invalid pages of a whole block.
     pub(super) fn block_words(&self) -> usize {
         self.block_pages.div_ceil(64) as usize
     }
 
-    /// Returns the key of the part of the block's bitmap that holds `ppn`, and the bit of `ppn` in that part.
+    /// Returns the key of the Gecko LSM entry that holds the bit of `ppn` (the entry of a part of its block), and the
+    /// index of the bit in the entry's bitmap.
     #[inline]
     pub(super) fn locate(&self, ppn: Ppn) -> (u32, u32) {
         let block = self.by_block.quotient(ppn.0);
@@ -117,27 +121,28 @@ impl Layout {
         (block * self.slots + 1 + part, offset - part * self.part_pages)
     }
 
-    /// Returns the key of the block's marker ("all older entries of the block are void"); the keys of the block's parts
-    /// follow.
+    /// Returns the key of the block's erase marker ("all older entries of the block are obsolete"); the keys of the
+    /// block's parts follow it.
     #[inline]
     pub(super) fn marker(&self, block: BlockId) -> u32 {
         block.0 * self.slots
     }
 
-    /// Whether a key is that of a block's marker.
+    /// Whether a Gecko LSM entry with this key is the erase marker of a block ("all older entries of the block are
+    /// obsolete").
     #[inline]
     pub(super) fn is_marker(&self, key: u32) -> bool {
         self.by_slot.quotient(key) * self.slots == key
     }
 
-    /// The pages of a block, each with its offset in the block.
+    /// Returns the pages of a block, each with its offset in the block.
     pub(super) fn pages(&self, block: BlockId) -> impl Iterator<Item = (Ppn, u32)> + use<> {
         let first = block.0 * self.block_pages;
         (0..self.block_pages).map(move |k| (Ppn(first + k), k))
     }
 
-    /// Words of a run's page that a search for a key reads: the page header, the last entry, and the cache lines around
-    /// entry `rank`, where the key is expected.
+    /// Returns the 4-byte words that a search for a key reads on a page of a sorted run of the Gecko LSM tree: the page
+    /// header, the last entry, and the cache lines around entry `rank`, where the key is expected.
     pub(super) fn words_of_search(&self, rank: usize, last: usize) -> impl Iterator<Item = Word> {
         let at = |rank: usize| HEADER_BYTES + rank * self.stride;
         let found = at(rank);
@@ -146,8 +151,8 @@ impl Layout {
         bytes.into_iter().map(move |byte| Word { index: (byte.min(end) / KEY_BYTES) as u32, value: 0 })
     }
 
-    /// Sets in `invalid`, the bitmap of a block, the bits that an entry holds: `bitmap` is that of the block's part in
-    /// slot `slot`.
+    /// Sets in `invalid`, the bitmap of invalid pages of a block, the bits that a Gecko LSM entry holds. `bitmap` is
+    /// the entry's bitmap, and `slot` the number of its part of the block.
     pub(super) fn mark_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
         let first = (slot - 1) * self.part_pages;
         for (byte, at) in bitmap.iter().zip((first..).step_by(8)) {
@@ -160,17 +165,20 @@ impl Layout {
         }
     }
 
-    /// Size of a run in buffers' worth of entries, rounded up; levels are counted in this unit.
+    /// Returns the size of a sorted run of the Gecko LSM tree with `entries` entries, as a multiple of the buffer's
+    /// size, rounded up. The level of the run in the tree depends on it.
     pub(super) fn units(&self, entries: u32) -> u32 {
         entries.div_ceil(self.buffer_entries).max(1)
     }
 
-    /// Number of pages of a run with `entries` entries that hold entries, so without pages that hold only directory.
+    /// Returns the number of pages with entries of a sorted run of the Gecko LSM tree that has `entries` entries. Pages
+    /// that hold only the directory of the run are not counted.
     pub(super) fn entry_pages(&self, entries: u32) -> u32 {
         entries.div_ceil(self.page_entries)
     }
 
-    /// Number of pages of a run with `entries` entries, including pages that hold only directory.
+    /// Returns the number of pages of a sorted run of the Gecko LSM tree that has `entries` entries, including pages
+    /// that hold only the directory of the run.
     pub(super) fn run_pages(&self, entries: u32) -> u32 {
         let full = self.entry_pages(entries);
         let in_last = entries - full.saturating_sub(1) * self.page_entries;
@@ -183,18 +191,20 @@ impl Layout {
         full + beyond.div_ceil(self.page_room(0)) as u32
     }
 
-    /// Bytes of a page that are free after `entries` entries.
+    /// Returns the number of bytes that are free on a page of a sorted run of the Gecko LSM tree that holds `entries`
+    /// entries.
     fn page_room(&self, entries: u32) -> usize {
         self.page_bytes - HEADER_BYTES - entries as usize * self.stride
     }
 
-    /// Size of the largest run, with an entry for every key, in buffers' worth of entries.
+    /// Returns the size of the largest possible sorted run of the Gecko LSM tree, with an entry for every part of every
+    /// block, as a multiple of the buffer's size.
     pub(super) fn most_units(&self) -> u32 {
         self.units(self.blocks * self.slots)
     }
 }
 
-/// Entries of Logarithmic Gecko (key and bitmap) in key order, adjacent in memory.
+/// Entries of the Gecko LSM tree, each a key and the bitmap of a part of a block, in key order and adjacent in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entries<'a> {
     bytes: &'a [u8],
@@ -206,13 +216,13 @@ impl<'a> Entries<'a> {
         Self { bytes, stride }
     }
 
-    /// The entries on a page of a run.
+    /// Returns the Gecko LSM entries (key and bitmap of a part of a block) on a page of a run.
     pub(super) fn of_page(page: &'a [u8], layout: &Layout) -> Self {
         let (start, end) = Self::span(page, layout);
         Self::new(&page[start..end], layout.stride)
     }
 
-    /// Byte offsets at which the entries of a page begin and end.
+    /// Returns the byte offsets at which the entries on a page of a sorted run of the Gecko LSM tree begin and end.
     pub(super) fn span(page: &[u8], layout: &Layout) -> (usize, usize) {
         (HEADER_BYTES, HEADER_BYTES + page_header(page).entries as usize * layout.stride)
     }
@@ -225,9 +235,9 @@ impl<'a> Entries<'a> {
         key_at(self.bytes, k * self.stride)
     }
 
-    /// Number of entries with keys less than `key`. Keys are roughly evenly spread, so the search begins at the rank
-    /// expected then and doubles its steps from there: it touches two or three cache lines of a page. O(log n) at
-    /// worst.
+    /// Returns the number of Gecko LSM entries with keys less than `key`. Keys are roughly evenly spread, so the search
+    /// begins at the index expected then and doubles its steps from there: it touches two or three cache lines of a
+    /// page. O(log n) at worst.
     pub(super) fn count_below(&self, key: u32) -> usize {
         let Some(last) = self.len().checked_sub(1) else { return 0 };
         let guess = expected_rank(key, self.key(0), self.key(last), last);
@@ -239,7 +249,8 @@ impl<'a> Entries<'a> {
         low
     }
 
-    /// Bounds of the number of entries with keys less than `key`; the better `guess` is, the closer they are.
+    /// Returns a lower and an upper bound of the number of Gecko LSM entries with keys less than `key`; the closer
+    /// `guess` is to that number, the closer they are.
     fn surrounding(&self, key: u32, guess: usize) -> (usize, usize) {
         let (mut low, mut high, mut step) = (guess, guess, 4);
         if self.key(guess) < key {
@@ -254,8 +265,8 @@ impl<'a> Entries<'a> {
         (low, high)
     }
 
-    /// Sets in `invalid` the bits of the block's pages that these entries hold as invalid. Returns whether the block's
-    /// marker is among the entries, so that older sources need not be read.
+    /// Sets in `invalid` the bits of the block's pages that these Gecko LSM entries record as invalid. Returns whether
+    /// the block's erase marker is among the entries, so that older runs need not be read.
     pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
         let marker = layout.marker(block);
         let mut erased = false;
@@ -271,20 +282,22 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Index that `key` would have if keys were evenly spread from `first_key` to `last_key`, the key of entry `last`.
+/// Returns the index that the Gecko LSM entry with `key` would have if keys were evenly spread from `first_key` to
+/// `last_key`, the key of the entry at index `last`.
 pub(super) fn expected_rank(key: u32, first_key: u32, last_key: u32, last: usize) -> usize {
     let (above, span) = (key.saturating_sub(first_key), last_key - first_key);
     let rank = u64::from(above) * last as u64 / u64::from(span.max(1));
     rank.min(last as u64) as usize
 }
 
-/// The key at byte offset `at`.
+/// Returns the key of the Gecko LSM entry at byte offset `at`.
 #[inline]
 pub(super) fn key_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + KEY_BYTES].try_into().expect("a key has four bytes"))
 }
 
-/// Header of a run's page: index in the run, number of entries, whether it is the last page.
+/// Header of a flash page of a sorted run of the Gecko LSM tree: index of the page in the run, number of its entries,
+/// whether it is the last page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PageHeader {
     pub(super) index: u32,
@@ -297,7 +310,8 @@ pub(super) fn page_header(page: &[u8]) -> PageHeader {
     PageHeader { index: key_at(page, 0), entries: half(4), last: half(6) == 1 }
 }
 
-/// Postamble of a run, at the end of its last page: number of entries, last key, covered flushes.
+/// Summary at the end of the last page of a sorted run of the Gecko LSM tree: number of entries, last key, and which
+/// flushes of the buffer the run covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Postamble {
     pub(super) entries: u32,
@@ -305,18 +319,20 @@ pub(super) struct Postamble {
     pub(super) coverage: Coverage,
 }
 
-/// Which flushes of the buffer a run covers, and the sequence number when the last of them was frozen.
+/// Which flushes of the buffer of the Gecko LSM tree (by number) a run contains, and the sequence number when the last
+/// of them was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Coverage {
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Sequence number at which the buffer of flush `last` was frozen: every report made before is in this run or in
-    /// older ones.
+    /// Sequence number at which the buffer of flush `last` was frozen: every page invalidated before is recorded in
+    /// this sorted run of the Gecko LSM tree or in older ones.
     pub(super) flush_time: u64,
 }
 
 impl Coverage {
-    /// Coverage of a merge of a run with a newer one.
+    /// Returns the range of buffer flushes that a merge of this sorted run of the Gecko LSM tree with a newer run
+    /// covers.
     pub(super) fn joined(self, newer: Self) -> Self {
         Self { first: self.first.min(newer.first), ..newer }
     }
@@ -341,7 +357,7 @@ impl Postamble {
     }
 }
 
-/// A page of a run that is being filled.
+/// A flash page of a sorted run of the Gecko LSM tree, being filled with entries in RAM.
 #[derive(Clone, Debug)]
 pub(super) struct PageDraft {
     pub(super) bytes: Vec<u8>,
@@ -353,7 +369,7 @@ impl PageDraft {
         Self { bytes: layout.blank_page(), entries: 0 }
     }
 
-    /// Appends as many of these entries as fit the page; returns their number and bytes.
+    /// Appends as many of these Gecko LSM entries as fit the page; returns their number and their bytes.
     pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> (u32, usize) {
         let count = ((entries.len() / layout.stride) as u32).min(layout.page_entries - self.entries);
         let bytes = count as usize * layout.stride;
@@ -368,8 +384,9 @@ impl PageDraft {
         put(&mut self.bytes, 6, &u16::from(last).to_le_bytes());
     }
 
-    /// Writes as many directory keys as fit after the entries, and the postamble `end` if there is room for all keys
-    /// and it. Returns the number of keys written, and whether this is the last page.
+    /// Writes to the page, after its entries, as many `keys` of the sorted run's directory as fit, and the summary
+    /// `end` if there is room for all keys and for it. Returns the number of keys written, and whether this is the last
+    /// page of the run.
     pub(super) fn put_directory(&mut self, keys: &[u32], end: &Postamble, layout: &Layout) -> (usize, bool) {
         let room = layout.page_room(self.entries);
         let start = self.bytes.len() - room;
@@ -384,14 +401,15 @@ impl PageDraft {
         (count, last)
     }
 
-    /// Zeroes the page after its entries, so that nothing of the previous page is left there.
+    /// Zeroes the page buffer after its Gecko LSM entries, so that nothing of the previous page is left there.
     pub(super) fn blank_rest(&mut self, layout: &Layout) {
         let used = self.bytes.len() - layout.page_room(self.entries);
         self.bytes[used..].fill(0);
     }
 }
 
-/// Reads the directory keys on a page of a run; `missing` keys of the directory were not on earlier pages.
+/// Reads, from a page of a sorted run of the Gecko LSM tree, keys of the run's directory (the first key of each page)
+/// and appends them to `keys`. `missing` is the number of keys that earlier pages did not hold.
 pub(super) fn directory_part(page: &[u8], missing: usize, layout: &Layout, keys: &mut Vec<u32>) {
     let room = layout.page_room(page_header(page).entries as u32);
     let start = page.len() - room;
@@ -468,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_laid_out_is_refused_with_a_sentence() {
+    fn impossible_gecko_layouts_are_refused_with_a_message() {
         let refused = |geometry: &Geometry, parts| match Layout::new(geometry, parts) {
             Err(Error::Options(why)) => why,
             other => panic!("{other:?}"),

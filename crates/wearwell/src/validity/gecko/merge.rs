@@ -19,26 +19,26 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Store;
 
-/// Key greater than all keys.
+/// Number that is greater than the key of every Gecko LSM entry.
 const NO_KEY: u32 = u32::MAX;
 
-/// One input of a merge, with its current page in RAM.
+/// One sorted input of a merge of sorted runs of the Gecko LSM tree, with its current page in RAM.
 #[derive(Clone, Debug)]
 struct Input {
-    /// Bytes of a page of a run, or of all entries of a buffer.
+    /// Bytes of the current page of the sorted run that is merged, or of all entries of a buffer.
     bytes: Vec<u8>,
     at: usize,
     end: usize,
-    /// Index of the run, and its next page to read; `None` for a buffer.
+    /// Index of the sorted run of the Gecko LSM tree, and its next page to read; `None` for a buffer.
     source: Option<(usize, usize)>,
-    /// Entries with keys less than this are void, because a newer input holds the marker of their block ("all older
-    /// entries are void").
-    void_below: u32,
+    /// Key in a merge of Gecko runs: entries of this input with lesser keys are obsolete, because a newer input holds
+    /// the erase marker of their block.
+    obsolete_below: u32,
 }
 
 impl Input {
     fn new(bytes: Vec<u8>, end: usize, source: Option<(usize, usize)>) -> Self {
-        Self { bytes, at: 0, end, source, void_below: 0 }
+        Self { bytes, at: 0, end, source, obsolete_below: 0 }
     }
 
     fn is_used_up(&self) -> bool {
@@ -49,12 +49,14 @@ impl Input {
         self.source.is_some_and(|(run, page)| page < runs[run].first_keys.len())
     }
 
-    /// Key below which this input has no entry on flash: all such entries are in RAM.
+    /// Returns the key below which this input of a merge of Gecko runs has no entry left on flash: all such entries are
+    /// in RAM.
     fn known_below(&self, runs: &[Run], layout: &Layout) -> u32 {
         if self.continues(runs) { key_at(&self.bytes, self.end - layout.stride) + 1 } else { NO_KEY }
     }
 
-    /// Takes the entries with keys less than `key`; returns their byte range.
+    /// Consumes the entries of this input of a merge of Gecko runs with keys less than `key`; returns their range of
+    /// bytes.
     fn take_below(&mut self, key: u32, layout: &Layout) -> Range<usize> {
         let from = self.at;
         let entries = Entries::new(&self.bytes[from..self.end], layout.stride);
@@ -63,23 +65,24 @@ impl Input {
     }
 }
 
-/// Merged entries of several inputs, in key order.
+/// Merged entries of several sorted inputs (buffers and sorted runs of the Gecko LSM tree), in key order.
 #[derive(Clone, Debug)]
 pub(super) struct Merged {
     inputs: Vec<Input>,
-    /// The current stretch of merged entries: all with keys that no page still on flash can contain. `taken`: bytes of
-    /// it that the caller has taken.
+    /// The current batch of merged Gecko LSM entries: all with keys that no page still on flash can contain. `taken`:
+    /// bytes of the batch that the caller has consumed.
     stretch: Vec<u8>,
     taken: usize,
-    /// Buffer in which the next stretch of merged entries is built.
+    /// Buffer in which the next batch of merged Gecko LSM entries is built.
     draft: Vec<u8>,
     drops_markers: bool,
     cause: Cause,
 }
 
 impl Merged {
-    /// Creates a merge of buffers, newest first, and then a range of the structure's runs. `drops_markers`: the oldest
-    /// run is among the inputs, so no older entries exist and markers are not needed in the output.
+    /// Creates a merge of buffers of the Gecko LSM tree, newest first, and then of a range of the runs on flash, which
+    /// are older. `drops_markers`: the oldest run is among the inputs, so no older entries exist and erase markers are
+    /// not needed in the output.
     pub(super) fn new<'a>(
         buffers: impl Iterator<Item = &'a Frozen>,
         runs: Range<usize>,
@@ -97,8 +100,8 @@ impl Merged {
         Self { inputs, stretch: Vec::new(), taken: 0, draft: Vec::new(), drops_markers, cause }
     }
 
-    /// Returns the next merged entries, adjacent in memory; none if the inputs are exhausted. After an error the call
-    /// can be repeated.
+    /// Returns the next merged Gecko LSM entries, adjacent in memory; none if the inputs are exhausted. After an error
+    /// the call can be repeated.
     pub(super) fn next<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -115,12 +118,12 @@ impl Merged {
         Ok(&self.stretch[self.taken..])
     }
 
-    /// Marks the first `bytes` bytes of the entries that [`Merged::next`] returned as taken.
+    /// Marks the first `bytes` bytes of the merged Gecko LSM entries that [`Merged::next`] returned as consumed.
     pub(super) fn take(&mut self, bytes: usize) {
         self.taken += bytes;
     }
 
-    /// Reads the next page of every run whose page in RAM is used up.
+    /// Reads the next page of every sorted run of the Gecko LSM tree in the merge whose page in RAM is used up.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<()> {
         for input in &mut self.inputs {
             if !input.is_used_up() || !input.continues(runs) {
@@ -134,7 +137,8 @@ impl Merged {
         Ok(())
     }
 
-    /// Merges the next stretch: all entries in RAM with keys that no page still on flash can contain.
+    /// Merges the next batch of Gecko LSM entries: all entries in RAM with keys that no page still on flash can
+    /// contain.
     fn merge(&mut self, runs: &[Run], layout: &Layout) {
         let known_below = self.inputs.iter().map(|input| input.known_below(runs, layout));
         let end = known_below.min().expect("a merge has an input");
@@ -149,27 +153,31 @@ impl Merged {
                 continue;
             }
             let drops_markers = self.drops_markers && age == oldest;
-            let pair = Pair { newer: &self.stretch, older, void_below: input.void_below, drops_markers };
-            input.void_below = pair.join(layout, &mut self.draft);
+            let pair =
+                Pair { newer: &self.stretch, older, obsolete_below: input.obsolete_below, drops_markers };
+            input.obsolete_below = pair.join(layout, &mut self.draft);
             std::mem::swap(&mut self.stretch, &mut self.draft);
         }
     }
 }
 
-/// Two sorted lists of entries to be joined, a newer and an older one.
+/// Two sorted lists of Gecko LSM entries to be merged, a newer and an older one.
 struct Pair<'a> {
     newer: &'a [u8],
     older: &'a [u8],
-    /// Older entries with keys less than this are void, because a newer list holds the marker of their block.
-    void_below: u32,
+    /// Key in a merge of two lists of Gecko LSM entries: entries of the older list with lesser keys are obsolete,
+    /// because a newer list holds the erase marker of their block.
+    obsolete_below: u32,
     drops_markers: bool,
 }
 
-/// An entry of eight bytes as one number, with the key in the lower half and the bitmap in the upper.
+/// A Gecko LSM entry of eight bytes as one number, with the key in the lower half and the bitmap of invalid pages in
+/// the upper.
 type Balanced = [u8; 8];
 
 impl Pair<'_> {
-    /// Joins the two lists into `into`. Returns the key below which later entries of the older input are void.
+    /// Merges the two lists of Gecko LSM entries into `into`. Returns the key below which later entries of the older
+    /// list are obsolete.
     fn join(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
         if layout.stride == size_of::<Balanced>() {
             self.join_balanced(layout, into)
@@ -178,25 +186,26 @@ impl Pair<'_> {
         }
     }
 
-    /// Joins entries of eight bytes, each as one number. Which list has the next entry is unpredictable, so a branch
-    /// would be mispredicted at every second entry. So the entry not taken is masked out, and both candidates for the
-    /// next entry are loaded before it is known which one is needed. A marker is rare enough for a branch.
+    /// Merges two lists of Gecko LSM entries of eight bytes, each entry as one number. Which list has the next entry is
+    /// unpredictable, so a branch would be mispredicted at every second entry. So the entry not taken is masked out,
+    /// and both candidates for the next entry are loaded before it is known which one is needed. An erase marker is
+    /// rare enough for a branch.
     fn join_balanced(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
-        let Self { newer, older, mut void_below, drops_markers } = self;
+        let Self { newer, older, mut obsolete_below, drops_markers } = self;
         into.resize(newer.len() + older.len(), 0);
         let (newer, older): (&[Balanced], &[Balanced]) = (newer.as_chunks().0, older.as_chunks().0);
         let joined: &mut [Balanced] = into.as_chunks_mut().0;
-        let (mut from_newer, mut from_older, mut end) = (0, not_void(older, 0, void_below), 0);
+        let (mut from_newer, mut from_older, mut end) = (0, not_void(older, 0, obsolete_below), 0);
         let (mut new, mut old) = (entry_at(newer, 0), entry_at(older, from_older));
         while from_newer < newer.len() && from_older < older.len() {
             let (next_new, next_old) = (entry_at(newer, from_newer + 1), entry_at(older, from_older + 1));
             let (new_key, old_key) = (new as u32, old as u32);
             let (takes_new, takes_old) = (new_key <= old_key, old_key <= new_key);
             if takes_new & is_marker(new) {
-                void_below = new_key + layout.slots;
+                obsolete_below = new_key + layout.slots;
                 joined[end] = new.to_le_bytes();
                 end += usize::from(!drops_markers);
-                from_older = not_void(older, from_older, void_below);
+                from_older = not_void(older, from_older, obsolete_below);
                 from_newer += 1;
                 (new, old) = (next_new, entry_at(older, from_older));
                 continue;
@@ -212,18 +221,18 @@ impl Pair<'_> {
         }
         for &entry in &newer[from_newer..] {
             let is_marker = is_marker(u64::from_le_bytes(entry));
-            void_below = if is_marker { key_at(&entry, 0) + layout.slots } else { void_below };
+            obsolete_below = if is_marker { key_at(&entry, 0) + layout.slots } else { obsolete_below };
             joined[end] = entry;
             end += usize::from(!(is_marker & drops_markers));
         }
         let rest = &older[from_older..];
         joined[end..][..rest.len()].copy_from_slice(rest);
         into.truncate((end + rest.len()) * size_of::<Balanced>());
-        void_below
+        obsolete_below
     }
 
     fn join_strided(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
-        let Self { newer, mut older, mut void_below, drops_markers } = self;
+        let Self { newer, mut older, mut obsolete_below, drops_markers } = self;
         let stride = layout.stride;
         into.clear();
         into.reserve(newer.len() + older.len());
@@ -231,65 +240,66 @@ impl Pair<'_> {
             let key = key_at(entry, 0);
             while !older.is_empty() && key_at(older, 0) < key {
                 let (before, rest) = older.split_at(stride);
-                if key_at(before, 0) >= void_below {
+                if key_at(before, 0) >= obsolete_below {
                     into.extend_from_slice(before);
                 }
                 older = rest;
             }
             let is_marker = layout.is_marker(key);
             if is_marker {
-                void_below = key + layout.slots;
+                obsolete_below = key + layout.slots;
             }
             if !(is_marker && drops_markers) {
                 into.extend_from_slice(entry);
             }
             if !older.is_empty() && key_at(older, 0) == key {
                 let (same, rest) = older.split_at(stride);
-                if key >= void_below {
+                if key >= obsolete_below {
                     let at = into.len() - stride;
                     join_bitmaps(&mut into[at..], same);
                 }
                 older = rest;
             }
         }
-        let void = Entries::new(older, stride).count_below(void_below) * stride;
+        let void = Entries::new(older, stride).count_below(obsolete_below) * stride;
         into.extend_from_slice(&older[void..]);
-        void_below
+        obsolete_below
     }
 }
 
-/// Entry `k`, or after the end a number greater than all entries.
+/// Returns the `k`-th of a list of Gecko LSM entries as a number; after the end, a number greater than all entries.
 #[inline]
 fn entry_at(entries: &[Balanced], k: usize) -> u64 {
     entries.get(k).map_or(u64::MAX, |&entry| u64::from_le_bytes(entry))
 }
 
-/// Whether an entry is a marker ("all older entries of the block are void"): its bitmap is empty, and that of any other
-/// entry never is.
+/// Whether a Gecko LSM entry is the erase marker of a block ("all older entries of the block are obsolete"): its bitmap
+/// is empty, and that of any other entry never is.
 #[inline]
 fn is_marker(entry: u64) -> bool {
     entry >> u32::BITS == 0
 }
 
-/// Index of the first entry, from `at` on, whose key is not less than `void_below`. The skipped entries, few because
-/// they are those of one block, are void.
-fn not_void(entries: &[Balanced], at: usize, void_below: u32) -> usize {
-    let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < void_below);
+/// Returns the index of the first Gecko LSM entry, from `at` on, whose key is not less than `obsolete_below`. The skipped
+/// entries, few because they are those of one block, are obsolete.
+fn not_void(entries: &[Balanced], at: usize, obsolete_below: u32) -> usize {
+    let void = entries[at..].iter().take_while(|entry| key_at(*entry, 0) < obsolete_below);
     at + void.count()
 }
 
-/// Joins the bitmap of `from` into that of `into`, an entry with the same key.
+/// Merges the bitmap of `from` into that of `into`, a Gecko LSM entry with the same key, by OR.
 #[inline]
 fn join_bitmaps(into: &mut [u8], from: &[u8]) {
     into[KEY_BYTES..].iter_mut().zip(&from[KEY_BYTES..]).for_each(|(into, from)| *into |= from);
 }
 
-/// A merge in progress: a range of the runs, possibly with the frozen buffer, becomes one run.
+/// A merge of Logarithmic Gecko (LSM tree of invalid pages) in progress: a range of the runs on flash, possibly with
+/// the frozen buffer, becomes one run.
 #[derive(Clone, Debug)]
 pub(super) struct Merge {
-    /// Range of the structure's runs that are inputs.
+    /// Range of the sorted runs of the Gecko LSM tree on flash, by index, that are inputs of the merge.
     pub(super) inputs: Range<usize>,
-    /// Whether the frozen buffer is the newest input.
+    /// Whether the frozen buffer of the Gecko LSM tree is the newest input of the merge.
     pub(super) flushes: bool,
     merged: Merged,
     pub(super) writer: RunWriter,
@@ -300,14 +310,16 @@ impl Merge {
         Self { inputs, flushes, merged, writer }
     }
 
-    /// Fills and appends one page; returns `true` if the output run is complete.
+    /// Fills one page of the sorted run that a merge of the Gecko LSM tree writes, and appends it to flash; returns
+    /// `true` if the run is complete.
     pub(super) fn step<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<bool> {
         let exhausted = self.fill_page(io, runs, layout)?;
         self.writer.append(io, exhausted, layout)
     }
 
-    /// Fills the current page; returns `true` if no entry is left. The next entries are fetched even if the page is
-    /// full, so that a full last page is known to be the last.
+    /// Fills the current page of the sorted run that a merge writes with merged Gecko LSM entries; returns `true` if no
+    /// entry is left. The next entries are fetched even if the page is full, so that a full last page is known to be
+    /// the last.
     fn fill_page<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<bool> {
         loop {
             let next = self.merged.next(io, runs, layout)?;

@@ -50,24 +50,26 @@ use crate::operation::Cause;
 use crate::store::Store;
 use crate::tables::prefetch::PREFETCHED_PAGES;
 
-/// When the runs of Logarithmic Gecko are merged.
+/// When the sorted runs of Logarithmic Gecko (LSM tree of invalid pages) on flash are merged.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MergeMode {
-    /// A flush makes a run at level 0. Two runs of one level are merged, and the result may be merged with the next
-    /// older run.
+    /// A flush of the buffer makes a sorted run at level 0 of the merge tree. Two runs of one level are merged, and the
+    /// result may be merged with the next older run.
     Pairwise,
-    /// A flush and all runs that the chain of pairwise merges could reach are merged at once (appendix A).
+    /// A flush of the buffer, and all sorted runs of the tree that the chain of pairwise merges could reach, are merged
+    /// at once (appendix A).
     MultiWay,
 }
 
-/// Options of Logarithmic Gecko.
+/// Options of Logarithmic Gecko, the log-structured merge tree of invalid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeckoOptions {
-    /// Size ratio of levels (T), at least 2.
+    /// Size ratio of adjacent levels of the merge tree (T), at least 2.
     pub size_ratio: u32,
-    /// Number of parts into which the bitmap of a block is cut (S); 1 is without entry-partitioning.
+    /// Number of parts into which the bitmap of a block's invalid pages is cut (S), each an entry of its own; 1 is
+    /// without entry-partitioning.
     pub parts: u32,
-    /// When runs are merged.
+    /// When the sorted runs of the Gecko LSM tree on flash are merged.
     pub merge: MergeMode,
 }
 
@@ -78,46 +80,51 @@ impl Default for GeckoOptions {
 }
 
 impl GeckoOptions {
-    /// Returns the default options with parts of 32 pages: their bitmap is as long as a key, the paper's balance
-    /// (section 3.3).
+    /// Returns the default options of Logarithmic Gecko (LSM tree of invalid pages) with block bitmaps cut into parts
+    /// of 32 pages: the bitmap of a part is as long as its key, the paper's balance (section 3.3).
     pub fn balanced(geometry: &Geometry) -> Self {
         Self { parts: (geometry.block_pages() / 32).max(1), ..Self::default() }
     }
 }
 
-/// Counts of Logarithmic Gecko: reports received, queries answered.
+/// Counts of Logarithmic Gecko (LSM tree of invalid pages): pages reported as invalid, blocks opened, queries answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GeckoCounts {
-    /// Pages reported as invalid.
+    /// Number of pages reported as invalid to Logarithmic Gecko (LSM tree of invalid pages).
     pub reports: u64,
-    /// Blocks reported as opened: each adds an entry, the marker, which voids all older entries of the block.
+    /// Number of blocks reported as opened: each adds an erase marker, which makes all older entries of the block
+    /// obsolete.
     pub markers: u64,
-    /// Queries for the live pages of a block.
+    /// Queries to Logarithmic Gecko (LSM tree of invalid pages) for the valid pages of a block.
     pub queries: u64,
-    /// Flash pages read by queries; all other reads are those of merges.
+    /// Flash pages read by queries for the valid pages of a block; all other reads of Logarithmic Gecko (LSM tree of
+    /// invalid pages) are those of merges.
     pub query_reads: u64,
 }
 
-/// A buffer that is being written to flash, and which flushes its run covers.
+/// A buffer of Logarithmic Gecko (LSM tree of invalid pages) that is being written to flash, and the numbers of the
+/// flushes that its run covers.
 #[derive(Clone, Debug)]
 struct Flush {
     frozen: Frozen,
     coverage: Coverage,
 }
 
-/// Validity store on flash as a log-structured merge tree (Logarithmic Gecko).
+/// Record of invalid pages on flash as a log-structured merge tree (Logarithmic Gecko).
 #[derive(Clone, Debug)]
 pub struct Gecko {
     options: GeckoOptions,
     layout: Layout,
     buffer: Buffer,
     flush_requested: bool,
-    /// The buffer that is being flushed; queries read it until its run is complete.
+    /// The buffer of the Gecko LSM tree that is being flushed; queries read it until its sorted run is complete on
+    /// flash.
     flush: Option<Flush>,
-    /// Complete runs, newest first.
+    /// Complete runs (sorted entries on flash) of the merge tree, newest first.
     runs: Vec<Run>,
-    /// Index of the newest run that is not at a lower level than the next older one: the two must be merged. Every host
-    /// write needs the value, and it changes only with the runs ([`Gecko::set_runs`]).
+    /// Index of the newest sorted run of the Gecko LSM tree that is not at a lower level than the next older one: the
+    /// two must be merged; `None` if no merge is due. Every host write needs the value, and it changes only with the
+    /// runs ([`Gecko::set_runs`]).
     next_pair_to_merge: Option<usize>,
     merge: Option<Merge>,
     next_run: u32,
@@ -128,7 +135,7 @@ pub struct Gecko {
 }
 
 impl Gecko {
-    /// Creates an empty structure: all pages count as valid.
+    /// Creates an empty Logarithmic Gecko (LSM tree of invalid pages): all pages of the device count as valid.
     ///
     /// # Errors
     /// [`Error::Options`]: a size ratio below 2, more parts than pages in a block, keys of more than 32 bits, a flash
@@ -158,61 +165,63 @@ impl Gecko {
         })
     }
 
-    /// Options with which the structure was created.
+    /// Options with which the Gecko LSM tree was created.
     pub fn options(&self) -> GeckoOptions {
         self.options
     }
 
-    /// Counts of reports and queries since they were last cleared.
+    /// Counts of reports and queries of the Gecko LSM tree since they were last cleared.
     pub fn counts(&self) -> GeckoCounts {
         self.counts
     }
 
-    /// Clears the counts; the structure is unchanged.
+    /// Clears the counts of the Gecko LSM tree; its record of invalid pages is unchanged.
     pub fn clear_counts(&mut self) {
         self.counts = GeckoCounts::default();
     }
 
-    /// Number of reports after which the buffer is flushed (V): the entries of a run of one page.
+    /// Number of reports of invalid pages after which the buffer is flushed to flash (V): the number of entries of a
+    /// sorted run of one page.
     pub fn buffer_entries(&self) -> u32 {
         self.layout.buffer_entries
     }
 
-    /// Number of flash pages of a run with `entries` entries.
+    /// Returns the number of flash pages of a sorted run of the Gecko LSM tree that has `entries` entries.
     pub fn run_pages(&self, entries: u32) -> u32 {
         self.layout.run_pages(entries)
     }
 
-    /// Maximum number of levels that can hold a run (the paper's L, section 3.2): one for each power of T up to the
-    /// size of a run with an entry for every key.
+    /// Maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for each power
+    /// of T up to the size of a run with an entry for every part of every block.
     pub fn levels(&self) -> u32 {
         self.level(self.layout.most_units()) + 1
     }
 
-    /// Maximum number of pages of a run: that of a run with an entry for every key.
+    /// Maximum number of pages of a sorted run of the Gecko LSM tree: that of a run with an entry for every part of
+    /// every block.
     pub fn largest_run_pages(&self) -> u32 {
         self.layout.most_units()
     }
 
-    /// Complete runs, newest first: `(level, entries, pages)`.
+    /// Complete sorted runs of the Gecko LSM tree on flash, newest first: `(level, entries, pages)`.
     pub fn runs(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
         self.runs.iter().map(|run| (self.level_of(run), run.entries, run.places.len() as u32))
     }
 
-    /// Requests a flush of the buffer whatever it holds; [`Validity::write_deferred`] executes it. A flush of an empty
-    /// buffer writes a page too, which records that there was no report.
+    /// Requests a flush of the buffer of the Gecko LSM tree whatever it holds; [`Validity::write_deferred`] executes
+    /// it. A flush of an empty buffer writes a page too, which records that no page became invalid.
     pub fn request_flush(&mut self) {
         self.flush_requested = true;
     }
 
-    /// Sequence number at which the newest buffer on flash was frozen: every report made before is on flash. 0 if none
-    /// is.
+    /// Sequence number at which the newest flushed buffer was frozen: every page invalidated before is recorded on
+    /// flash. 0 if no buffer was flushed.
     #[inline]
     pub fn durable_until(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.coverage.flush_time)
     }
 
-    /// Number of reports that are only in RAM and would be lost in a power cut.
+    /// Number of reports (invalid pages and opened blocks) that are only in RAM and would be lost in a power cut.
     #[inline]
     pub fn insertions_since_flush(&self) -> u64 {
         self.buffer.insertions + self.flush.as_ref().map_or(0, |flush| flush.frozen.insertions)
@@ -232,10 +241,10 @@ impl Gecko {
         Ok(self.layout.pages(block).filter(|&(_, k)| is_set(&invalid, k)).map(|(ppn, _)| ppn).collect())
     }
 
-    /// Sets in `invalid` the bits of a block's invalid pages, from the newest source (buffer, frozen buffer, runs) to
-    /// the first that holds the block's marker. Reads one page per run, or two adjacent ones if the entries of the
-    /// block straddle them (more only if a block has more parts than a page has entries). Reads none of a run whose
-    /// keys cannot include the block.
+    /// Sets in `invalid` the bits of a block's invalid pages, from the newest source (buffer, frozen buffer, runs on
+    /// flash) to the first that holds the block's erase marker. Reads one page per run, or two adjacent ones if the
+    /// entries of the block straddle them (more only if a block has more parts than a page has entries). Reads none of
+    /// a run whose keys cannot include the block.
     fn mark_block(
         &self,
         block: BlockId,
@@ -265,7 +274,8 @@ impl Gecko {
         Ok(())
     }
 
-    /// Prefetches what a query will access in the pages of all runs (see [`crate::tables::prefetch`]).
+    /// Prefetches what a query for the valid pages of `block` will access in the pages of all sorted runs of the Gecko
+    /// LSM tree (see [`crate::tables::prefetch`]).
     fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
         let marker = self.layout.marker(block);
         let (mut pages, mut words) =
@@ -299,8 +309,8 @@ impl Gecko {
         self.flush_requested || self.buffer.insertions >= self.layout.buffer_entries as u64
     }
 
-    /// Writes one page of the merge or flush in progress, or of the next one that is due. Cold: most calls of
-    /// `write_deferred` have nothing to write.
+    /// Writes one page of the merge or flush of the Gecko LSM tree that is in progress, or of the next one that is due.
+    /// Cold: most calls of `write_deferred` have nothing to write.
     #[cold]
     fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.merge.is_none() {
@@ -316,7 +326,7 @@ impl Gecko {
         outcome.map(drop)
     }
 
-    /// Starts the next merge of runs, or the next flush of the buffer to flash.
+    /// Starts the next merge of sorted runs of the Gecko LSM tree that is due, or else a flush of the buffer to flash.
     fn start(&mut self, sequence: u64) {
         if let Some(newer) = self.next_pair_to_merge {
             self.start_merge(newer..newer + 2, false);
@@ -330,7 +340,7 @@ impl Gecko {
         self.start_merge(0..joining, true);
     }
 
-    /// Freezes the buffer for a flush; later reports enter a new buffer.
+    /// Freezes the buffer of the Gecko LSM tree for a flush; later reports enter a new buffer.
     fn freeze(&mut self, sequence: u64) {
         let coverage = Coverage { first: self.next_flush, last: self.next_flush, flush_time: sequence };
         self.flush = Some(Flush { frozen: self.buffer.sorted(), coverage });
@@ -339,7 +349,8 @@ impl Gecko {
         self.next_flush += 1;
     }
 
-    /// Number of runs that the flush is merged with: all whose level the merge result can reach.
+    /// Returns the number of sorted runs of the Gecko LSM tree with which the flush of the buffer is merged: all whose
+    /// level the merge result can reach.
     fn count_runs_to_merge(&self) -> usize {
         let flush = self.flush.as_ref().expect("a buffer was frozen");
         let mut units = self.layout.units(flush.frozen.len());
@@ -365,7 +376,8 @@ impl Gecko {
         self.merge = Some(Merge::new(inputs, flushes, merged, writer));
     }
 
-    /// Replaces the inputs of a finished merge by its output and discards the pages of the inputs.
+    /// Replaces the input runs of a finished merge of the Gecko LSM tree by its output run and discards the flash pages
+    /// of the inputs.
     fn install<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) {
         let Merge { inputs, flushes, writer, .. } = merge;
         let at = inputs.start;
@@ -426,7 +438,8 @@ impl Validity for Gecko {
         outcome
     }
 
-    /// Writes one page of the merge in progress, or the first page of the next merge or flush.
+    /// Writes one page of the merge of the Gecko LSM tree in progress, or the first page of the next merge or flush;
+    /// returns `false` if none is due.
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let is_settled = self.merge.is_none() && self.next_pair_to_merge.is_none() && !self.is_flush_due();
@@ -452,10 +465,11 @@ impl Validity for Gecko {
         1
     }
 
-    /// Maximum number of pages of all runs. Proof: let U be the number of buffers' worth of all keys; a run has at
-    /// most U pages (see `layout`). While no merge is due there is at most one run per level, at level i of at most
-    /// T^(i+1) - 1 buffers' worth and not more than U. The output of a merge in progress has at most U more. In
-    /// pairwise mode the newest run of a chain of merges may be at the level of an older one: U more again.
+    /// Maximum number of flash pages of all sorted runs of the Gecko LSM tree. Proof: let U be the size of a run with
+    /// all keys, as a multiple of the buffer's size; a run has at most U pages (see `layout`). While no merge is due
+    /// there is at most one run per level, at level i of at most T^(i+1) - 1 times the buffer's size and not more than
+    /// U. The output of a merge in progress has at most U more. In pairwise mode the newest run of a chain of merges
+    /// may be at the level of an older one: U more again.
     fn metadata_pages(&self) -> u64 {
         let largest = self.layout.most_units() as u64;
         let ratio = self.options.size_ratio as u64;
@@ -468,9 +482,10 @@ impl Validity for Gecko {
         at_rest + in_progress * largest
     }
 
-    /// RAM by structure: the buffer; one page per input of a merge (the frozen buffer is one) and one for its output;
-    /// directories with 8 bytes for every page that the runs can have. Appendix B reckons with twice the largest run
-    /// instead, which is the average and not the maximum (see [`Validity::metadata_pages`]).
+    /// Bytes of RAM of Logarithmic Gecko (LSM tree of invalid pages), by data structure: the buffer; one page per input
+    /// of a merge (the frozen buffer is one) and one for its output; directories with 8 bytes for every page that the
+    /// runs can have. Appendix B reckons with twice the largest run instead, which is the average and not the maximum
+    /// (see [`Validity::metadata_pages`]).
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let page = self.page.len() as u64;
         let inputs = match self.options.merge {

@@ -18,9 +18,9 @@ use crate::operation::Cause;
 use crate::store::Store;
 
 impl Gecko {
-    /// Rebuilds runs and directories from all readable validity pages on the flash, in any order, including obsolete
-    /// pages and those of unfinished runs; drops everything in RAM. Reads one page per run found, and the further pages
-    /// of the directories of long runs, under [`Cause::Recovery`].
+    /// Rebuilds the sorted runs of the Gecko LSM tree and their directories from `pages`, all readable validity pages
+    /// on the flash, in any order, including obsolete pages and those of unfinished runs; drops everything in RAM.
+    /// Reads one page per run found, and the further pages of the directories of long runs, under [`Cause::Recovery`].
     ///
     /// # Errors
     /// Any error of the flash; [`Error::Damaged`] if the runs found do not cover every flush up to the newest.
@@ -44,14 +44,14 @@ impl Gecko {
         self.merge = None;
     }
 
-    /// The pages of the complete runs, as (run number, PPN): after a recovery these are the valid ones of all validity
-    /// pages.
+    /// Returns the flash pages of the complete sorted runs of the Gecko LSM tree, as (run number, PPN): after a
+    /// recovery these are the valid ones of all validity pages.
     pub fn live_run_pages(&self) -> impl Iterator<Item = (u32, Ppn)> + '_ {
         self.runs.iter().flat_map(|run| run.places.iter().map(|&place| (run.number, place)))
     }
 
     /// Calls `each` for every block with an invalid page, ascending, with its bitmap (bit k of word k / 64 is page k; 1
-    /// means invalid). Reads every page with entries once, under [`Cause::Recovery`].
+    /// means invalid). Reads every flash page with Gecko LSM entries once, under [`Cause::Recovery`].
     ///
     /// # Errors
     /// Any error of the flash.
@@ -88,8 +88,9 @@ impl Gecko {
     }
 }
 
-/// PPNs of the pages of every run, in the order in which the pages were first written. Of a page and its GC copies,
-/// which have the same generation, the newest copy is used.
+/// Returns the PPNs of the pages of every sorted run of the Gecko LSM tree, by run number, in the order in which the
+/// pages were first written. Of a page and its GC copies, which have the same generation (sequence number of the first
+/// program), the newest copy is used.
 fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
     let mut runs = BTreeMap::<u32, BTreeMap<u64, (u64, Ppn)>>::new();
     for &(ppn, oob) in pages {
@@ -100,8 +101,8 @@ fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
     runs.into_iter().map(|(run, pages)| (run, places(pages))).collect()
 }
 
-/// Reads the run that consists of these pages; `None` if pages are missing, because the run is unfinished or partly
-/// erased.
+/// Reads the directory of the sorted run of the Gecko LSM tree that consists of the pages `places`; returns `None` if
+/// pages are missing, because the run is unfinished or partly erased.
 fn read_run<N: Nand>(
     io: &mut Store<N>,
     layout: &Layout,
@@ -133,7 +134,8 @@ fn read_run<N: Nand>(
     Ok(Some(Run { number, entries, coverage, places, first_keys, last_key }))
 }
 
-/// Drops every run whose flushes another run covers. The remaining runs must cover every flush exactly once.
+/// Drops every sorted run of the Gecko LSM tree that is obsolete because another run covers its flushes of the buffer.
+/// The remaining runs must cover every flush exactly once.
 fn drop_obsolete(mut complete: Vec<Run>) -> Result<Vec<Run>> {
     complete.sort_by_key(|run| (run.coverage.first, std::cmp::Reverse(run.coverage.last)));
     let mut kept: Vec<Run> = Vec::new();

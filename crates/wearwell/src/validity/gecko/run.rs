@@ -8,22 +8,24 @@ use crate::nand::{Nand, Word};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// A complete run: sorted entries on flash, with a directory of its pages in RAM.
+/// A complete run of Logarithmic Gecko (LSM tree of invalid pages): sorted entries on flash, with a directory of its
+/// pages in RAM.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
-    /// Number of the run: the owner in the OOB of its pages.
+    /// Number of the sorted run of the Gecko LSM tree: the owner in the OOB of its pages.
     pub(super) number: u32,
     pub(super) entries: u32,
     pub(super) coverage: Coverage,
-    /// PPN of each page.
+    /// PPN of each page of the sorted run of the Gecko LSM tree.
     pub(super) places: Vec<Ppn>,
-    /// First key of each page with entries: the directory.
+    /// First key of each page with entries of the sorted run of the Gecko LSM tree: its directory.
     pub(super) first_keys: Vec<u32>,
     pub(super) last_key: u32,
 }
 
 impl Run {
-    /// PPNs of the pages that may hold keys from `low` to `high`.
+    /// Returns the PPNs of the pages of the sorted run of the Gecko LSM tree that may hold entries with keys from `low`
+    /// to `high`.
     pub(super) fn pages_with(&self, low: u32, high: u32) -> &[Ppn] {
         if high < self.first_keys.first().copied().unwrap_or(u32::MAX) || low > self.last_key {
             return &[];
@@ -33,8 +35,8 @@ impl Run {
         &self.places[from..to]
     }
 
-    /// Returns the page on which a search for a key ends, and the words that the search reads there if keys are evenly
-    /// spread.
+    /// Returns the page of the sorted run of the Gecko LSM tree on which a search for a key ends, and the 4-byte words
+    /// that the search reads there if keys are evenly spread.
     pub(super) fn expect(&self, key: u32, layout: &Layout) -> Option<(Ppn, impl Iterator<Item = Word>)> {
         let page = self.first_keys.partition_point(|&first| first <= key).saturating_sub(1);
         let first = *self.first_keys.get(page)?;
@@ -55,12 +57,12 @@ fn relocate(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
     found.map(|place| *place = to).is_some()
 }
 
-/// A run that is being written. It takes effect when its last page is on flash.
+/// A sorted run of the Gecko LSM tree that is being written to flash. It takes effect when its last page is on flash.
 #[derive(Clone, Debug)]
 pub(super) struct RunWriter {
     run: Run,
     page: PageDraft,
-    /// Number of directory keys that are on flash.
+    /// Number of keys of the sorted run's directory (first key of each page) that are on flash.
     keys_written: usize,
 }
 
@@ -71,7 +73,8 @@ impl RunWriter {
         Self { run, page: PageDraft::new(layout), keys_written: 0 }
     }
 
-    /// Adds as many of these entries as fit to the current page; returns the bytes that they take.
+    /// Adds as many of these Gecko LSM entries as fit to the current page of the run; returns the number of bytes that
+    /// they take.
     pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> usize {
         let is_first = self.page.entries == 0;
         let (count, bytes) = self.page.push(entries, layout);
@@ -85,8 +88,8 @@ impl RunWriter {
         bytes
     }
 
-    /// Appends the current page to flash. `exhausted`: no entry follows. Returns `true` if that was the last page of
-    /// the run. After an error the next call appends the same page.
+    /// Appends the current page of the sorted run of the Gecko LSM tree to flash. `exhausted`: no entry follows.
+    /// Returns `true` if that was the last page of the run. After an error the next call appends the same page.
     pub(super) fn append<N: Nand>(
         &mut self,
         io: &mut Store<N>,

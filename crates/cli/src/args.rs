@@ -1,5 +1,5 @@
-//! The command line. Every setting of the configuration can be given with `--set section.key=value`; the frequent
-//! ones have flags of their own, which are nothing but short forms.
+//! Options of the command line. Every setting of the configuration can be given with `--set section.key=value`;
+//! frequent settings have options of their own, which are only short forms.
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
@@ -37,7 +37,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell compare disk.blktrace.zst --designs page-map,remap,geckoftl --csv runs.csv --jobs 2\n  wearwell compare disk.wwt --timing event --report designs.html\n  wearwell compare disk.wwt --designs page-map:gc.policy=fifo,page-map --device tlc-1t --scale-to 1TiB\n  wearwell compare --workload uniform:pages=200000 --content dup:share=0.3,compress=0.5"
     )]
     Compare(CompareArgs),
-    /// Take a design's content mechanisms apart: what each gains alone, beside all others, and on average over all orders
+    /// Measure what each content mechanism of a design gains: alone, in addition to all others, and on average over all
+    /// orders
     #[command(
         after_help = "Examples:\n  wearwell ablate disk.wwt --jobs 2\n  wearwell ablate disk.wwt --parts recycle,dedup --design dftl --timing event --csv subsets.csv\n  wearwell ablate --workload zipf:pages=100000,requests=1000000 --content dup:share=0.3,compress=0.5 --resume subsets"
     )]
@@ -62,41 +63,41 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell serve --memory --size 4GiB --design remap --socket drive.sock\n  wearwell serve --image drive --tcp 127.0.0.1:10809 --control control.sock\n  wearwell serve root=images/root home=images/home --socket drives.sock --control control.sock"
     )]
     Serve(ServeArgs),
-    /// Watch a device that is served
+    /// Show statistics of a device that is served
     Top(TopArgs),
-    /// Tell what deduplication, compression and delta encoding find in a trace, a directory or a disk image
+    /// Measure what deduplication, compression and delta encoding find in a trace, a directory or a disk image
     #[command(
         after_help = "Examples:\n  wearwell profile /var/lib/postgresql\n  wearwell profile disk.img --against yesterday.img\n  wearwell profile disk.wwt --sample 16 --json profile.json"
     )]
     Profile(ProfileArgs),
-    /// Tell what differs between two results: in what was run, and in what came out
+    /// Show what differs between two results: in what was run, and in its outcome
     #[command(
         after_help = "Examples:\n  wearwell diff yesterday.json today.json\n  wearwell diff a.json b.json --within 0.01 --exit-code"
     )]
     Diff(DiffArgs),
-    /// Look at or convert traces
+    /// Inspect or convert traces
     Trace {
         #[command(subcommand)]
         command: TraceCommand,
     },
-    /// Make an image: flash and NVRAM of a live device in a directory of files
+    /// Create an image: flash and NVRAM of a live device in a directory of files
     #[command(after_help = "Examples:\n  wearwell create drive --size 16GiB --design remap")]
     Create(CreateArgs),
-    /// Audit an image without changing it: all checksums, recovery and every conservation law. Exit status: 0 clean, 1 not
-    /// closed or damaged in one of two copies, but consistent after recovery, 2 corrupt, 3 cannot be looked at
+    /// Audit an image without changing it: all checksums, recovery and every conservation law. Exit status: 0 clean, 1
+    /// not closed or damaged in one of two copies, but consistent after recovery, 2 corrupt, 3 cannot be audited
     Check {
         /// Directory of the image
         directory: PathBuf,
     },
-    /// Repair an image, or a copy of it: metadata from its second copies; data that is lost is named
+    /// Repair an image, or a copy of it: damaged metadata from its second copy; data that is lost is listed
     #[command(after_help = "Example:\n  wearwell repair damaged.image --to repaired.image")]
     Repair(RepairArgs),
-    /// Make a new image that holds what another one holds: larger, of another design, or with other settings
+    /// Make a new image with the contents of another one: larger, of another design, or with other settings
     #[command(
         after_help = "Examples:\n  wearwell copy old.image new.image --size 2GiB\n  wearwell copy old.image new.image --design remap"
     )]
     Copy(CopyArgs),
-    /// Copy an image while it is served: the server does nothing else meanwhile
+    /// Copy an image while it is served; the server executes nothing else meanwhile
     Snapshot {
         /// Control socket of the server
         control: PathBuf,
@@ -106,7 +107,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "NAME")]
         export: Option<String>,
     },
-    /// Bring an image that an earlier version wrote up to the format of this one. Interrupted, it can be started again
+    /// Upgrade an image of an earlier format version to the present one. If interrupted, it can be started again
     Upgrade {
         /// Directory of the image
         directory: PathBuf,
@@ -142,7 +143,7 @@ pub(crate) enum Command {
     },
 }
 
-/// What has a JSON Schema.
+/// Document for which the command prints a JSON Schema.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum SchemaOf {
     /// `--json` of replay and compare
@@ -194,8 +195,8 @@ pub(crate) struct AblateArgs {
     /// Trace files, pipes, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) traces: Vec<PathBuf>,
-    /// Content mechanisms to take apart: recycle, remap (the host's command), dedup (with remap in it), delta, compress. N of them
-    /// take 2^N runs
+    /// Content mechanisms to measure: recycle, remap (the host's command), dedup (with remap in it), delta, compress. N
+    /// of them take 2^N runs
     #[arg(
         long,
         value_name = "LIST",
@@ -205,10 +206,10 @@ pub(crate) struct AblateArgs {
         hide_possible_values = true
     )]
     pub(crate) parts: Vec<String>,
-    /// Design in which they are exchanged (see `wearwell designs`)
+    /// Design whose content mechanisms are varied (see `wearwell designs`)
     #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
-    /// Keep each finished run in this folder; a run that is in it already is not made again
+    /// Keep each finished run in this folder; a run that is in it already is not repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]
@@ -219,7 +220,7 @@ pub(crate) struct AblateArgs {
 pub(crate) struct SweepArgs {
     /// Sweep file (TOML): a configuration with a section [sweep]
     pub(crate) file: PathBuf,
-    /// Keep each finished run in this folder; a run that is in it already is not made again
+    /// Keep each finished run in this folder; a run that is in it already is not repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]
@@ -232,13 +233,13 @@ pub(crate) struct SweepArgs {
     pub(crate) csv: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// Runs at a time
+    /// Number of runs at a time
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Print the tables as markdown
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// No table, no progress
+    /// Print no table and no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -248,7 +249,7 @@ pub(crate) struct LifeArgs {
     /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input
     #[arg(required_unless_present = "workload", conflicts_with = "workload")]
     pub(crate) trace: Option<PathBuf>,
-    /// Designs
+    /// Designs (see `wearwell designs`)
     #[arg(
         long,
         value_delimiter = ',',
@@ -257,10 +258,11 @@ pub(crate) struct LifeArgs {
         hide_possible_values = true
     )]
     pub(crate) designs: Vec<String>,
-    /// Wear leveling to compare, in place of the settings `wear.dynamic`, `wear.static_gap` and `wear.dual_pool_gap`
+    /// Wear leveling policies to compare, in place of the settings `wear.dynamic`, `wear.static_gap` and
+    /// `wear.dual_pool_gap`
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub(crate) leveling: Vec<WearLeveling>,
-    /// Drives per design: each has blocks, content and generated requests of its own
+    /// Drives per design; each has its own random blocks, content and generated requests
     #[arg(long, value_name = "N", default_value = "1")]
     pub(crate) seeds: std::num::NonZeroU32,
     /// Standard deviation of the cycles that a block endures, as a share of the rated cycles
@@ -278,7 +280,7 @@ pub(crate) struct LifeArgs {
     /// Do not fill the new drive first: what the input never writes stays spare space, and the drive lives longer
     #[arg(long)]
     pub(crate) empty: bool,
-    /// Keep each finished life in this folder; a life that is in it already is not run again
+    /// Keep each finished life in this folder; a life that is in it already is not repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]
@@ -296,9 +298,9 @@ impl LifeArgs {
 pub(crate) enum WearLeveling {
     /// Blocks are opened in the order in which they became free
     None,
-    /// Free blocks are opened by wear
+    /// Free blocks are opened by wear: the least worn for host data, the most worn for copies of GC
     Dynamic,
-    /// The same, and blocks that stay behind are moved
+    /// As dynamic, and the data of blocks with few erases is moved
     Static,
     /// Worn blocks rest under cold data (Chang, SAC 2007)
     DualPool,
@@ -322,10 +324,10 @@ pub(crate) struct ReproduceArgs {
     /// gk (GeckoFTL); all for one after the other
     #[arg(value_parser = ["lx", "df", "rm", "il", "gk", "all"])]
     pub(crate) paper: String,
-    /// Scaled down, minutes for a paper (the default)
+    /// Experiments scaled down to minutes for a paper (the default)
     #[arg(long)]
     pub(crate) quick: bool,
-    /// As large as the paper's, where memory allows
+    /// Experiments as large as the paper's, where memory allows
     #[arg(long, conflicts_with = "quick")]
     pub(crate) full: bool,
     /// Folder with original traces, used in place of their substitutes (names: docs/reproduce.md)
@@ -334,22 +336,22 @@ pub(crate) struct ReproduceArgs {
     /// Folder of results; a folder of the paper's name is made in it [default: papers, or papers/full with --full]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Seed of everything random
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Run again what is finished already
+    /// Repeat experiments that are finished already
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Experiments at a time [default: one per core]
+    /// Number of experiments at a time [default: one per core]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// Only evaluate the rows and make the pages and figures again from results.json
+    /// Run no experiment: only evaluate results.json again, and make its pages and figures
     #[arg(long, conflicts_with_all = ["traces", "seed", "fresh", "jobs"])]
     pub(crate) render: bool,
-    /// Afterwards write the claims of all papers and what was found into the block for them in this document
+    /// Afterwards write the claims of all papers, and the results for them, into the block for them in this document
     #[arg(long, value_name = "FILE")]
     pub(crate) summary: Option<PathBuf>,
-    /// No summary, no progress
+    /// Print no summary and no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -362,13 +364,14 @@ pub(crate) struct ProfileArgs {
     /// Generated workload instead (see `wearwell workloads`)
     #[arg(long, value_name = "SPEC", conflicts_with_all = ["against", "files"])]
     pub(crate) workload: Option<String>,
-    /// Old version of the one file or directory that is profiled: what differs between the two
+    /// Old version of the one file or directory that is profiled: show the differences between the two
     #[arg(long, value_name = "OLD")]
     pub(crate) against: Option<PathBuf>,
-    /// Take files as they are, also those that are traces
+    /// Profile the bytes of files as they are, also of files that are traces
     #[arg(long)]
     pub(crate) files: bool,
-    /// Look at one of N pages and contents; the table says the standard errors [default: all, while memory is below 1 GB]
+    /// Profile one of N pages and contents; the table gives the standard errors [default: all, while memory is below 1
+    /// GB]
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) sample: u64,
     #[command(flatten)]
@@ -378,7 +381,7 @@ pub(crate) struct ProfileArgs {
     pub(crate) json: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// No table, no progress
+    /// Print no table and no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
@@ -387,9 +390,9 @@ pub(crate) struct ProfileArgs {
 pub(crate) struct DiffArgs {
     /// Result of --json of replay, compare, sweep, life, ablate or profile, or its --report (- = standard input)
     pub(crate) first: PathBuf,
-    /// Another one
+    /// Another result
     pub(crate) second: PathBuf,
-    /// Numbers that differ by at most this share of the larger one are the same
+    /// Numbers that differ by at most this share of the larger one count as equal
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     pub(crate) within: f64,
     /// End with status 1 if anything differs
@@ -399,10 +402,10 @@ pub(crate) struct DiffArgs {
     pub(crate) report: ReportArgs,
 }
 
-/// The page of a result, and whether existing files of results are replaced.
+/// Options of a result's report (HTML page), and whether existing files are replaced.
 #[derive(Args)]
 pub(crate) struct ReportArgs {
-    /// Write a page for a browser (HTML), which needs no network and holds the result (`-` = standard output)
+    /// Write the result as a page for a browser (HTML), which needs no network (`-` = standard output)
     #[arg(long = "report", value_name = "FILE")]
     pub(crate) page: Option<PathBuf>,
     /// Replace existing files of results
@@ -410,7 +413,7 @@ pub(crate) struct ReportArgs {
     pub(crate) force: bool,
 }
 
-/// A number from 0 to 1.
+/// Parses a number from 0 to 1.
 fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -424,7 +427,7 @@ pub(crate) struct CreateArgs {
     pub(crate) directory: PathBuf,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
-    /// What the image survives when it is served
+    /// What the data of the image survives while it is served
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,
 }
@@ -448,21 +451,21 @@ pub(crate) struct CopyArgs {
     pub(crate) from: PathBuf,
     /// Directory of the new image; new or empty
     pub(crate) to: PathBuf,
-    /// Bytes that clients see of the new image, at least those of the old one
+    /// Bytes that the new image exports, at least as many as the old one
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) size: Option<u64>,
-    /// Design of the new image, if not that of the old one
+    /// Design of the new image [default: that of the old one]
     #[arg(long, value_parser = Suggested::DESIGNS, hide_possible_values = true)]
     pub(crate) design: Option<String>,
     /// One setting, e.g. gc.policy=fifo; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
-    /// Leave pages that are lost out, so that they read as zeros, instead of refusing to copy
+    /// Skip lost pages, so that they read as zeros, instead of refusing to copy
     #[arg(long)]
     pub(crate) leave_lost_out: bool,
 }
 
-/// What a live device is made of, in memory or in an image.
+/// Options that determine a live device, in memory or in an image.
 #[derive(Args)]
 pub(crate) struct LiveArgs {
     /// Design (page-map, recyclable, remap, delta, integrated, dftl, wearwell)
@@ -471,7 +474,7 @@ pub(crate) struct LiveArgs {
     /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
     #[arg(long, value_name = "PRESET", value_parser = Suggested::DEVICES, hide_possible_values = true)]
     device: Option<String>,
-    /// Bytes that clients see, in whole pages, e.g. 4GiB, 512MiB or 1000001536: the flash is made to fit
+    /// Bytes that the device exports, in whole pages, e.g. 4GiB, 512MiB or 1000001536: the flash is sized to fit
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) size: Option<u64>,
     /// Configuration file (TOML)
@@ -483,7 +486,7 @@ pub(crate) struct LiveArgs {
 }
 
 impl LiveArgs {
-    /// All settings, later ones win.
+    /// All settings of the live device, as `key=value`; later ones override earlier ones.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let preset = self.device.iter().map(|preset| format!("device.preset=\"{preset}\""));
         preset.chain(self.settings.iter().cloned()).collect()
@@ -494,7 +497,7 @@ impl LiveArgs {
 #[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image", "exports"])))]
 #[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp", "socket_activation"])))]
 pub(crate) struct ServeArgs {
-    /// Several images, each under the name of its export
+    /// Several images, each with the name of its export
     #[arg(value_name = "NAME=DIR", value_parser = named_image,
         conflicts_with_all = ["design", "device", "size", "config", "settings", "record", "export"])]
     pub(crate) exports: Vec<NamedImage>,
@@ -502,25 +505,25 @@ pub(crate) struct ServeArgs {
     pub(crate) medium: MediumArgs,
     #[command(flatten)]
     pub(crate) live: LiveArgs,
-    /// Listen on a Unix socket
+    /// Serve NBD on a Unix socket
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Permissions of the socket files, octal: who may connect
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
     pub(crate) socket_mode: SocketMode,
-    /// Listen on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
+    /// Serve NBD on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub(crate) tcp: Option<SocketAddr>,
-    /// Serve on the sockets that systemd passes; the names that its units give them say nbd, control or metrics
+    /// Serve on the sockets that systemd passes; their names in its units are nbd, control or metrics
     #[arg(long)]
     pub(crate) socket_activation: bool,
-    /// Listen on a Unix socket for control commands
+    /// Accept control commands on a Unix socket
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
-    /// Answer Prometheus at a loopback address, GET /metrics (port 0 = any)
+    /// Serve metrics for Prometheus on a loopback address, GET /metrics (port 0 = any)
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Read so many pages of flash per second while no client asks for anything, to find damage early
+    /// Read this many flash pages per second while no client sends requests, to find damage early
     #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scrub_rate: Option<u32>,
     /// Record every operation as a trace (.ops = a capture with bytes, else native)
@@ -538,7 +541,7 @@ pub(crate) struct ServeArgs {
     pub(crate) log: LogArgs,
 }
 
-/// What clients may take.
+/// Limits of what the clients of a server may use.
 #[derive(Args)]
 pub(crate) struct LimitArgs {
     /// Connections of each socket at a time
@@ -567,7 +570,7 @@ impl LimitArgs {
 }
 
 impl ServeArgs {
-    /// The images to be served, with the names of their exports.
+    /// Returns the images to be served, each with the name of its export.
     pub(crate) fn images(&self) -> Vec<NamedImage> {
         let only = self.medium.image.clone();
         let only = only.map(|directory| NamedImage { name: self.export.clone(), directory });
@@ -575,7 +578,7 @@ impl ServeArgs {
     }
 }
 
-/// An image and the name of its export.
+/// Directory of an image, and the name of its export.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedImage {
     pub(crate) name: String,
@@ -593,49 +596,49 @@ fn named_image(text: &str) -> Result<NamedImage, String> {
     }
 }
 
-/// What a server logs on standard error.
+/// Options for the log of a server on standard error.
 #[derive(Args)]
 pub(crate) struct LogArgs {
-    /// Least important events that are logged
+    /// Least important level of events that is logged
     #[arg(long, value_name = "LEVEL", value_enum, default_value = "info")]
     log_level: LogLevel,
-    /// Form of the lines
+    /// Format of the log lines
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "auto")]
     pub(crate) log_format: LogFormat,
-    /// Log nothing, as --log-level off
+    /// Log nothing; the same as --log-level off
     #[arg(long, short, conflicts_with = "log_level")]
     quiet: bool,
 }
 
 impl LogArgs {
-    /// The level that is wanted.
+    /// Returns the log level that the options ask for.
     pub(crate) fn level(&self) -> LogLevel {
         if self.quiet { LogLevel::Off } else { self.log_level }
     }
 }
 
-/// Where the flash of a live device is.
+/// Options for the medium of a live device: memory or an image, and how it is served.
 #[derive(Args)]
 pub(crate) struct MediumArgs {
-    /// Keep everything in memory: gone when the server ends
+    /// Keep the flash in memory: all data is lost when the server ends
     #[arg(long)]
     pub(crate) memory: bool,
     /// Directory of an image that `wearwell create` made
     #[arg(long, value_name = "DIR", conflicts_with_all = ["design", "device", "size", "config", "settings"])]
     pub(crate) image: Option<PathBuf>,
-    /// What an image survives in this session, if not what it was created for
+    /// What the data survives in this session [default: as the image was created]
     #[arg(long, value_enum, conflicts_with = "memory")]
     pub(crate) durability: Option<Durability>,
-    /// Serve an image for reading: nothing is written, neither by clients nor to its files, and others may do the same
+    /// Serve an image read-only: clients cannot write, its files do not change, and other servers may do the same
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) read_only: bool,
-    /// As --read-only; of an image that is damaged at both sides, what can be proven, and errors for the rest
+    /// As --read-only; serve of a damaged image the logical pages that can be proven, and errors for the others
     #[arg(long, conflicts_with_all = ["memory", "durability", "record"])]
     pub(crate) rescue: bool,
 }
 
 impl MediumArgs {
-    /// Whether images are served for reading only.
+    /// Whether images are served read-only.
     pub(crate) fn is_for_reading(&self) -> bool {
         self.read_only || self.rescue
     }
@@ -646,7 +649,7 @@ fn socket_mode(text: &str) -> Result<SocketMode, String> {
     mode.map(SocketMode).ok_or_else(|| "permissions are three octal digits, such as 600 or 660".into())
 }
 
-/// An address with its port, or the first that a name has.
+/// Parses an address with its port; a host name gives its first address.
 fn socket_address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| {
         format!("{error}; an address is a host and a port, such as 127.0.0.1:10809 or localhost:10809")
@@ -661,19 +664,19 @@ pub(crate) struct TopArgs {
     /// Export, if the server has several
     #[arg(long, value_name = "NAME")]
     pub(crate) export: Option<String>,
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub(crate) interval: f64,
-    /// Stop after this many looks
+    /// Stop after this many updates
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
 }
 
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum Durability {
-    /// The end of the server, at any instant
+    /// A crash of the server, at any instant
     Process,
-    /// The end of the host as well: a flush waits for its disk
+    /// A crash or power loss of the host machine as well: a flush waits for its disk
     Host,
 }
 
@@ -686,7 +689,7 @@ impl From<Durability> for wearwell_serve::image::Durability {
     }
 }
 
-/// What commands that run an input have in common.
+/// Options of commands that run a trace or a workload.
 #[derive(Args)]
 pub(crate) struct RunArgs {
     /// Generated workload instead of a trace, e.g. uniform:write=1.0,pages=2000000 (see `wearwell workloads`)
@@ -704,7 +707,7 @@ pub(crate) struct RunArgs {
     /// Spare space / logical space (`device.over_provisioning`); several, with commas between them, are run one by one
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
     pub(crate) over_provisioning: Vec<f64>,
-    /// Victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]; or several
+    /// GC victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]; or several
     #[arg(
         long,
         value_name = "POLICIES",
@@ -713,7 +716,7 @@ pub(crate) struct RunArgs {
         hide_possible_values = true
     )]
     pub(crate) gc_policy: Vec<String>,
-    /// Pages of the write buffer [buffer.pages]
+    /// Size of the write buffer in pages [buffer.pages]
     #[arg(long, value_name = "PAGES")]
     pub(crate) buffer_pages: Option<u32>,
     /// Time model: none, timeline, event [timing.mode]
@@ -722,7 +725,7 @@ pub(crate) struct RunArgs {
     /// State before the run: in-use (the default), none, fill, steady, random, constructed, aged [precondition.mode]
     #[arg(long, value_name = "MODE", value_parser = Suggested::PRECONDITIONS, hide_possible_values = true)]
     pub(crate) precondition: Option<String>,
-    /// Content of writes that come without any [content.model]
+    /// Content model for writes whose trace has no content [content.model]
     #[arg(long, value_name = "SPEC")]
     pub(crate) content: Option<String>,
     /// Arrival: auto, open, closed, think [replay.arrival]
@@ -734,7 +737,7 @@ pub(crate) struct RunArgs {
     /// Stop after this many requests [replay.requests]
     #[arg(long, value_name = "N")]
     pub(crate) requests: Option<u64>,
-    /// Seed of everything random [replay.seed]
+    /// Seed of all random numbers [replay.seed]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
@@ -747,22 +750,24 @@ pub(crate) struct RunArgs {
     pub(crate) csv: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
-    /// Also print the years of a drive of so many exported bytes (512GiB, 1TiB) that takes the same writes per second
+    /// Also print the years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same writes per
+    /// second
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]
     pub(crate) scale_to: Option<u64>,
-    /// Runs at a time
+    /// Number of runs at a time
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
     /// Print the table as markdown
     #[arg(long)]
     pub(crate) markdown: bool,
-    /// No table, no progress
+    /// Print no table and no progress
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }
 
 impl RunArgs {
-    /// Settings of each point of a sweep: every combination of the flags that have several values. One empty list without.
+    /// Settings of each run: every combination of the options that have several values. One empty list if no option
+    /// has.
     pub(crate) fn points(&self) -> Vec<Vec<String>> {
         let shares = self
             .over_provisioning
@@ -777,7 +782,8 @@ impl RunArgs {
         })
     }
 
-    /// The flags as settings, in front of the explicit ones; without those that have several values.
+    /// The options as settings, before the explicit settings, so that these override them; without options that have
+    /// several values.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let text =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key}=\"{value}\""));
@@ -806,25 +812,25 @@ fn single<T>(values: &[T]) -> Option<&T> {
     if let [value] = values { Some(value) } else { None }
 }
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Args, Clone)]
 pub(crate) struct InputArgs {
-    /// Trace format, if detection is not wanted (`wearwell trace formats` lists them)
+    /// Trace format, instead of detecting it (`wearwell trace formats` lists the formats)
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<String>,
-    /// Stage to take from blkparse and blktrace: D (issued), Q (queued) or C (completed)
+    /// Stage of requests to take from blkparse and blktrace: D (issued), Q (queued) or C (completed)
     #[arg(long, value_enum, default_value_t = Stage::D)]
     pub(crate) action: Stage,
-    /// Unit of integer times where the format leaves it open: ps, ns or us
+    /// Unit of integer times if the format does not say it: ps, ns or us
     #[arg(long, value_enum)]
     pub(crate) time_unit: Option<Unit>,
-    /// What requests without an operation are
+    /// Operation of requests that have none
     #[arg(long, value_enum)]
     pub(crate) assume: Option<Kind>,
     /// Count and skip bad lines instead of ending with an error
     #[arg(long)]
     pub(crate) skip_bad_lines: bool,
-    /// Replay the bytes of a capture that carries them
+    /// Replay the page bytes of a capture that has them
     #[arg(long)]
     pub(crate) bytes: bool,
     /// Read a capture although .psz or .wdelta is missing beside it: compressed and delta sizes are then unknown
@@ -886,14 +892,14 @@ impl InputArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum TraceCommand {
-    /// Count what traces do to a device
+    /// Print statistics of traces: what they do to a device
     Info {
         /// Trace files
         #[arg(required = true)]
         traces: Vec<PathBuf>,
         #[command(flatten)]
         input: InputArgs,
-        /// JSON instead of text
+        /// Print JSON instead of text
         #[arg(long)]
         json: bool,
     },
@@ -912,7 +918,7 @@ pub(crate) enum TraceCommand {
         #[command(flatten)]
         input: InputArgs,
     },
-    /// List the formats
+    /// List the trace formats
     Formats,
 }
 
@@ -922,7 +928,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines of the examples in `--help`, as words, up to where a shell sends the output to a file.
+    /// Command lines of the examples in `--help`, as words, up to where a shell redirects the output to a file.
     fn examples(command: &clap::Command) -> Vec<Vec<String>> {
         let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         let lines = own.lines().filter(|line| line.starts_with("  wearwell "));
@@ -940,14 +946,14 @@ mod tests {
         }
     }
 
-    /// The word after each `flag` in the examples of `--help`.
+    /// Values of an option in the examples of `--help`: the word after each `flag`.
     fn values_of(flag: &str) -> Vec<String> {
         let examples = examples(&Cli::command());
         let pairs = examples.iter().flat_map(|words| words.windows(2));
         pairs.filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
     }
 
-    /// Examples said `zipf:a=0.9`, a key that no generator has.
+    /// Regression: examples used `zipf:a=0.9`, a key that no generator has.
     #[test]
     fn every_spec_in_the_help_examples_parses() {
         use wearwell_config::Config;
@@ -965,7 +971,7 @@ mod tests {
         Config::from_parts(None, &settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
     }
 
-    /// "closed" is a loop with requests in flight (`replay.arrival`), and nothing else.
+    /// The word "closed" means a loop with requests in flight (`replay.arrival`), so no help of a generator uses it.
     #[test]
     fn closed_has_one_meaning() {
         let help = wearwell_replay::workload::GRAMMAR.help() + &wearwell_replay::hosts::GRAMMAR.help();

@@ -1,8 +1,8 @@
-//! Logs of a server: one line per event on standard error, for people or for the journal of systemd.
+//! Log of the server: one line per event on standard error, for people or for the journal of systemd.
 //!
-//! A line for people begins with the time and the level. The journal has a time of its own, and takes the level from a number in
-//! angle brackets at the beginning of a line (`sd-daemon(3)`). Line breaks in a message are written as `\\n`, because a reader takes
-//! each line for an event.
+//! A line for people begins with the time and the level. The journal adds the time itself, and takes the level from a
+//! number in angle brackets at the beginning of a line (`sd-daemon(3)`). Line breaks in a message are written as `\\n`,
+//! because a reader of the log takes each line as one event.
 
 use std::io::{self, Write};
 
@@ -10,10 +10,10 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata, subscriber};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How lines look.
+/// Format of log lines.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
-    /// As for the journal where standard error is connected to it, else with time and level
+    /// `journal` if standard error is connected to it, else `text`
     Auto,
     /// Time, level, connection, message
     Text,
@@ -21,18 +21,18 @@ pub(crate) enum LogFormat {
     Journal,
 }
 
-/// Which events are logged.
+/// Least important level of events that is logged.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogLevel {
     /// Nothing
     Off,
-    /// Damage, and what the host refuses
+    /// Damage, and refusals of the operating system
     Error,
-    /// Clients that are turned away or hung up on
+    /// Also clients that are turned away or disconnected
     Warn,
-    /// Start, clients, end
+    /// Also start and end of the server, and clients that attach and leave
     Info,
-    /// Requests that are refused
+    /// Also each NBD request that is refused
     Debug,
     /// Everything
     Trace,
@@ -51,8 +51,8 @@ impl From<LogLevel> for LevelFilter {
     }
 }
 
-/// Sends all events of this process to standard error. Returns whether a failure of the command has to be an event, too: the
-/// journal knows the level of events, and not that of what is printed.
+/// Sends all log events of this process to standard error. Returns whether a failure of the command also has to be
+/// logged as an event: the journal knows the level of events, but not of printed text.
 pub(crate) fn begin(level: LogLevel, format: LogFormat) -> bool {
     let is_journal = match format {
         LogFormat::Auto => is_stderr_the_journal(),
@@ -63,7 +63,7 @@ pub(crate) fn begin(level: LogLevel, format: LogFormat) -> bool {
         .with_max_level(LevelFilter::from(level))
         .with_target(false)
         .with_writer(StandardError { is_journal });
-    // It is refused if there is a destination already, and there is none.
+    // An error means that a destination is set already, and there is none.
     let _ = if is_journal {
         subscriber::set_global_default(events.without_time().with_level(false).finish())
     } else {
@@ -72,14 +72,15 @@ pub(crate) fn begin(level: LogLevel, format: LogFormat) -> bool {
     is_journal && level != LogLevel::Off
 }
 
-/// Whether systemd connected standard error to the journal: it says to which file.
+/// Whether systemd connected standard error to its journal: `JOURNAL_STREAM` names the device and inode of the
+/// journal's file.
 fn is_stderr_the_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     let Ok(stat) = rustix::fs::fstat(io::stderr()) else { return false };
     stream == format!("{}:{}", stat.st_dev, stat.st_ino)
 }
 
-/// Writes events to standard error.
+/// Destination of log events: standard error.
 struct StandardError {
     is_journal: bool,
 }
@@ -97,7 +98,7 @@ impl<'a> MakeWriter<'a> for StandardError {
     }
 }
 
-/// The level as the journal knows it: error, warning, informational, debug.
+/// Prefix of a log line that holds its level as a number, for the journal: error, warning, informational, debug.
 fn journal_prefix(level: Level) -> &'static str {
     match level {
         Level::ERROR => "<3>",
@@ -107,7 +108,7 @@ fn journal_prefix(level: Level) -> &'static str {
     }
 }
 
-/// Writes an event, which comes whole and ends with a line break, as one line.
+/// Writer that receives one whole event, which ends with a line break, and writes it as one line with a prefix.
 struct Line<W> {
     prefix: &'static str,
     to: W,

@@ -1,9 +1,9 @@
-//! The `wearwell` command: replay traces through flash translation layers, compare what they do to a drive, and serve
-//! one as a live device.
+//! The `wearwell` command: replays traces through flash translation layers, compares their effects on a drive, and
+//! serves one as a live device.
 //!
-//! Exit status: 0 done, 1 the run failed, 2 the command line or configuration is wrong, 3 the result is partial. `check` has
-//! its own: 0 clean, 1 not closed but consistent after recovery, 2 corrupt, 3 cannot be looked at. `diff --exit-code` ends with 0
-//! where nothing differs, 1 where something does, 2 where a file cannot be compared.
+//! Exit status: 0 done, 1 the run failed, 2 the command line or configuration is wrong, 3 the result is partial.
+//! `check` has its own: 0 clean, 1 not closed but consistent after recovery, 2 corrupt, 3 cannot be audited. `diff
+//! --exit-code` ends with 0 if nothing differs, 1 if something does, 2 if a file cannot be compared.
 
 #![forbid(unsafe_code)]
 
@@ -33,20 +33,20 @@ use std::process::ExitCode;
 use args::{Cli, Command};
 use clap::Parser;
 
-/// How a command that did not fail ended.
+/// How a command ended that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Completely.
+    /// The command did all that was asked for.
     Done,
-    /// With a result that covers only a part of the input.
+    /// The result of the command covers only a part of its input.
     Partial,
 }
 
-/// A failure with its exit status.
+/// Failure of a command: its message and exit status.
 pub(crate) struct Failure {
     message: String,
     status: u8,
-    /// The message is in the log already.
+    /// Whether the message of the failure was logged already.
     is_logged: bool,
 }
 
@@ -55,37 +55,37 @@ impl Failure {
         Self { message: message.into(), status, is_logged: false }
     }
 
-    /// The run failed.
+    /// Makes the failure of a run, exit status 1.
     pub(crate) fn of_run(error: &dyn std::error::Error) -> Self {
         Self::new(error.to_string(), 1)
     }
 
-    /// Ctrl-C came before there was anything to report.
+    /// Failure because Ctrl-C arrived before there was a result, exit status 3.
     pub(crate) fn interrupted() -> Self {
         Self::new("interrupted before the first request; nothing is written", 3)
     }
 
-    /// An input could not be read.
+    /// Makes the failure to read an input, exit status 1.
     pub(crate) fn of_input(name: &str, error: &std::io::Error) -> Self {
         Self::new(format!("{name}: {error}"), 1)
     }
 
-    /// A result could not be written.
+    /// Makes the failure to write a result, exit status 2.
     pub(crate) fn of_output(path: &std::path::Path, error: &std::io::Error) -> Self {
         Self::new(format!("{}: {error}", path.display()), 2)
     }
 
-    /// None of several inputs could be replayed; each was named.
+    /// Failure because none of several inputs could be replayed; each was reported before.
     pub(crate) fn of_inputs() -> Self {
         Self::new("none of the inputs could be replayed", 1)
     }
 
-    /// None of several inputs could be profiled; each was named.
+    /// Failure because none of several inputs could be profiled; each was reported before.
     pub(crate) fn of_profiles() -> Self {
         Self::new("none of the inputs could be profiled", 1)
     }
 
-    /// Says what failed; the status to end with.
+    /// Prints the message, unless it was logged, and returns the exit status.
     pub(crate) fn report(&self) -> ExitCode {
         if !self.is_logged {
             eprintln!("wearwell: {}", self.message);
@@ -93,39 +93,39 @@ impl Failure {
         ExitCode::from(self.status)
     }
 
-    /// What failed, in a sentence.
+    /// Message of the failure, one sentence.
     pub(crate) fn sentence(&self) -> String {
         self.message.clone()
     }
 
-    /// Logs what failed as an error, instead of printing it at the end.
+    /// Logs the message as an error event, so that it is not printed at the end.
     pub(crate) fn logged(self) -> Self {
         tracing::error!("{}", self.message);
         Self { is_logged: true, ..self }
     }
 
-    /// The same, of one export.
+    /// Adds the name of the export to the message of a failure.
     pub(crate) fn of_export(self, name: &str) -> Self {
         Self { message: format!("export {name}: {}", self.message), ..self }
     }
 
-    /// The first of several failures.
+    /// Adds to the first of several failures how many of all exports failed.
     pub(crate) fn of_several(self, count: usize, all: usize) -> Self {
         Self::new(format!("{count} of {all} exports failed; {}", self.message), self.status)
     }
 
-    /// Whether the command line is to blame.
+    /// Whether the command line or the configuration is the reason (exit status 2).
     pub(crate) fn is_of_usage(&self) -> bool {
         self.status == 2
     }
 
-    /// The user asked for something that cannot be.
+    /// Failure because the user asked for something impossible, exit status 2.
     pub(crate) fn of_usage(message: impl Into<String>) -> Self {
         Self::new(message, 2)
     }
 }
 
-/// A command that prints a text.
+/// Runs a command that only prints a text.
 fn prints(text: &str) -> Result<Outcome, Failure> {
     output::print(text).map(|()| Outcome::Done)
 }

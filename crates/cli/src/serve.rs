@@ -1,4 +1,4 @@
-//! `serve`: a device behind sockets, until a signal ends it.
+//! The command `serve`: serves devices over NBD, control and metrics sockets until a signal ends it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::{Failure, Outcome, log};
 
 type Signals = mpsc::Receiver<()>;
 
-/// How often the server looks whether its engine still runs.
+/// Interval at which the server checks whether its engines still run.
 const WATCH_EVERY: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
@@ -34,7 +34,7 @@ fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
     if let Some(path) = &args.record {
         Output::at(path, &Overwrite { inputs: &[], force: args.force })?;
     }
-    // A signal that comes while an image is opened ends the server as soon as there is one.
+    // A signal that arrives while an image is being opened ends the server as soon as it has started.
     let signals = listen_for_signals();
     match &args.medium {
         MediumArgs { memory: true, .. } => serve_memory(args, &signals)?,
@@ -44,8 +44,8 @@ fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Sockets that listen. They are bound before an image is opened: an address that cannot be listened on must not count as a
-/// session of the image that was not closed.
+/// Listening sockets of the server, by protocol. They are bound before an image is opened, so that an address on which
+/// the server cannot listen does not leave an unclean session of the image.
 #[derive(Default)]
 struct Doors {
     control: Vec<Bound>,
@@ -113,7 +113,7 @@ fn refused(error: &ImageError) -> Failure {
     }
 }
 
-/// How images are opened and closed: to be written, or on a view that is forgotten in the end.
+/// How images are opened and closed: for writing, or read-only on a view whose changes are dropped at the end.
 struct Mode<B: Backing> {
     access: Access,
     open: fn(Files, &Path, &ServeArgs) -> Result<Image<B>, Failure>,
@@ -123,8 +123,8 @@ struct Mode<B: Backing> {
 const WRITING: Mode<Files> = Mode { access: Access::Write, open: open_image, close: image::close };
 const READING: Mode<CopyOnWrite<Files>> = Mode { access: Access::Read, open: open_view, close: |_| Ok(()) };
 
-/// Serves images, each by its own engine. An image that cannot be opened, or whose device fails, is of no concern to the others, but
-/// the command ends with a failure then.
+/// Serves images, each by its own engine. If an image cannot be opened or its device fails, the others are served all
+/// the same, but the command ends with a failure.
 fn serve_images<B: Backing + Send + 'static>(
     mode: &Mode<B>,
     args: &ServeArgs,
@@ -133,7 +133,7 @@ fn serve_images<B: Backing + Send + 'static>(
     let images = args.images();
     require_different_names(&images)?;
     let mut failures = Failures { all: images.len(), failed: Vec::new() };
-    // Locked first: that an image is in use says more than that a socket is.
+    // Images are locked before sockets are bound: the error that an image is in use says more than that its socket is.
     let lock = |image: NamedImage| {
         let files = Files::open(&image.directory, mode.access).map_err(|error| refused(&error))?;
         Ok((image, files))
@@ -171,15 +171,16 @@ fn require_different_names(images: &[NamedImage]) -> Result<(), Failure> {
     }
 }
 
-/// What went wrong with some of the images.
+/// Failures of images that were to be served.
 struct Failures {
-    /// Images that were to be served.
+    /// Number of images that were to be served.
     all: usize,
     failed: Vec<Failure>,
 }
 
 impl Failures {
-    /// Passes a success on and keeps a failure. One of several images is not waited for: its failure is logged at once.
+    /// Returns the value of a success, and keeps a failure. If there are several images, the failure is logged at once,
+    /// since the others are served on.
     fn unless<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
         let keep = |failure: Failure| {
             let failure = if self.all > 1 { failure.of_export(name).logged() } else { failure };
@@ -188,12 +189,12 @@ impl Failures {
         outcome.map_err(keep).ok()
     }
 
-    /// Ends the command if no image is left to be served.
+    /// Ends the command if no image is left that can be served.
     fn require_any<T>(&mut self, left: &[T]) -> Result<(), Failure> {
         if left.is_empty() { self.take_result() } else { Ok(()) }
     }
 
-    /// The first failure, with the number of all.
+    /// Returns the first failure with the number of all, or `Ok` if there was none.
     fn take_result(&mut self) -> Result<(), Failure> {
         let count = self.failed.len();
         match std::mem::take(&mut self.failed).into_iter().next() {
@@ -210,7 +211,7 @@ fn open_image(files: Files, _: &Path, args: &ServeArgs) -> Result<Image<Files>, 
 }
 
 fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<CopyOnWrite<Files>>, Failure> {
-    // Nothing has to survive what a view does not.
+    // The changes of a view are lost with it, so its durability does not matter.
     let options = image::OpenOptions { durability: Some(Durability::Process) };
     match Image::open_on(CopyOnWrite::new(files), options) {
         Err(error) if args.medium.rescue && error.is_damage() => rescue(directory, &error),
@@ -218,7 +219,7 @@ fn open_view(files: Files, directory: &Path, args: &ServeArgs) -> Result<Image<C
     }
 }
 
-/// Opens what is left of an image that was refused.
+/// Opens what can be rescued of a damaged image that was refused, and logs the refusal.
 fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Files>>, Failure> {
     warn!("{}: {refusal}", directory.display());
     let files = Files::open(directory, Access::Read).map_err(|error| refused(&error))?;
@@ -231,7 +232,7 @@ fn rescue(directory: &Path, refusal: &ImageError) -> Result<Image<CopyOnWrite<Fi
     Ok(image)
 }
 
-/// The device of an image, with its recording.
+/// Makes the device that serves an image, read-only if that is asked for, and begins its recording if there is one.
 fn device_over<B: Backing + Send + 'static>(
     image: Image<B>,
     args: &ServeArgs,
@@ -242,7 +243,7 @@ fn device_over<B: Backing + Send + 'static>(
     prepare(device.refuse_unproven(image.report.unproven), &config, args)
 }
 
-/// Says what is known to be lost, and records if that is wanted.
+/// Logs the logical pages that are known to be lost, and begins a recording if one is asked for.
 fn prepare<N: Medium>(
     mut device: FlashDevice<N>,
     config: &str,
@@ -269,7 +270,8 @@ fn named<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevi
     NamedDevice { name: name.to_owned(), description, device }
 }
 
-/// What opening an image found, for whoever starts the server.
+/// Returns the log line about what opening an image found: how its last session ended, repairs, and logical pages with
+/// data.
 fn found<B: Backing>(directory: &Path, image: &Image<B>) -> String {
     let durability = image.device.ftl().store().nand().durability().name();
     let OpenReport { was_unclean, host_restarted, torn_pages, repaired, unsafe_shutdowns, .. } = image.report;
@@ -284,7 +286,7 @@ fn found<B: Backing>(directory: &Path, image: &Image<B>) -> String {
              missing, {torn_pages} pages half done"
         ),
     };
-    // After a session that was not closed, the mirror may lag.
+    // After an unclean session the mirror may lag without damage.
     let repairs = if was_unclean || repaired == 0 {
         String::new()
     } else {
@@ -311,15 +313,16 @@ fn of_server(error: &ServeError) -> Failure {
     }
 }
 
-/// What a recording says about itself: the configuration under which its replay does the same.
+/// Text that a recording stores about its origin: the configuration under which its replay does the same flash
+/// operations.
 fn provenance(design: &str, config: &str) -> String {
     format!("recorded by wearwell serve, design {design}, with this configuration:\n{config}")
 }
 
-/// Devices that were served, with their names, or why they are lost.
+/// Devices that were served, each with the name of its export, or the reason why it is lost.
 type Ended<N> = Vec<(String, Result<FlashDevice<N>, ServeError>)>;
 
-/// Serves until Ctrl-C or SIGTERM, and gives the devices back, flushed.
+/// Serves devices until Ctrl-C or SIGTERM, then returns them, flushed.
 fn run<N: Medium>(
     devices: Vec<NamedDevice<FlashDevice<N>>>,
     doors: Doors,
@@ -331,7 +334,7 @@ fn run<N: Medium>(
     let server = Server::start_all(devices, args.limits.to_limits());
     let mut server = if args.exports.is_empty() { server.without_names() } else { server };
     if let Err(error) = open_doors(&mut server, doors, &shown) {
-        // What was opened is closed again; the reason is the first error.
+        // The sockets that were opened are closed again; the error returned is the first one.
         server.stop_all();
         return Err(of_server(&error));
     }
@@ -345,7 +348,7 @@ fn run<N: Medium>(
     Ok(server.stop_all())
 }
 
-/// Waits for a signal, or for the end of the last engine. Says when one of several engines fails.
+/// Waits for a signal, or until all engines have ended. Logs the names of exports whose engine fails.
 fn watch<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
     let mut failed = 0;
     while signals.recv_timeout(WATCH_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) && !server.has_failed() {
@@ -361,7 +364,7 @@ fn watch<N: Medium>(server: &Server<FlashDevice<N>>, signals: &Signals) {
     }
 }
 
-/// What is served, in a line.
+/// Returns the status line for systemd: what is served.
 fn status(shown: &[(String, String)]) -> String {
     match shown {
         [(_, description)] => format!("serving {description}"),
@@ -377,7 +380,7 @@ fn open_doors<N: Medium>(
     doors: Doors,
     shown: &[(String, String)],
 ) -> Result<(), ServeError> {
-    // The control socket first: when a client sees the device, everything is there.
+    // The control socket is opened first: when a client sees the device, its control socket exists.
     for bound in doors.control {
         let address = server.open_control_on(bound)?;
         info!("control commands at {address}");
@@ -399,16 +402,17 @@ fn open_doors<N: Medium>(
     Ok(())
 }
 
-/// One message for the first signal; the second ends the process at once.
+/// Handles Ctrl-C and SIGTERM: the first signal is sent to the returned channel, and the second one ends the process at
+/// once.
 fn listen_for_signals() -> Signals {
     let (sender, signals) = mpsc::channel();
     let mut is_second = false;
-    // Only a second handler is refused, and there is none.
+    // An error means that there is a handler already, and there is none.
     let _ = ctrlc::set_handler(move || {
         if std::mem::replace(&mut is_second, true) {
             std::process::exit(130);
         }
-        // The receiver lives as long as the server.
+        // The receiver exists as long as the server.
         let _ = sender.send(());
     });
     signals

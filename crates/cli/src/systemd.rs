@@ -1,5 +1,5 @@
-//! What systemd and a server tell each other: sockets that systemd opened (`LISTEN_FDS`, `sd_listen_fds(3)`), and the state of
-//! the server (`NOTIFY_SOCKET`, `sd_notify(3)`).
+//! Interface to systemd: takes over the sockets that systemd opened (`LISTEN_FDS`, `sd_listen_fds(3)`), and reports the
+//! state of the server (`NOTIFY_SOCKET`, `sd_notify(3)`).
 
 use std::io;
 use std::os::linux::net::SocketAddrExt as _;
@@ -12,19 +12,20 @@ use wearwell_serve::{Bound, ServeError};
 
 use crate::Failure;
 
-/// What is spoken on a socket.
+/// Protocol that the server uses on a listening socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Protocol {
-    /// NBD.
+    /// NBD, by which clients attach the device.
     Nbd,
-    /// Lines of JSON.
+    /// Control protocol: one JSON object per line.
     Control,
-    /// HTTP for Prometheus.
+    /// HTTP, by which Prometheus reads metrics.
     Metrics,
 }
 
 impl Protocol {
-    /// By the name of a socket (`FileDescriptorName=`). Without that setting systemd names it after its unit, or not at all.
+    /// Returns the protocol for the name of a socket (`FileDescriptorName=`), or `None` if the name is unknown. Without
+    /// that setting systemd gives the socket the name of its unit, or none; it is then for NBD.
     fn of_name(name: &str) -> Option<Self> {
         match name {
             "nbd" | "" | "unknown" => Some(Self::Nbd),
@@ -35,7 +36,7 @@ impl Protocol {
     }
 }
 
-/// Takes over the sockets that systemd passed to this process; at least one is for NBD.
+/// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD.
 pub(crate) fn inherited_sockets() -> Result<Vec<(Protocol, Bound)>, Failure> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
@@ -71,22 +72,22 @@ fn inherited_socket(passed: &mut ListenFd, index: usize, name: &str) -> Result<(
     }
 }
 
-/// Tells systemd that clients are served, and whom.
+/// Reports to systemd that the server is ready, with a status line.
 pub(crate) fn notify_ready(status: &str) {
     notify(&format!("READY=1\n{}", status_line(status)));
 }
 
-/// Tells systemd that the server ends.
+/// Reports to systemd that the server is ending, with a status line.
 pub(crate) fn notify_stopping(status: &str) {
     notify(&format!("STOPPING=1\n{}", status_line(status)));
 }
 
-/// Tells systemd what the server does.
+/// Reports a status line to systemd, which says what the server does.
 pub(crate) fn notify_status(status: &str) {
     notify(&status_line(status));
 }
 
-/// A status of one line, whatever a name or a path in it contains.
+/// Makes the status one line, also if a name or a path in it contains a line break.
 fn status_line(status: &str) -> String {
     format!("STATUS={}\n", status.replace('\n', " "))
 }
@@ -97,7 +98,8 @@ fn notify(states: &str) {
     }
 }
 
-/// Sends states to the socket that systemd names; without one nobody waits for them. An abstract address begins with `@`.
+/// Sends states to the socket that systemd names in `NOTIFY_SOCKET`; does nothing if there is none. An abstract address
+/// begins with `@`.
 fn send(states: &str) -> io::Result<()> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
     let address = match name.as_bytes() {

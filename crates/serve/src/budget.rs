@@ -1,21 +1,24 @@
-//! Memory that all connections of a server share.
+//! Memory budget that all connections of a server share.
 //!
-//! What a connection holds beyond a small allowance it claims here first, and waits until there is so much: a payload when its
-//! first part has arrived, replies before they are made. So a thousand clients hold a thousand small allowances and one
-//! budget. Who holds a claim has to move: a payload whose rest does not arrive within [`ANSWER_TIMEOUT`], or replies of which nobody
-//! takes any for so long, end the connection.
+//! A connection may hold a small allowance freely. For more it first claims bytes of this budget, and waits until they
+//! are free: for a payload when its first part has arrived, for replies before they are made. So a thousand clients
+//! hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
+//! if the rest of its payload does not arrive within [`ANSWER_TIMEOUT`], or if its client accepts no reply for that
+//! time.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What large requests of all connections hold together at the most, if nothing else is said.
+/// Default of the memory, in bytes, that large requests of all connections may hold together.
 pub const BUDGET_BYTES: usize = 256 << 20;
-/// What a connection may hold without a claim.
+/// Bytes that one connection may hold without a claim on the shared memory budget.
 pub(crate) const ALLOWANCE_BYTES: usize = 1 << 20;
-/// How long the rest of a payload may take, and the holder of a claim stand still.
+/// Longest time until the rest of a payload must have arrived, and for which a client that holds a memory claim may
+/// accept no reply; then its connection is closed.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// See the module's head.
+/// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large
+/// request.
 #[derive(Debug)]
 pub(crate) struct Budget {
     most_bytes: usize,
@@ -28,7 +31,8 @@ impl Budget {
         Self { most_bytes, used_bytes: Mutex::new(0), released: Condvar::new() }
     }
 
-    /// Waits until there is so much. A claim of more than all is granted when it is the only one.
+    /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
+    /// granted when no other claim is held.
     pub(crate) fn claim(self: &Arc<Self>, bytes: usize) -> Claim {
         let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.most_bytes;
@@ -38,7 +42,7 @@ impl Budget {
     }
 }
 
-/// A part of the budget, given back with it.
+/// Bytes claimed from the shared memory budget; they become free when the claim is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     budget: Arc<Budget>,

@@ -1,12 +1,13 @@
 //! One NBD connection: a thread that reads requests and a thread that writes replies.
 //!
-//! Two threads, because a client that sends without reading must not stop the engine, and one that waits for a reply must
-//! not have to send. What a client can make the server hold is bounded: the payload that is arriving
-//! ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and requests and replies in flight
-//! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from it; what exceeds a small allowance comes out of a budget
-//! that all connections share (`budget`). A client that vanishes takes its half-sent request
-//! with it: a write is executed when its last byte has arrived, or not at all. Its reads that wait are dropped as soon as a
-//! reply cannot be sent.
+//! There are two threads because a client that sends without reading must not stop the engine, and a client that waits
+//! for a reply need not send. The memory that a client can make the server hold is bounded: by the payload that is
+//! arriving ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and by the requests and replies in flight
+//! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from this client. What exceeds a small allowance is
+//! claimed from a memory budget that all connections share (`budget`).
+//!
+//! If a client disconnects in the middle of a request, this request is dropped: a write is executed when its last byte
+//! has arrived, or not at all. Its waiting reads are dropped as soon as a reply cannot be sent.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -26,24 +27,24 @@ use crate::nbd::{Decoded, Decoder, Execution, Export, Negotiated, Negotiation, O
 use crate::rate::RateLimit;
 use crate::socket::Socket;
 
-/// Requests and replies that one connection may have in flight.
+/// Most bytes of requests and replies that one connection may have in flight.
 pub const IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
-/// Time for a negotiation: a client that takes longer is in nobody's way.
+/// Longest time for the NBD negotiation of a client; after that its connection is closed.
 const NEGOTIATION_LIMIT: Duration = Duration::from_secs(30);
-/// Bytes read from a socket at once, and gathered for it.
+/// Most bytes that one read from a socket of a client returns: the size of the receive buffer of a connection.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Requests and their replies that are handed to the engine at once.
+/// Most bytes of requests and their replies of one connection that are queued to the engine as one batch.
 const BATCH_MAX_BYTES: usize = 8 << 20;
-/// Replies that are sent without the writer at the most.
+/// Most bytes of replies that the engine thread tries to send itself, without waking the writer thread.
 const SENT_AT_ONCE_MAX_BYTES: usize = 64 << 10;
-/// Bytes of requests that a connection has executed before others have their turn.
+/// Bytes of requests of one connection that the engine executes in a step, before requests of other connections follow.
 const TURN_BYTES: u64 = 2 << 20;
-/// The next connection's number.
+/// Number of the next connection: the source by which the engine keeps the order of its requests.
 static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
-/// The stack of a thread that holds its buffers on the heap.
+/// Stack size, in bytes, of threads of a connection or listener, whose buffers are on the heap.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
-/// An export and the engine that executes its requests.
+/// An export with the engine that executes its requests and the rate limit of its clients.
 #[derive(Debug)]
 pub(crate) struct Target<D> {
     pub(crate) export: Export,
@@ -51,23 +52,23 @@ pub(crate) struct Target<D> {
     pub(crate) rate: RateLimit,
 }
 
-/// How a connection ended, apart from errors of its socket.
+/// How an NBD connection ended, apart from errors of its socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
-    /// The client said goodbye.
+    /// The client sent `NBD_CMD_DISC`.
     Disconnected,
-    /// The client closed its socket without a word, or takes no replies.
+    /// The client closed its socket without `NBD_CMD_DISC`, or accepts no replies.
     Vanished,
-    /// The client sent bytes that are no request.
+    /// The client sent bytes that are no NBD request.
     Garbage,
-    /// The engine runs no more.
+    /// The engine thread of the export's device has ended.
     EngineStopped,
 }
 
-/// Serves one client to its end, in the span of its connection.
+/// Serves one NBD client until it disconnects: negotiates, then executes its requests on the export that it chose.
 pub(crate) fn serve<D: BlockDevice>(socket: &Arc<Socket>, targets: &[Target<D>], budget: &Arc<Budget>) {
     let mut buffer = vec![0; CHUNK_BYTES];
-    // A device that has stopped is not offered.
+    // An export whose engine has stopped is not offered.
     let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
     let exports = offered.iter().map(|target| &target.export).collect();
     match negotiate(socket, exports, &mut buffer) {
@@ -95,10 +96,10 @@ fn log_end(end: &io::Result<End>) {
     }
 }
 
-/// Executes requests until the client goes.
+/// Executes requests of one client until it disconnects or is disconnected.
 ///
 /// # Errors
-/// What the socket says; the client is gone then.
+/// Errors of the socket; the client is gone then.
 fn transmit<D: BlockDevice>(
     socket: &Arc<Socket>,
     target: &Target<D>,
@@ -118,7 +119,8 @@ fn transmit<D: BlockDevice>(
         queued: AtomicUsize::new(0),
     });
     let writer = {
-        // The writer ends when the last request of this client has been answered, so it must not keep the sender.
+        // The writer ends when the last request of this client has been answered, so it must not hold the sending end
+        // itself.
         let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
         let thread = thread::Builder::new().name("replies".into()).stack_size(STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, &to_send))?
@@ -130,7 +132,8 @@ fn transmit<D: BlockDevice>(
     received
 }
 
-/// Negotiates, and returns what came behind it; `None` if the client goes.
+/// Runs the NBD handshake. Returns what was agreed and the bytes that were already read after it; `None` if the client
+/// disconnects, ends the negotiation or takes too long.
 fn negotiate(
     socket: &Socket,
     exports: Vec<&Export>,
@@ -168,30 +171,30 @@ fn negotiate(
     }
 }
 
-/// Replies that are sent together, and what they give back to the limit then.
+/// Replies of one connection that are sent together, and the bytes in flight that are released when they are sent.
 #[derive(Default)]
 struct Replies {
     batch: Vec<Reply>,
     footprint_bytes: usize,
-    /// Bytes that were sent already.
+    /// Bytes at the beginning of the batch that were sent already.
     sent_bytes: usize,
-    /// What the batch claimed of the budget, held until the last of its replies is sent.
+    /// Claims of the batch on the shared memory budget, held until the last of its replies is sent.
     claims: Arc<Vec<Claim>>,
 }
 
-/// Buffers of replies that were sent, for the next ones.
+/// Buffers of sent replies, kept for later replies of the connection.
 #[derive(Debug, Default)]
 struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
-    /// Bytes that are kept.
+    /// Most bytes of reply buffers that a connection keeps.
     const MAX_BYTES: usize = 4 << 20;
 
     fn take(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    /// Keeps the buffers of large replies.
+    /// Keeps the buffers of large replies for reuse.
     fn give_back(&self, replies: Vec<Reply>) {
         const LEAST_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,33 +208,33 @@ impl Buffers {
     }
 }
 
-/// What all requests of a connection share.
+/// State that all requests of one connection share.
 struct Shared {
     source: u64,
-    /// The connection in the log.
+    /// Span of the connection, for log events.
     span: Span,
     socket: Arc<Socket>,
     in_flight: InFlight,
     buffers: Buffers,
     replies: Sender<Replies>,
-    /// Messages that the writer has not sent yet.
+    /// Batches of replies that were handed to the writer thread and are not sent yet.
     queued: AtomicUsize,
 }
 
 impl Shared {
-    /// Sends replies. Where they are small and the client takes them at once, the writer need not be woken; only the engine
-    /// comes here, so nobody else sends while nothing is queued.
+    /// Sends replies. If they are small and the socket accepts them at once, the writer thread need not be woken. Only
+    /// the engine thread calls this, so nobody else sends while the writer's queue is empty.
     fn send(&self, mut sent: Replies) {
         let bytes: usize = sent.batch.iter().map(|reply| reply.bytes().len()).sum();
         if bytes <= SENT_AT_ONCE_MAX_BYTES && self.queued.load(Ordering::Acquire) == 0 {
-            // What is wrong with the socket the writer finds, too.
+            // An error of the socket is also met by the writer, which handles it.
             sent.sent_bytes = self.socket.try_write_replies(&sent.batch).unwrap_or(0);
             if sent.sent_bytes == bytes {
                 return self.are_sent(sent);
             }
         }
         self.queued.fetch_add(1, Ordering::AcqRel);
-        // Without a writer the client is gone.
+        // If the writer has ended, the client is gone.
         let _ = self.replies.send(sent);
     }
 
@@ -241,17 +244,17 @@ impl Shared {
     }
 }
 
-/// A request on its way.
+/// A request that is being executed, until its reply is sent.
 struct Pending {
     execution: Execution,
     is_read: bool,
     footprint_bytes: usize,
-    /// What came of it; without one it is not done.
+    /// Outcome of the last step; `None` while the request has steps left.
     step: Option<Step>,
 }
 
-/// Requests that arrived together. If they are dropped without their replies, because the engine has failed, the connection
-/// ends.
+/// Requests of one connection that arrived together, as work for the engine. If the batch is dropped before all its
+/// requests are answered, because the engine has failed, the connection is closed.
 struct Batch {
     shared: Arc<Shared>,
     claims: Arc<Vec<Claim>>,
@@ -271,7 +274,7 @@ impl<D: BlockDevice> Work<D> for Batch {
         Some(self.shared.source)
     }
 
-    /// As many requests as make up a turn.
+    /// Executes requests in order, up to [`TURN_BYTES`] of data, so that other connections get their turn.
     fn step(&mut self, device: &mut D) -> Progress {
         let _logged_as = self.shared.span.enter();
         let mut progress = Progress::default();
@@ -283,7 +286,7 @@ impl<D: BlockDevice> Work<D> for Batch {
                 break;
             }
             left_bytes = left_bytes.saturating_sub(pending.execution.step_bytes());
-            // Nobody would receive what a read finds; what was sent to be written is written.
+            // The data of a read would be received by nobody; writes that were sent are executed.
             let step = if pending.is_read && is_gone {
                 Step::Replied(Reply::default())
             } else {
@@ -323,10 +326,12 @@ struct Session<'a, D> {
 }
 
 impl<D: BlockDevice> Session<'_, D> {
-    /// Reads requests and hands them to the engine, until the client goes or sends what is no request.
+    /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
+    /// are no request.
     fn receive(&self, early: Vec<u8>, buffer: &mut [u8]) -> io::Result<End> {
         let mut decoder = Decoder::default();
-        // For the payload that is arriving, and when all of it has to be there.
+        // Claim on the memory budget for the payload that is arriving, and the deadline by which all of it has to
+        // arrive.
         let (mut claim, mut deadline) = (None, Instant::now());
         if let Some(end) = self.take_all(&mut decoder, &early, &mut claim) {
             return Ok(end);
@@ -337,7 +342,7 @@ impl<D: BlockDevice> Session<'_, D> {
                 && claim.is_none()
                 && *to_come > buffer.len()
             {
-                // Straight to its place; the last bytes come with the next request.
+                // Read directly into the payload; its last bytes are read through the buffer, with the next request.
                 let most = ALLOWANCE_BYTES.saturating_sub(payload.len());
                 let count = self.shared.socket.read_into(payload, most.min(*to_come - buffer.len()))?;
                 *to_come -= count;
@@ -370,7 +375,8 @@ impl<D: BlockDevice> Session<'_, D> {
         }
     }
 
-    /// Hands on what has arrived, with the claim of a payload that is complete. Returns an end if nothing more is to be read.
+    /// Decodes `input` and queues the complete requests for the engine; `claim` is handed on with the payload for which
+    /// it was made. Returns how the connection ended, or `None` if it goes on.
     fn take_all(&self, decoder: &mut Decoder, mut input: &[u8], claim: &mut Option<Claim>) -> Option<End> {
         let mut requests = VecDeque::new();
         let mut footprint_bytes = 0;
@@ -382,7 +388,7 @@ impl<D: BlockDevice> Session<'_, D> {
                 Decoded::Incomplete => {}
                 Decoded::Request(request) => {
                     if let Some(moment) = self.target.rate.book(request.moved_bytes()) {
-                        // What may be executed already does not wait for this one.
+                        // Requests that may be executed already are queued before the wait for the rate limit.
                         end = self.submit(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
                         self.target.rate.wait_until(moment);
@@ -407,7 +413,8 @@ impl<D: BlockDevice> Session<'_, D> {
         self.submit(&mut requests, footprint_bytes, claim).or(end)
     }
 
-    /// Queues requests, when there is room for them. Returns an end if nobody executes or awaits them.
+    /// Queues requests for the engine, once the limit of bytes in flight allows it. Returns how the connection ended,
+    /// if the engine has stopped or the client is gone.
     fn submit(
         &self,
         requests: &mut VecDeque<Pending>,
@@ -417,7 +424,7 @@ impl<D: BlockDevice> Session<'_, D> {
         if requests.is_empty() {
             return None;
         }
-        // Whoever has a claim asks for no other: two that wait for each other would wait for ever.
+        // A connection that holds a claim makes no other one: two that wait for each other would wait forever.
         let mut claims: Vec<_> = claim.take().into_iter().collect();
         if claims.is_empty() && self.shared.in_flight.bytes() + footprint_bytes > ALLOWANCE_BYTES {
             claims.push(self.budget.claim(footprint_bytes));
@@ -432,7 +439,7 @@ impl<D: BlockDevice> Session<'_, D> {
     }
 }
 
-/// Sends replies as they come. When the client is gone, they are dropped.
+/// Sends batches of replies in order; the writer thread runs this. Once the client is gone, replies are dropped.
 fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Replies>) {
     let mut is_gone = false;
     while let Ok(sent) = replies.recv() {
@@ -441,7 +448,7 @@ fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Repli
             || socket.set_write_timeout(patience).is_err()
             || socket.write_replies(&sent.batch, sent.sent_bytes).is_err();
         if is_gone {
-            // Nothing more is read from a client that does not listen.
+            // A client that accepts no replies may send no more requests.
             socket.shutdown(Shutdown::Both);
         }
         let Some(shared) = shared.upgrade() else { continue };
@@ -453,17 +460,18 @@ fn send_replies(shared: &Weak<Shared>, socket: &Socket, replies: &Receiver<Repli
     }
 }
 
-/// Bytes in flight of one connection.
+/// Bytes of requests and replies in flight of one connection, and the limit on them.
 #[derive(Debug, Default)]
 struct InFlight {
     bytes: Mutex<usize>,
     released: Condvar,
-    /// A reply could not be sent: nobody waits for the others.
+    /// Whether a reply could not be sent: then nobody waits for the other replies.
     client_is_gone: AtomicBool,
 }
 
 impl InFlight {
-    /// Waits until there is room. A single batch always has room.
+    /// Waits until `bytes` more fit below [`IN_FLIGHT_MAX_BYTES`], and adds them. A batch is always accepted if nothing
+    /// else is in flight.
     fn acquire(&self, bytes: usize) {
         let in_use = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |in_use: &mut usize| *in_use > 0 && *in_use + bytes > IN_FLIGHT_MAX_BYTES;

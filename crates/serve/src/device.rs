@@ -1,12 +1,12 @@
-//! What the front doors ask of a device, and the Wearwell engine as such a device.
+//! The interface [`BlockDevice`] that a server needs of a device, and the Wearwell engine as such a device.
 //!
 //! The NBD server knows [`BlockDevice`] and nothing of flash. [`FlashDevice`] implements it for the engine over any
-//! medium that keeps bytes. Hosts may name single bytes; the engine is only given whole pages: a page that is written in
-//! part is read and completed here. The price is a read per partial page that the engine's own write buffer might have
-//! saved; what is gained is that a recording can say what every page held, so that its replay does the same
+//! medium that keeps bytes. Clients may address single bytes, but the engine is only given whole pages: a page that is
+//! written in part is read and completed here. The price is one read per partial page, which the engine's own write
+//! buffer might have saved. In return a recording contains the content of every page, so that its replay does the same
 //! flash operations.
 //!
-//! Invariant: what is trimmed or zeroed reads as zeros at once, also where a range ends inside a page.
+//! Invariant: trimmed or zeroed bytes read as zeros at once, also where a range ends inside a page.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,38 +26,38 @@ use crate::record::{Recorded, Recorder};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// Beyond the end.
+    /// The request reaches beyond the end of the device.
     #[error("{len} bytes at byte {offset} are beyond the device's {capacity} bytes")]
     OutOfRange {
-        /// First byte.
+        /// First byte of the request.
         offset: u64,
-        /// Bytes.
+        /// Length of the request, bytes.
         len: u64,
-        /// Bytes of the device.
+        /// Capacity of the device, bytes.
         capacity: u64,
     },
-    /// There is no room left to write.
+    /// There is no space left to write: on the flash of the device, or on the disk of the host that stores its image.
     #[error("{0}")]
     Full(String),
-    /// The request cannot mean anything.
+    /// The request is invalid, whatever the state of the device.
     #[error("{0}")]
     Invalid(String),
-    /// The medium failed.
+    /// The medium (flash in memory or in files) failed.
     #[error("{0}")]
     Failed(String),
-    /// The device is served for reading.
+    /// The device is served read-only and the request would change it.
     #[error("the device is served for reading only")]
     ReadOnly,
 }
 
-/// What the host of a medium has against a write.
+/// A refusal of the operating system: a read, write or sync of the files that store a device failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// Says what cannot be done where, why, and what happens now.
+    /// Error message: which operation failed on which file, why, and what the server does now.
     pub sentence: String,
-    /// There is no room; all else is well.
+    /// The disk is full, or a quota or size limit is reached; there is no other fault.
     pub is_full: bool,
-    /// It makes no sense to try again before the medium is opened again.
+    /// The failed operation cannot be repeated before the image is opened again.
     pub is_final: bool,
 }
 
@@ -67,28 +67,31 @@ impl From<Refused> for DeviceError {
     }
 }
 
-/// Flash that can be served. It may hold operations back, which the engine does not notice, until [`Medium::write_deferred`].
+/// Flash that a server can use. It may defer operations, unseen by the engine, until [`Medium::write_deferred`].
 pub trait Medium: Nand + Send + 'static {
-    /// Writes what was held back, so that it survives what the medium survives without a sync.
+    /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
+    /// unless a sync was asked for).
     ///
     /// # Errors
-    /// What the host has against it. Nothing of it is forgotten; it may be asked again.
+    /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
     fn write_deferred(&mut self) -> Result<(), Refused> {
         Ok(())
     }
 
-    /// Whether the room of blocks that are erased from now on is given back to whoever lent it, until they are programmed.
+    /// Sets whether the space of blocks that are erased from now on is returned to the file system (by punching holes)
+    /// until they are programmed again.
     fn give_back_erased(&mut self, _: bool) {}
 
-    /// Copies the medium as it is to a new directory, as an image that was closed.
+    /// Copies the medium in its present state to a new directory, as an image that was closed cleanly.
     ///
     /// # Errors
-    /// Those of the host; a medium that is no image.
+    /// Errors of the operating system; a medium that is no image.
     fn copy_to(&mut self, _directory: &Path) -> io::Result<()> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "a device in memory has no files"))
     }
 
-    /// What the host refused last, if nothing was written since: what is read is right even so.
+    /// The last refusal of a write by the operating system, if nothing was written since. Reads return correct data all
+    /// the same.
     fn refused(&self) -> Option<&Refused> {
         None
     }
@@ -110,107 +113,111 @@ impl From<wearwell::Error> for DeviceError {
     }
 }
 
-/// A run of bytes in one state.
+/// A range of consecutive bytes whose pages are stored in one way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
-    /// Bytes.
+    /// Length of the extent, bytes.
     pub len: u64,
-    /// How they are stored.
+    /// How all pages of the extent are stored.
     pub state: PageState,
 }
 
-/// A block device as the front doors need it. Addresses are bytes; callers stay inside [`BlockDevice::capacity_bytes`].
+/// A block device as the servers (NBD, control socket) use it. Addresses are bytes; callers stay inside
+/// [`BlockDevice::capacity_bytes`].
 ///
-/// A request is durable after the next [`BlockDevice::flush`]. Requests are executed one after the other, each seen by all
-/// later ones; an aligned block of [`BlockDevice::block_bytes`] is never a mix of two writes, whatever happens.
+/// A request is durable after the next [`BlockDevice::flush`]. Requests are executed one after the other, and each sees
+/// the effects of all earlier ones. An aligned block of [`BlockDevice::block_bytes`] never holds a mix of two writes,
+/// also after a power cut.
 pub trait BlockDevice: Send + 'static {
-    /// Bytes the host sees; does not change.
+    /// Exported capacity of the device, bytes; it does not change.
     fn capacity_bytes(&self) -> u64;
 
-    /// The block that is written without a read: a power of two, at least 512.
+    /// Size, in bytes, of the block that is written without reading it first: a power of two, at least 512.
     fn block_bytes(&self) -> u32;
 
-    /// Whether everything that changes something is refused.
+    /// Whether the device refuses all requests that would change it.
     fn is_read_only(&self) -> bool {
         false
     }
 
-    /// Reads `into.len()` bytes; what was never written reads as zeros.
+    /// Reads `into.len()` bytes; bytes that were never written read as zeros.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] if any of them is lost.
+    /// [`DeviceError::Failed`] if any of the bytes is lost.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Writes bytes. An error may leave the first blocks written.
+    /// Writes bytes. After an error the first blocks of the range may be written.
     ///
     /// # Errors
     /// [`DeviceError::Full`], [`DeviceError::Failed`].
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 
-    /// The host does not need these bytes any more; they read as zeros.
+    /// Deallocates bytes that the host does not need any more; they read as zeros.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
-    /// Makes the bytes zeros. With `allocate` they are stored like data, else deallocated where possible.
+    /// Makes the bytes zeros. With `allocate` the zeros are stored like data, else the range is deallocated where
+    /// possible.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
     fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError>;
 
-    /// What was written, trimmed and zeroed so far may be acknowledged from now on. Somebody who executes several requests
-    /// calls this once, before the first is answered.
+    /// Writes deferred operations, so that all writes, trims and zeroes so far may be acknowledged. A caller that
+    /// executes several requests calls this once, before it answers the first of them.
     ///
     /// # Errors
-    /// As [`BlockDevice::write`]: none of them may be acknowledged.
+    /// As [`BlockDevice::write`]: none of these requests may be acknowledged.
     fn write_deferred(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
-    /// Makes everything before durable, and settles it.
+    /// Makes all requests so far durable, deferred operations included.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
     fn flush(&mut self) -> Result<(), DeviceError>;
 
-    /// The first extent of a range of at least one byte; no longer than the range. Costs nothing on flash.
+    /// The first extent (bytes stored in one way) of a range of at least one byte; it is no longer than the range. Does
+    /// no flash operation.
     fn extent(&mut self, offset: u64, len: u64) -> Extent;
 }
 
-/// What hosts asked for, in their own units.
+/// Counts of commands and bytes of the clients of a device, since the server started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostCommands {
-    /// Reads.
+    /// Number of read commands of clients.
     pub reads: u64,
-    /// Writes, with zeroes.
+    /// Number of write commands of clients, zeroes included.
     pub writes: u64,
-    /// Trims.
+    /// Number of trim commands of clients.
     pub trims: u64,
-    /// Flushes that were executed; those that wait together are one.
+    /// Number of flushes that were executed; flush commands of clients that wait together are executed as one.
     pub flushes: u64,
-    /// Remaps, by the control socket.
+    /// Number of remaps by the control socket, one for each range.
     pub remaps: u64,
-    /// Bytes read.
+    /// Bytes that clients read.
     pub bytes_read: u64,
-    /// Bytes written, without zeroes and trims.
+    /// Bytes that clients wrote, without zeroes and trims.
     pub bytes_written: u64,
 }
 
-/// What a drive is called and has lived through.
+/// What a drive reports about itself: its design, its rated endurance, and its starts and ends.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
-    /// Design.
+    /// Name of the design of the drive.
     pub design: String,
-    /// Program/erase cycles a block is rated for.
+    /// Program/erase cycles for which a block is rated.
     pub endurance_cycles: u32,
-    /// Times the device was started, this one included.
+    /// Times that the device was started, this start included.
     pub power_cycles: u64,
-    /// Times it was ended without being told.
+    /// Times that the device ended without being closed (crash, `kill -9`, loss of power).
     pub unsafe_shutdowns: u64,
 }
 
-/// Says that a logical page is lost, and why.
+/// Returns the sentence which reports that a logical page is lost because flash page `ppn` cannot be read.
 pub(crate) fn sentence_of_loss(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String {
     let first = u64::from(lpn.0) * page_bytes;
     format!(
@@ -226,45 +233,45 @@ pub struct FlashDevice<N> {
     page: Box<[u8]>,
     commands: HostCommands,
     recorder: Option<Recorder>,
-    /// Whether everything that changes something is refused.
+    /// Whether the device refuses all requests that would change it.
     is_read_only: bool,
-    /// Logical pages of a rescued image that are not read, because their newest version cannot be proven.
+    /// Logical pages of a rescued image whose newest version cannot be proven; reads of these pages are refused.
     unproven: BTreeSet<Lpn>,
-    /// What was said of the host's refusals.
+    /// The refusal of the operating system that was logged last, `None` after it was over.
     refused: Option<Refused>,
     damage: Damage,
     idle_scrub: IdleScrub,
 }
 
-/// Lost logical pages that are named at once; `scrub` of the control socket lists more.
+/// Most lost logical pages that are logged at once; `scrub` of the control socket lists more.
 const LOSS_LINES_MAX: usize = 100;
 
-/// What was said of damage.
+/// What was logged already of the damage of a device.
 #[derive(Debug, Default)]
 struct Damage {
-    /// [`Stats::media_errors`](wearwell::stats::Stats::media_errors) that were looked at.
+    /// Value of [`Stats::media_errors`](wearwell::stats::Stats::media_errors) when damage was logged last.
     media_errors: u64,
-    /// Logical pages that are lost.
+    /// Logical pages that were known to be lost when damage was logged last.
     lost: BTreeSet<Lpn>,
 }
 
-/// Where a scrub in idle time is.
+/// Progress of the scrub that reads pages of flash in idle time.
 #[derive(Debug)]
 struct IdleScrub {
     next: Ppn,
-    /// What hosts had asked for when it was looked last.
+    /// Counts of client commands at the last step: if they changed, the device is not idle.
     commands: HostCommands,
 }
 
-/// Zeros that are written at a time.
+/// Bytes that are written at a time when zeros are stored.
 const ZEROS_BYTES: usize = 1 << 18;
 static ZEROS: [u8; ZEROS_BYTES] = [0; ZEROS_BYTES];
 
 impl<N: Medium> FlashDevice<N> {
-    /// Serves `device`, whose medium must keep bytes.
+    /// Makes a block device of `device`, whose medium must keep the bytes of pages.
     ///
     /// # Errors
-    /// [`DeviceError::Invalid`] if it does not.
+    /// [`DeviceError::Invalid`] if the medium keeps no bytes.
     pub fn new(device: Device<N>, identity: Identity) -> Result<Self, DeviceError> {
         if !device.ftl().store().nand().keeps_bytes() {
             return Err(DeviceError::Invalid("a medium that keeps no bytes cannot be served".into()));
@@ -284,7 +291,7 @@ impl<N: Medium> FlashDevice<N> {
         })
     }
 
-    /// Refuses everything that changes something from now on. A flush has nothing to do.
+    /// Makes the device read-only: it refuses all requests that would change it. A flush succeeds and does nothing.
     #[must_use]
     pub fn for_reading(self) -> Self {
         Self { is_read_only: true, ..self }
@@ -297,15 +304,15 @@ impl<N: Medium> FlashDevice<N> {
         Self { unproven, ..self }
     }
 
-    /// Logical pages that are not read, because their newest version cannot be proven.
+    /// Number of logical pages whose reads are refused because their newest version cannot be proven.
     pub fn unproven_logical_pages(&self) -> usize {
         self.unproven.len()
     }
 
-    /// Whether all logical pages of a range may be read.
+    /// Checks that all logical pages of a range may be read, none being unproven.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] with the first one that may not.
+    /// [`DeviceError::Failed`] with the first page of the range whose newest version cannot be proven.
     fn require_proven(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let page_bytes = self.page_bytes();
         let first = Lpn((offset / page_bytes) as u32);
@@ -323,22 +330,22 @@ impl<N: Medium> FlashDevice<N> {
     /// Logs the logical pages that are known to be lost. Later losses are logged when a page is found unreadable.
     pub fn log_known_damage(&mut self) {
         self.damage = Damage::default();
-        // Pages that were met while the device was opened are told by their logical pages.
+        // Pages found unreadable while the device was opened are reported by their logical pages.
         let _ = self.device.ftl_mut().store_mut().take_found_unreadable();
         self.report_damage();
     }
 
-    /// The logical pages that are known to be lost, with the page of flash that cannot be read. O(logical pages) if there
-    /// is one.
+    /// Returns the logical pages that are known to be lost, each with the flash page that cannot be read. Takes
+    /// O(logical pages) if any is lost.
     pub fn lost_logical_pages(&mut self) -> Vec<(Lpn, Ppn)> {
         self.device.ftl_mut().lost_logical_pages()
     }
 
-    /// Reads pages of flash that are in use from `first` on, `most_pages` at the most; see
+    /// Scrubs: reads up to `most_pages` flash pages that are in use, from `first` on; see
     /// [`Ftl::scrub`](wearwell::Ftl::scrub).
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] if the medium stopped; a page that cannot be read is none.
+    /// [`DeviceError::Failed`] if the medium stopped. A page that cannot be read is no error.
     pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<Scrubbed, DeviceError> {
         let mut scrubbed = Scrubbed { next: None, read_pages: 0 };
         self.ask(|device| {
@@ -348,7 +355,8 @@ impl<N: Medium> FlashDevice<N> {
         Ok(scrubbed)
     }
 
-    /// The next pages of an endless scrub, unless hosts asked for something since the last call.
+    /// Scrubs the next `most_pages` pages of flash, unless clients sent commands since the last call. After the last
+    /// page the scrub begins again.
     ///
     /// # Errors
     /// As [`FlashDevice::scrub`].
@@ -361,7 +369,7 @@ impl<N: Medium> FlashDevice<N> {
         Ok(())
     }
 
-    /// Logs every logical page that was lost since the last call; called when a flash page could not be read.
+    /// Logs every logical page that was lost since the last call. Called after a flash page could not be read.
     #[cold]
     fn report_damage(&mut self) {
         let ftl = self.device.ftl_mut();
@@ -371,7 +379,7 @@ impl<N: Medium> FlashDevice<N> {
         let page_bytes = self.page_bytes();
         let new: Vec<_> = lost.iter().filter(|(lpn, _)| !self.damage.lost.contains(lpn)).collect();
         for &&(lpn, ppn) in new.iter().take(LOSS_LINES_MAX) {
-            // Collection may have moved it already.
+            // GC may have moved the lost page already.
             let ppn = if let [only] = found[..] { only } else { ppn };
             error!("media error: {}", sentence_of_loss(lpn, ppn, page_bytes));
         }
@@ -386,11 +394,11 @@ impl<N: Medium> FlashDevice<N> {
         self.damage.lost = lost.into_iter().map(|(lpn, _)| lpn).collect();
     }
 
-    /// Records every operation from now on in a new file; see [`Recorder`].
+    /// Records every operation from now on in a new trace file; see [`Recorder`].
     ///
     /// # Errors
-    /// [`DeviceError::Invalid`] if pages are not those of traces, 4 KiB; [`DeviceError::Failed`] if the file cannot be
-    /// written.
+    /// [`DeviceError::Invalid`] if the device has other pages than traces have (4 KiB); [`DeviceError::Failed`] if the
+    /// file cannot be written.
     pub fn record_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
         if self.page.len() as u64 != wearwell_trace::PAGE_BYTES {
             return Err(DeviceError::Invalid(format!(
@@ -402,7 +410,7 @@ impl<N: Medium> FlashDevice<N> {
         Ok(())
     }
 
-    /// Ends the recording, if there is one, and returns the number of requests in it.
+    /// Ends the recording, if one runs, and returns the number of requests in it.
     ///
     /// # Errors
     /// [`DeviceError::Failed`] if the file could not be written, now or before.
@@ -410,12 +418,12 @@ impl<N: Medium> FlashDevice<N> {
         self.recorder.take().map(Recorder::finish).transpose()
     }
 
-    /// Copies the image that is served, as it is now, to a new directory: with everything that was acknowledged, as an image that was
-    /// closed. Nothing else is executed meanwhile; where the file system can share room between files, that is a moment, else
-    /// as long as the copy takes.
+    /// Copies the image that is served, in its present state, to a new directory. The copy holds everything that was
+    /// acknowledged, and is an image that was closed cleanly. The server executes nothing else meanwhile: for a moment
+    /// if files of the file system can share blocks, else for as long as the copy takes.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`]: the host refuses, the directory exists, the device is in memory.
+    /// [`DeviceError::Failed`]: the operating system refuses, the directory exists, or the device is in memory.
     pub fn snapshot(&mut self, directory: &Path) -> Result<(), DeviceError> {
         self.flush()?;
         let copied = self.device.ftl_mut().store_mut().nand_mut().copy_to(directory);
@@ -424,35 +432,35 @@ impl<N: Medium> FlashDevice<N> {
         })
     }
 
-    /// The engine's device.
+    /// The engine's device: flash, FTL and write buffer.
     pub fn device(&self) -> &Device<N> {
         &self.device
     }
 
-    /// Gives the engine's device back.
+    /// Returns the engine's device (flash, FTL and write buffer), for example to close its image.
     pub fn into_device(self) -> Device<N> {
         self.device
     }
 
-    /// What the host of the medium refuses at present.
+    /// The message of a write that the operating system refused, if it is not over.
     pub fn failure(&self) -> Option<&str> {
         self.medium().refused().map(|refused| refused.sentence.as_str())
     }
 
-    /// What it is.
+    /// Design, rated endurance, and numbers of starts and ends of the device.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What hosts asked for since the server started.
+    /// Counts of client commands since the server started.
     pub fn commands(&self) -> HostCommands {
         self.commands
     }
 
-    /// Gives `len` bytes at `target` the contents of those at `source`; see [`Device::remap`].
+    /// Maps `len` bytes at `target` to the content of those at `source`; see [`Device::remap`].
     ///
     /// # Errors
-    /// Those of [`Device::remap`]; more than 1 GiB at once.
+    /// Errors of [`Device::remap`]; more than 1 GiB at once.
     pub fn remap(&mut self, target: u64, source: u64, len: u64, mode: RemapMode) -> Result<(), DeviceError> {
         if len > wearwell_trace::REQUEST_MAX_BYTES {
             return Err(DeviceError::Invalid(format!("remap of {len} bytes: at most 1 GiB at once")));
@@ -462,7 +470,8 @@ impl<N: Medium> FlashDevice<N> {
         self.change(|device| device.remap(target, source, len, mode))
     }
 
-    /// Has the engine change something, unless the host refuses to write: then it is asked again first.
+    /// Runs an operation of the engine that changes the device. If the operating system refused a write before,
+    /// deferred operations are written again first.
     fn change(
         &mut self,
         operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
@@ -478,7 +487,7 @@ impl<N: Medium> FlashDevice<N> {
         outcome
     }
 
-    /// Asks the engine, and tells what damage it met.
+    /// Runs an operation of the engine, and logs the damage that it met.
     fn ask(
         &mut self,
         operation: impl FnOnce(&mut Device<N>) -> wearwell::Result<()>,
@@ -496,7 +505,7 @@ impl<N: Medium> FlashDevice<N> {
         }
     }
 
-    /// Logs what the host refused, and that it does not any more, once each.
+    /// Logs a new refusal of the operating system, and its end, once each. Returns the present refusal as an error.
     fn tell_refusal(&mut self) -> Result<(), DeviceError> {
         let refused = self.medium().refused().cloned();
         if refused != self.refused {
@@ -518,7 +527,8 @@ impl<N: Medium> FlashDevice<N> {
         self.page.len() as u64
     }
 
-    /// Notes what the engine is about to be asked. A recording that cannot be written ends; the device goes on.
+    /// Adds an operation of the engine to the recording, if one runs. A recording that cannot be written ends; the
+    /// device continues.
     fn note(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(op, offset, len, more);
@@ -530,7 +540,7 @@ impl<N: Medium> FlashDevice<N> {
         self.ask(|device| device.read(offset, into.len() as u64, into))
     }
 
-    /// Reads a part of one page.
+    /// Reads a part of one logical page, through a buffer for the whole page.
     fn read_part(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         if into.is_empty() {
             return Ok(());
@@ -552,11 +562,12 @@ impl<N: Medium> FlashDevice<N> {
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.note(Op::Trim, offset, len, Recorded::default());
         self.change(|device| device.trim(offset, len))?;
-        // A replay of a recording does nothing of its own accord.
+        // The replay of a recording would not do these erases.
         if self.recorder.is_none() { self.give_back_dead_blocks() } else { Ok(()) }
     }
 
-    /// Erases blocks in which nothing is valid any more and gives their room back, a slice of them.
+    /// Erases some of the blocks that hold no valid page (at most `SLICE_BLOCKS`), and returns their space to the file
+    /// system.
     fn give_back_dead_blocks(&mut self) -> Result<(), DeviceError> {
         const SLICE_BLOCKS: u32 = 128;
         self.change(|device| {
@@ -567,7 +578,7 @@ impl<N: Medium> FlashDevice<N> {
         })
     }
 
-    /// Changes a part of one page: reads it, lays `part` over it, writes it.
+    /// Changes a part of one logical page: reads the page, overwrites the part, and writes the page.
     fn change_page(&mut self, offset: u64, part: &[u8]) -> Result<(), DeviceError> {
         let start = offset / self.page_bytes() * self.page_bytes();
         let from = (offset - start) as usize;
@@ -580,7 +591,7 @@ impl<N: Medium> FlashDevice<N> {
         changed
     }
 
-    /// Makes a part of one page zeros; a page that holds nothing has them already.
+    /// Makes a part of one logical page zeros; a page that stores nothing reads as zeros already.
     fn clear_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         if len == 0 || self.page_state_at(offset) == PageState::Hole {
             return Ok(());
@@ -597,13 +608,15 @@ impl<N: Medium> FlashDevice<N> {
         self.clear_part(offset + before + whole, after)
     }
 
-    /// How a logical page is stored. One that is not proven is no hole: whoever skips holes must read it, and get the error.
+    /// How the logical page at `offset` is stored. A page whose newest version cannot be proven is not reported as a
+    /// hole, so that a client that skips holes reads it and receives the error.
     fn page_state_at(&self, offset: u64) -> PageState {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
         if self.unproven.contains(&lpn) { PageState::Stored } else { self.device.page_state(lpn) }
     }
 
-    /// Bytes up to the first whole page, of whole pages, and behind the last one. A range inside one page is all before.
+    /// Splits a range into the bytes before its first whole page, the bytes of its whole pages, and the bytes after its
+    /// last one. A range inside one page counts as before.
     fn split(&self, offset: u64, len: u64) -> [u64; 3] {
         let page_bytes = self.page_bytes();
         let before = (offset.next_multiple_of(page_bytes) - offset).min(len);
@@ -687,7 +700,7 @@ impl<N: Medium> BlockDevice for FlashDevice<N> {
     }
 
     fn write_deferred(&mut self) -> Result<(), DeviceError> {
-        // The refusal itself is told below.
+        // `tell_refusal` reports the refusal.
         let _ = self.device.ftl_mut().store_mut().nand_mut().write_deferred();
         self.tell_refusal()
     }

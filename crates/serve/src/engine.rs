@@ -1,16 +1,17 @@
-//! One thread owns the device; everybody else asks it.
+//! The engine thread: one thread owns the device, and all other threads send work to it.
 //!
-//! The engine is single-threaded and answers from memory, so a queue in front of one thread is both the simplest and the
-//! right form. It goes in *rounds*: all that has arrived does one step each, in the order of arrival, then the device
-//! settles once, or flushes once if anybody asked for it, and then all are answered. So what it costs to write, to sync and to
-//! wake another thread is paid once for as many requests as wait. The order of arrival is also what makes the promise of
-//! several connections true: a flush that was sent after a write was acknowledged, on whatever connection, is
-//! executed after it.
+//! The engine is single-threaded and answers from memory, so a queue in front of one thread is both the simplest and
+//! the right form. It works in *rounds*. In a round each piece of waiting work does one step, in the order of arrival.
+//! Then the device writes its deferred operations once, or flushes once if any work asked for a flush. Then all this
+//! work is answered. So the cost of a write, a sync and the wake-up of another thread is paid once for all requests
+//! that wait together. The order of arrival also gives the guarantee for several connections: a flush that was sent
+//! after a write was acknowledged, on whatever connection, is executed after this write.
 //!
-//! Work that takes long is done in several steps, others having theirs between; only work of the same source waits for it.
+//! Long work is done in several steps, with steps of other work between them; only later work of the same source waits
+//! for it.
 //!
 //! A panic of the engine means a broken invariant: the thread ends, nothing is served any more, and
-//! [`EngineThread::join`] says so.
+//! [`EngineThread::join`] returns [`Stopped`].
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -21,26 +22,28 @@ use tracing::Span;
 
 use crate::device::{BlockDevice, DeviceError};
 
-/// What a step left to be done.
+/// What remains after one step of a piece of work for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
-    /// There is another step.
+    /// Whether the work has another step.
     pub has_more: bool,
-    /// Something is to be answered only when everything so far is durable.
+    /// Whether the work may be answered only after a flush of the device.
     pub wants_flush: bool,
 }
 
-/// Something for the engine to do.
+/// A piece of work for the engine thread: for example, the requests that arrived together on one connection.
 pub trait Work<D>: Send {
-    /// What has an order of its own: work of one source is done in the order in which it was queued. `None`: any other.
+    /// The source of the work (a connection). Work of one source is done in the order in which it was queued. `None`:
+    /// the work has no such order.
     fn source(&self) -> Option<u64> {
         None
     }
 
-    /// Does the next step.
+    /// Does the next step of the work on the device.
     fn step(&mut self, device: &mut D) -> Progress;
 
-    /// Answers what the last step did; `settled` is the outcome of the round.
+    /// Answers the requests that the last step finished. `settled` is the outcome of the round: of its flush, or of its
+    /// write of deferred operations.
     fn answer(&mut self, settled: &Result<(), DeviceError>);
 }
 
@@ -49,12 +52,12 @@ enum Message<D> {
     Stop,
 }
 
-/// The engine is gone: it was stopped, or it panicked.
+/// The engine thread has ended: it was stopped, or it panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the device has stopped")]
 pub struct Stopped;
 
-/// A way to ask the engine.
+/// A handle to the engine thread of a device, by which other threads queue work for it.
 #[derive(Debug)]
 pub struct Engine<D> {
     queue: Sender<Message<D>>,
@@ -68,7 +71,8 @@ impl<D> Clone for Engine<D> {
 }
 
 impl<D: BlockDevice> Engine<D> {
-    /// Starts the thread. Its log events belong to the span that is current here.
+    /// Starts the engine thread, which owns `device`. Its log events belong to the `tracing` span that is current at
+    /// this call.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
         let (queue, arrived) = mpsc::channel();
         let life = Arc::new(());
@@ -82,23 +86,23 @@ impl<D: BlockDevice> Engine<D> {
         (engine.clone(), EngineThread { engine, thread })
     }
 
-    /// Whether the thread runs. False before the first request is refused for that reason.
+    /// Whether the engine thread runs. After its end this is false before any request is refused with [`Stopped`].
     pub fn is_alive(&self) -> bool {
         self.alive.strong_count() > 0
     }
 
-    /// Queues work.
+    /// Queues work for the engine thread.
     ///
     /// # Errors
-    /// [`Stopped`]; the work is dropped.
+    /// [`Stopped`] if the engine thread has ended; the work is dropped.
     pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), Stopped> {
         self.queue.send(Message::Work(Box::new(work))).map_err(|_| Stopped)
     }
 
-    /// Queues a job of one step and waits for its result.
+    /// Queues a job of one step for the engine thread and waits for its result.
     ///
     /// # Errors
-    /// [`Stopped`].
+    /// [`Stopped`] if the engine thread has ended.
     pub fn ask<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut D) -> T + Send + 'static,
@@ -109,7 +113,7 @@ impl<D: BlockDevice> Engine<D> {
     }
 }
 
-/// A job whose result somebody waits for.
+/// A job for the engine thread whose result another thread waits for.
 struct Question<F, T> {
     job: Option<F>,
     result: Option<T>,
@@ -124,13 +128,13 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
 
     fn answer(&mut self, _: &Result<(), DeviceError>) {
         if let Some(result) = self.result.take() {
-            // Whoever asked may be gone.
+            // The thread that waited for the result may have ended.
             let _ = self.answer.send(result);
         }
     }
 }
 
-/// The thread itself.
+/// The engine thread, to be joined when the server ends.
 #[derive(Debug)]
 pub struct EngineThread<D> {
     engine: Engine<D>,
@@ -138,28 +142,30 @@ pub struct EngineThread<D> {
 }
 
 impl<D: BlockDevice> EngineThread<D> {
-    /// Executes what is queued, flushes, ends the thread, and gives the device back with the outcome of the flush.
+    /// Executes the queued work, flushes the device, ends the engine thread, and returns the device with the outcome of
+    /// the flush.
     ///
     /// # Errors
     /// [`Stopped`] if the thread panicked; the device is lost with it.
     pub fn join(self) -> Result<(D, Result<(), DeviceError>), Stopped> {
-        // A thread that panicked takes no message.
+        // A thread that panicked receives no message.
         let _ = self.engine.queue.send(Message::Stop);
         self.thread.join().map_err(|_| Stopped)
     }
 }
 
-/// What the thread works on.
+/// State of the engine thread: the device, the channel of new work, and the work of the current round.
 struct Rounds<D> {
     device: D,
     arrived: Receiver<Message<D>>,
     waiting: VecDeque<Box<dyn Work<D>>>,
-    /// Work of this round that has done its step, and whether it has more.
+    /// Work that has done its step in this round, each with whether it has another step.
     stepped: Vec<(Box<dyn Work<D>>, bool)>,
 }
 
 impl<D: BlockDevice> Rounds<D> {
-    /// `_life` ends with this function, before the queue and what waits in it.
+    /// Runs rounds until the engine is stopped. Returns the device and the outcome of a last flush. `_life` is dropped
+    /// when this function ends, before the queue and the work that waits in it.
     fn run(mut self, _life: Arc<()>) -> (D, Result<(), DeviceError>) {
         while self.gather() {
             self.round();
@@ -171,7 +177,8 @@ impl<D: BlockDevice> Rounds<D> {
         (self.device, flushed)
     }
 
-    /// Takes what has arrived, and waits for it if there is nothing to do. False when the engine is to stop.
+    /// Receives all work that has arrived. If no work is waiting, blocks until some arrives. Returns false when the
+    /// engine is to stop.
     fn gather(&mut self) -> bool {
         if self.waiting.is_empty() {
             match self.arrived.recv() {
@@ -188,7 +195,8 @@ impl<D: BlockDevice> Rounds<D> {
         }
     }
 
-    /// A step of everything that waits, a settlement, and the answers. Whatever a panic finds undone is in `self`.
+    /// Runs one round: a step of all waiting work, a flush or write of deferred operations, and the answers. After a
+    /// panic, work that was not answered is in `self` and is dropped with it.
     fn round(&mut self) {
         let mut wants_flush = false;
         let mut unfinished = Vec::new();

@@ -1,12 +1,13 @@
-//! The live device: the Wearwell engine as a block device that others can attach.
+//! The live device: the Wearwell engine as a block device that other programs attach over NBD.
 //!
-//! From the wire to the flash: [`server`] accepts clients; [`nbd`] turns their bytes into requests; [`engine`] queues them in
-//! front of the one thread that owns the device; [`device`] completes partial pages and asks the core. [`control`] is the
-//! socket for what NBD has no words for, [`metrics`] tells its counters to Prometheus. The flash is memory ([`memory`]) or an image in files ([`image`]). Any operation can be
-//! recorded as a trace ([`record`]), whose replay does the same flash operations.
+//! The path of a request: [`server`] accepts clients; [`nbd`] decodes their bytes into requests; [`engine`] queues the
+//! requests for the one thread that owns the device; [`device`] completes partial pages and calls the engine.
+//! [`control`] is a second socket for commands that NBD does not have, and [`metrics`] exports the counters to
+//! Prometheus. The flash is in memory ([`memory`]) or in the files of an image ([`image`]). Every operation can be
+//! recorded as a trace ([`record`]); a replay of that trace does the same flash operations.
 //!
-//! What an operator wants to know is a `tracing` event in the span of its connection or engine, which name the export;
-//! whoever starts the server decides where events go.
+//! Events for the operator are `tracing` events in the span of a connection or of an engine, and the span names the
+//! export. The program that starts the server decides where the events are written.
 
 #![forbid(unsafe_code)]
 

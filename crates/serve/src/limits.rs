@@ -1,18 +1,18 @@
-//! What clients may take of a server.
+//! Limits of what the clients of a server may use: connections, memory, bytes and requests per second.
 
 use crate::budget::BUDGET_BYTES;
 use crate::server::CONNECTIONS_MAX;
 
-/// Limits of a server. Without any, what one client takes is only limited by what others take.
+/// Limits of what the clients of a server may use. Rates are unlimited by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections of one listener at the most; more are closed at once.
+    /// Most connections that one listening socket has at a time; a client beyond that is disconnected at once.
     pub connections: usize,
-    /// Bytes that large requests of all connections hold together at the most.
+    /// Most bytes of memory that large requests of all connections hold together.
     pub memory_bytes: usize,
-    /// Bytes that the clients of one export read and write per second.
+    /// Rate of each export: bytes that all its clients together read and write per second. `None`: no limit.
     pub bytes_per_second: Option<u64>,
-    /// Requests of the clients of one export per second.
+    /// Rate of each export: requests of all its clients together per second. `None`: no limit.
     pub requests_per_second: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A device in memory: for trying out, and for tests. It forgets everything when the process ends.
+//! A live device whose flash is in memory: for trials and tests. All data is lost when the process ends.
 
 use wearwell::nand::{Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
@@ -7,31 +7,33 @@ use wearwell_config::{Config, ConfigError};
 use crate::device::{DeviceError, FlashDevice, Identity};
 use crate::specification::pin;
 
-/// What a device in memory consists of.
+/// Design and configuration of a live device in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Specification {
-    /// Name of the design.
+    /// Name of the design of the device.
     pub design: String,
-    /// Layout and options. Everything that was derived from a size is explicit, so that a replay with this configuration
-    /// runs on the same device.
+    /// Geometry and options of the device. Every value that was derived from a size is explicit here, so that a replay
+    /// with this configuration runs on the same device.
     pub config: Config,
 }
 
 impl Specification {
-    /// A device of `size_bytes`, or of the size of the preset that the configuration names.
+    /// Makes the specification of a device that exports `size_bytes`, or, if that is `None`, the size of the preset
+    /// that the configuration names.
     ///
     /// # Errors
-    /// [`ConfigError`]: neither a size nor a preset, a size that is no number of pages, what [`Config::resolve`] says.
+    /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
+    /// [`Config::resolve`].
     pub fn new(design: &str, mut config: Config, size_bytes: Option<u64>) -> Result<Self, ConfigError> {
         let resolved = pin(&mut config, size_bytes)?;
         config.parts(design, &resolved)?;
         Ok(Self { design: design.to_owned(), config })
     }
 
-    /// The device, empty.
+    /// Builds the device, empty.
     ///
     /// # Errors
-    /// [`DeviceError::Invalid`] with what the engine has against it.
+    /// [`DeviceError::Invalid`] with the reason for which the engine refuses the design or the configuration.
     pub fn build(&self) -> Result<FlashDevice<SimNand>, DeviceError> {
         let invalid = |error: ConfigError| DeviceError::Invalid(error.to_string());
         let resolved = self.config.resolve(1).map_err(invalid)?;

@@ -1,9 +1,10 @@
-//! What `stats` and `health` of the control socket say, for Prometheus: `GET /metrics` in the `OpenMetrics` text format.
+//! Metrics for Prometheus: `GET /metrics` answers what `stats` and `health` of the control socket report, in the
+//! `OpenMetrics` text format.
 //!
-//! The figures are those two answers, gathered by the engine between two requests; `METRICS` only says how they are called
-//! here. HTTP is as little as a scraper needs: one request to a connection, whose head is at most [`HEAD_MAX_BYTES`] and must
-//! be there within [`ANSWER_TIMEOUT`]. The engine is asked when all of that has arrived, so a client that says nothing, or drips, costs a
-//! thread for that time and the device nothing.
+//! The engine gathers these figures between two requests; `METRICS` only maps their names to the names of metrics. HTTP
+//! is supported only as far as a scraper needs it: one request per connection, whose header is at most
+//! [`HEAD_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The engine is queried only after the whole header has
+//! arrived, so a client that is silent or slow occupies one thread for that time and does not delay the device.
 
 use std::fmt;
 use std::io::{self, Read as _, Write as _};
@@ -23,23 +24,24 @@ use crate::device::{FlashDevice, Medium};
 use crate::server::{Bound, ServeError, Server};
 use crate::socket::{Address, Socket};
 
-/// Longest head of a request.
+/// Longest header of an HTTP request, bytes.
 pub const HEAD_MAX_BYTES: usize = 8 << 10;
-/// Time for a request to arrive, and for a client to take its answer.
+/// Longest time in which an HTTP request has to arrive, and in which the client has to accept the answer.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// What tells the series of a metric apart.
+/// Label by which a metric is divided into several time series.
 enum Series {
-    /// There is one.
+    /// The metric has one series.
     Single,
-    /// Every cause of flash operations has one, also where nothing was counted.
+    /// The metric has a series for each cause of flash operations, also for causes with a count of zero.
     Causes,
-    /// Every table in RAM has one.
+    /// The metric has a series for each table in RAM.
     Structures,
 }
 
-/// Name in `stats` or `health`; name here, without the prefix and without the `_total` of counters; and what it is.
+/// Description of a metric: its field in `stats` or `health`, its name for Prometheus (without the prefix and without
+/// the `_total` of counters), its type, its series, and its help text.
 type Metric = (&'static str, &'static str, MetricType, Series, &'static str);
 
 use MetricType::{Counter, Gauge};
@@ -106,10 +108,10 @@ const METRICS: &[Metric] = &[
     ("bad_blocks", "bad_blocks", Gauge, Single, "Blocks that cannot be used"),
 ];
 
-/// The answers of `stats` and `health` of one device.
+/// The answers of `stats` and `health` of one device, as fields.
 #[derive(Debug)]
 struct Answers {
-    /// Name of the export, where there may be several.
+    /// Name of the device's export, if the server names its exports.
     export: Option<String>,
     fields: Map<String, Value>,
 }
@@ -121,7 +123,7 @@ impl Answers {
         Self { export, fields: fields.collect() }
     }
 
-    /// Encodes a number under the label of its export and one more.
+    /// Encodes one number of a metric under the label of the device's export and, if given, one more label.
     fn encode(
         &self,
         metric: &mut MetricEncoder<'_>,
@@ -131,14 +133,14 @@ impl Answers {
     ) -> fmt::Result {
         let export = self.export.as_ref().map(|name| ("export", name.as_str()));
         let labels: Vec<(&str, &str)> = export.into_iter().chain(label).collect();
-        // An empty list of labels would be written as one.
+        // An empty list of labels would be encoded as a pair of braces.
         if labels.is_empty() {
             return encode_value(metric, kind, value);
         }
         encode_value(&mut metric.encode_family(&labels)?, kind, value)
     }
 
-    /// Encodes all series of a metric.
+    /// Encodes all series of a metric for one device.
     fn encode_series(
         &self,
         metric: &mut MetricEncoder<'_>,
@@ -159,7 +161,7 @@ impl Answers {
     }
 }
 
-/// What all devices of a server answer.
+/// The answers of `stats` and `health` of all devices of a server.
 #[derive(Debug)]
 struct Report(Vec<Answers>);
 
@@ -197,7 +199,7 @@ impl Collector for Report {
     }
 }
 
-/// A number as it is; what is missing is zero.
+/// Encodes a number as a counter or gauge; a value that is missing or no number is encoded as 0.
 fn encode_value(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
     match (kind, value.as_u64()) {
         (Counter, count) => encoder.encode_counter::<NoLabelSet, _, u64>(&count.unwrap_or(0), None),
@@ -207,7 +209,7 @@ fn encode_value(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value
 }
 
 impl<N: Medium> Server<FlashDevice<N>> {
-    /// Serves the counters to Prometheus at an address.
+    /// Serves the metrics for Prometheus at `address`, and returns the address with the port that was chosen.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -222,13 +224,13 @@ impl<N: Medium> Server<FlashDevice<N>> {
     pub fn open_metrics_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let (targets, has_names) = (Arc::clone(self.targets()), self.has_names());
         self.open(bound, move |socket: &Arc<Socket>| {
-            // A client that vanishes or takes too long is no event.
+            // A client that disconnects or takes too long is not logged.
             let _ = serve(socket, &targets, has_names);
         })
     }
 }
 
-/// Answers one request.
+/// Reads one HTTP request from a client and answers it with the metrics, or with an error status.
 fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>], has_names: bool) -> io::Result<()> {
     let Some(head) = read_head(socket)? else { return Ok(()) };
     let answer = if let Some(status) = refusal(&head) {
@@ -244,7 +246,7 @@ fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>], has_nam
     { socket }.write_all(answer.as_bytes())
 }
 
-/// What the devices answer that have not stopped.
+/// Gathers the answers of `stats` and `health` of all devices whose engine has not stopped.
 fn report_of<N: Medium>(targets: &[Target<FlashDevice<N>>], has_names: bool) -> Report {
     let answers = |target: &Target<FlashDevice<N>>| {
         let export = has_names.then(|| target.export.name.clone());
@@ -253,7 +255,8 @@ fn report_of<N: Medium>(targets: &[Target<FlashDevice<N>>], has_names: bool) -> 
     Report(targets.iter().filter_map(answers).collect())
 }
 
-/// A request up to its empty line, or as much as is taken of one that is too long; `None` if the client goes before.
+/// Reads an HTTP request up to the empty line that ends its header, or until it is too long. `None` if the client
+/// disconnects or the time is over.
 fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     let deadline = Instant::now() + ANSWER_TIMEOUT;
     let mut head = Vec::new();
@@ -274,7 +277,7 @@ fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(head))
 }
 
-/// Why a request is not answered with the counters.
+/// Returns the HTTP error status of a request that is not a valid `GET /metrics`, else `None`.
 fn refusal(head: &[u8]) -> Option<&'static str> {
     if head.len() > HEAD_MAX_BYTES {
         return Some("431 Request Header Fields Too Large");

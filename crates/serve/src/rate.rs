@@ -1,9 +1,9 @@
-//! Rates: how many bytes and requests per second the clients of an export get together.
+//! Rate limits: how many bytes and requests per second the clients of one export may use together.
 //!
-//! A request is *booked* when it has arrived, and executed when everything that was booked before is paid for, at the rate.
-//! So the order of arrival is the order of execution, no request is too large, and in the long run the rate is exact. Time that
-//! nobody used is saved up to [`SAVED_MAX`], so that a few requests at once need not wait. Whoever waits is the thread of one
-//! connection: it books no other request meanwhile, so connections take turns.
+//! A request is *booked* when it has arrived. It is executed when the time that all requests booked before it take at
+//! the rate has passed. So requests are executed in the order of arrival, a request may be of any size, and in the long
+//! run the rate is exact. Unused time is saved up to [`SAVED_MAX`], so that a few requests at once need not wait. The
+//! thread of a connection waits itself and books no other request meanwhile, so connections take turns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use crate::limits::Limits;
 
-/// Unused time that counts for later requests.
+/// Most unused time of a rate limit that is saved for later requests.
 const SAVED_MAX: Duration = Duration::from_millis(100);
 
-/// One rate, at moments that the caller counts from any beginning.
+/// One rate limit (of bytes or of requests). Times are durations since any moment that the caller chooses.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     per_second: u64,
-    /// When everything that was booked is paid for.
+    /// Time at which everything booked so far has been paid for at this rate.
     paid_at: Duration,
 }
 
@@ -27,7 +27,7 @@ impl Rate {
         Self { per_second: per_second.max(1), paid_at: Duration::ZERO }
     }
 
-    /// Books an amount, and returns the moment from which on it may be used.
+    /// Books `amount` (bytes or requests) and returns the time from which on the request may be executed.
     fn book(&mut self, now: Duration, amount: u64) -> Duration {
         let begin = self.paid_at.max(now.saturating_sub(SAVED_MAX));
         let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.per_second);
@@ -36,7 +36,7 @@ impl Rate {
     }
 }
 
-/// The rates of an export.
+/// The rate limits of one export: bytes and requests per second of all its clients together.
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     began: Instant,
@@ -53,7 +53,7 @@ struct State {
 }
 
 impl State {
-    /// Books a request under both rates, and returns the moment from which on it may be executed.
+    /// Books a request of `bytes` under both rates, and returns the time from which on it may be executed.
     fn book(&mut self, now: Duration, bytes: u64) -> Duration {
         let of_bytes = self.bytes.as_mut().map_or(now, |rate| rate.book(now, bytes));
         let of_requests = self.requests.as_mut().map_or(now, |rate| rate.book(now, 1));
@@ -80,7 +80,8 @@ impl RateLimit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Books a request. Returns the moment to wait for, if it may not be executed yet.
+    /// Books a request of `bytes`. Returns the time until which it has to wait (see [`Self::wait_until`]), or `None` if
+    /// it may be executed at once.
     pub(crate) fn book(&self, bytes: u64) -> Option<Duration> {
         let mut state = self.state();
         if state.is_lifted {
@@ -92,20 +93,20 @@ impl RateLimit {
         moment
     }
 
-    /// Waits for a moment, or until the limit is lifted.
+    /// Waits until `moment` (time since this limit was made), or until the limit is lifted.
     pub(crate) fn wait_until(&self, moment: Duration) {
         let left = moment.saturating_sub(self.began.elapsed());
         let waited = self.lifted.wait_timeout_while(self.state(), left, |state| !state.is_lifted);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Lets everybody through from now on: the server ends, and answers what has arrived.
+    /// Ends the limit, also for requests that wait: the server stops and executes what has arrived without delay.
     pub(crate) fn lift(&self) {
         self.state().is_lifted = true;
         self.lifted.notify_all();
     }
 
-    /// Requests that had to wait so far.
+    /// Number of requests so far that had to wait for the rate limit.
     pub(crate) fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }
@@ -115,10 +116,11 @@ impl RateLimit {
 mod tests {
     use super::*;
 
-    /// When the first request of a test comes.
+    /// Time at which the first request of a test arrives.
     const START: Duration = Duration::from_secs(10);
 
-    /// Milliseconds after the start at which so many requests are executed, of a client that has the next one ready.
+    /// Returns when each of `count` requests of `bytes` is executed, in milliseconds after the start, for a client that
+    /// always has the next request ready.
     fn executed_at(state: &mut State, count: u64, bytes: u64) -> Vec<u128> {
         let mut now = START;
         let execute = |_| {

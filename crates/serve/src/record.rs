@@ -1,12 +1,13 @@
-//! Recording: what the engine was asked becomes a trace.
+//! Recording: writes the operations that the engine executes as a trace.
 //!
-//! A recording holds exactly the calls that reached the engine, in their order, all in whole pages, so that a replay through
-//! the same design on the same device does the same flash operations. Contents are fingerprints and compressed sizes
-//! (native format). Designs that store differences or compressed chunks need the bytes themselves to repeat
-//! exactly what they did: a file name that ends in `.ops` makes a capture with the bytes of every distinct page beside
-//! it, in `.pages`, which `replay --bytes` reads.
+//! A recording holds exactly the calls that reached the engine, in their order and all in whole pages, so that a replay
+//! through the same design on the same device does the same flash operations. Contents are recorded as fingerprints and
+//! compressed sizes (native format). Designs that store deltas or compressed chunks need the bytes themselves to repeat
+//! exactly what they did: for a file name that ends in `.ops` the recording is a capture, with the bytes of every
+//! distinct page in a second file (`.pages`), which `replay --bytes` reads.
 //!
-//! The price is a hash and a trial compression per page written, on the engine's thread. Times are those of this machine.
+//! The price is a hash and a trial compression per page written, on the engine's thread. Times are those of this
+//! machine.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,22 +20,22 @@ use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
 
 use crate::device::DeviceError;
 
-/// What a request carries beside its range.
+/// What a recorded operation has besides its range: the source of a remap, or the bytes of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recorded<'a> {
-    /// First byte that a remap takes from.
+    /// First byte of the source range of a remap.
     pub(crate) source: u64,
-    /// Whole pages written.
+    /// Data of a write: whole pages.
     pub(crate) bytes: &'a [u8],
 }
 
-/// Writes operations to a trace.
+/// Writes the operations of a device to a trace file.
 pub struct Recorder {
     form: Form,
     started: Instant,
     request: Request,
     requests: u64,
-    /// Why nothing is written any more.
+    /// Why the recording ended early, if the file could not be written.
     broken: Option<String>,
 }
 
@@ -50,7 +51,8 @@ enum Form {
 }
 
 impl Recorder {
-    /// A new file. The ending `.ops` asks for a capture with bytes, any other for the native format.
+    /// Begins a recording in a new file. If its name ends in `.ops`, the recording is a capture with the bytes of
+    /// pages, else a trace in the native format.
     ///
     /// # Errors
     /// [`DeviceError::Failed`] with the file and the reason.
@@ -70,7 +72,8 @@ impl Recorder {
         Ok(Self { form, started: Instant::now(), request: Request::default(), requests: 0, broken: None })
     }
 
-    /// Adds an operation. What cannot be written ends the recording; [`Recorder::finish`] says so.
+    /// Appends an operation to the recording. If it cannot be written, the recording ends there, and
+    /// [`Recorder::finish`] returns the error.
     pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: Recorded<'_>) {
         if self.broken.is_some() {
             return;
@@ -91,10 +94,10 @@ impl Recorder {
         self.broken = written.err();
     }
 
-    /// Completes the file and returns the number of requests in it.
+    /// Completes the trace file and returns the number of requests in it.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] if the file could not be written, now or before: it ends there.
+    /// [`DeviceError::Failed`] if the file could not be written, now or before; the recording ends at that request.
     pub fn finish(mut self) -> Result<u64, DeviceError> {
         let finished = match (self.broken.take(), &mut self.form) {
             (Some(reason), _) => Err(reason),
@@ -113,7 +116,8 @@ fn describe(page: &[u8]) -> Descriptor {
     Descriptor { compressed_bytes: compressed_len(page) as u16, ..Descriptor::of(fingerprint_of(page)) }
 }
 
-/// Operations as text, and the bytes of distinct pages in order of their numbers.
+/// A recording with bytes: the operations as text in one file, and in another the bytes of the distinct pages, in the
+/// order of the numbers by which the operations name them.
 struct Capture {
     ops: BufWriter<File>,
     pages: BufWriter<File>,
@@ -125,7 +129,7 @@ impl Capture {
         let mut ops = BufWriter::new(File::create(path)?);
         let mut pages = BufWriter::new(File::create(path.with_extension("pages"))?);
         ops.write_all(b"# blkcap v1 page=4096 bytes in .pages\n")?;
-        // Number 0 is the page of zeros.
+        // Page number 0 is the page of zeros.
         pages.write_all(&[0; PAGE_BYTES as usize])?;
         Ok(Self { ops, pages, numbers: HashMap::new() })
     }
@@ -170,7 +174,7 @@ impl Capture {
     }
 }
 
-/// 128 bits of identity: the fingerprints of the page and of the page behind a mark.
+/// Returns 128 bits that identify a page's content: its 64-bit fingerprint, and that of the page with a byte before it.
 fn digest(page: &[u8]) -> [u8; 16] {
     let marked: Vec<u8> = [&[1], page].concat();
     let halves = [fingerprint_of(page).0, fingerprint_of(&marked).0].map(u64::to_le_bytes);

@@ -1,8 +1,8 @@
-//! The server: listeners, connections, and an orderly end.
+//! The server: listening sockets, connections, and an orderly end.
 //!
-//! Each listener has a thread that accepts, each connection its own (`connection`, [`crate::control`]); one more
-//! owns the device ([`crate::engine`]). [`Server::stop`] takes no new client and no new request, answers what has
-//! arrived, flushes, and gives the device back.
+//! Each listening socket has a thread that accepts clients, and each connection has its own threads (`connection`,
+//! [`crate::control`]). One more thread owns each device ([`crate::engine`]). [`Server::stop`] accepts no new client
+//! and no new request, answers the requests that have arrived, flushes, and returns the device.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,39 +24,40 @@ use crate::nbd::Export;
 use crate::rate::RateLimit;
 use crate::socket::{Address, Listener, Socket, SocketMode};
 
-/// Connections of one listener at most, if nothing else is said; more are closed at once.
+/// Default of the most connections that one listening socket has at a time; a client beyond that is disconnected at
+/// once.
 pub const CONNECTIONS_MAX: usize = 1024;
-/// The number of the next connection in the log.
+/// Number of the next connection, by which log events name it.
 static NEXT_CONNECTION: AtomicU64 = AtomicU64::new(1);
-/// Time that clients get at the end to take the replies to what they have sent.
+/// Time that clients have, when the server stops, to receive the replies to the requests that they have sent.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Why a server cannot start or did not end well.
+/// Why a server cannot start or did not end cleanly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// The address.
+        /// The address on which the server was to listen.
         address: Address,
-        /// The reason.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A socket that was passed to this process cannot be served on.
+    /// A socket that was passed to this process (by systemd) cannot be used by the server.
     #[error("cannot serve on a socket that was passed to this process: {0}")]
     Inherit(io::Error),
-    /// The engine panicked.
+    /// The engine of a device panicked.
     #[error(
         "the device stopped because an invariant of the engine is broken; the message above says which: report it"
     )]
     Broken(#[from] Stopped),
-    /// The last flush failed.
+    /// The flush at the end of the server failed.
     #[error("the last flush failed: {0}")]
     Flush(DeviceError),
 }
 
-/// A socket that listens for a server that is about to start: clients wait.
+/// A listening socket for a server that has not started yet; clients that connect wait until it accepts them.
 #[derive(Debug)]
 pub struct Bound {
     listener: Listener,
@@ -64,7 +65,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Listens at an address; a socket file is its owner's alone.
+    /// Listens on an address. Only the owner of a socket file may connect to it, by its file mode.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -72,7 +73,7 @@ impl Bound {
         Self::with_mode(address, SocketMode::default())
     }
 
-    /// The same with permissions for a socket file.
+    /// Listens on an address; `mode` sets who may connect to a socket file.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -83,7 +84,8 @@ impl Bound {
         Ok(Self { listener, address })
     }
 
-    /// Takes over a Unix socket that listens already, as systemd passes it. It is left open, with its file, when the server ends.
+    /// Takes over a Unix socket that listens already, as systemd passes it. When the server ends, the socket stays open
+    /// and keeps its file.
     ///
     /// # Errors
     /// [`ServeError::Inherit`].
@@ -91,10 +93,10 @@ impl Bound {
         Self::inherited(Listener::inherit_unix(listener))
     }
 
-    /// Takes over a TCP socket that listens already. It is left open when the server ends.
+    /// Takes over a TCP socket that listens already. When the server ends, the socket stays open.
     ///
     /// # Errors
-    /// [`ServeError::Inherit`], also for an address that is not of this machine only.
+    /// [`ServeError::Inherit`], also for an address that is no loopback address.
     pub fn inherited_tcp(listener: TcpListener) -> Result<Self, ServeError> {
         Self::inherited(Listener::inherit_tcp(listener))
     }
@@ -106,31 +108,32 @@ impl Bound {
     }
 }
 
-/// A device with the name under which clients find it.
+/// A device with the name and description of its export.
 #[derive(Debug)]
 pub struct NamedDevice<D> {
-    /// Name of the export.
+    /// Name of the export, by which clients choose the device.
     pub name: String,
-    /// A sentence for people.
+    /// Description of the export for people, one sentence.
     pub description: String,
-    /// What is served.
+    /// The device that is served under this name.
     pub device: D,
 }
 
-/// A running server.
+/// A running server: engines of its devices, and its listening sockets with their connections.
 #[derive(Debug)]
 pub struct Server<D> {
     targets: Arc<[Target<D>]>,
-    /// In the order of the targets.
+    /// Engine threads, in the order of `targets`.
     threads: Vec<EngineThread<D>>,
-    /// Whether clients name the export they mean, and reports do.
+    /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
+    /// of its own.
     has_names: bool,
     connections_max: usize,
     budget: Arc<Budget>,
     doors: Vec<Door>,
 }
 
-/// A listener and its clients.
+/// A listening socket with its clients and the thread that accepts them.
 #[derive(Debug)]
 struct Door {
     listener: Arc<Listener>,
@@ -139,13 +142,14 @@ struct Door {
 }
 
 impl<D: BlockDevice> Server<D> {
-    /// Starts the engine of one device. Nobody is served before a door is opened.
+    /// Starts the engine of one device. Clients are accepted only after a listening socket is opened, as by
+    /// [`Self::open_nbd`].
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
         Self::start_all(vec![only], Limits::default()).without_names()
     }
 
-    /// Starts an engine for each of several devices. What goes wrong with one of them is of no concern to the others.
+    /// Starts an engine for each of several devices. A failure of one device does not affect the others.
     pub fn start_all(devices: Vec<NamedDevice<D>>, limits: Limits) -> Self {
         let start = |device| start_engine(device, &limits);
         let (targets, threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
@@ -159,13 +163,13 @@ impl<D: BlockDevice> Server<D> {
         }
     }
 
-    /// Leaves the name of the only export out of reports.
+    /// Makes reports (metrics) omit the name of the export, for a server that has only one.
     #[must_use]
     pub fn without_names(self) -> Self {
         Self { has_names: false, ..self }
     }
 
-    /// A way to ask the device, or the first one of several.
+    /// The engine of the device, or of the first one of several.
     pub fn engine(&self) -> &Engine<D> {
         &self.targets[0].engine
     }
@@ -178,7 +182,7 @@ impl<D: BlockDevice> Server<D> {
         self.has_names
     }
 
-    /// Serves NBD at an address, and returns it with the port that was chosen if none was asked for.
+    /// Serves NBD at an address. Returns the address with the port that the system chose if it was 0.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -195,7 +199,7 @@ impl<D: BlockDevice> Server<D> {
         self.open(bound, move |socket| connection::serve(socket, &targets, &budget))
     }
 
-    /// Serves a protocol on a socket: `serve` is called with every client, each on its own thread.
+    /// Accepts clients on a listening socket: `serve` is called with the socket of each client, on a thread of its own.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -218,18 +222,18 @@ impl<D: BlockDevice> Server<D> {
         Ok(address)
     }
 
-    /// Whether all engines have failed, so that there is nothing left to serve.
+    /// Whether the engines of all devices have failed, so that nothing is served any more.
     pub fn has_failed(&self) -> bool {
         self.failed_exports().count() == self.targets.len()
     }
 
-    /// Names of the exports whose engines have failed.
+    /// Returns the names of the exports whose engines have failed.
     pub fn failed_exports(&self) -> impl Iterator<Item = &str> {
         let failed = self.targets.iter().filter(|target| !target.engine.is_alive());
         failed.map(|target| target.export.name.as_str())
     }
 
-    /// Ends the server of one device: answers what has arrived, flushes, and gives the device back.
+    /// Ends the server of one device: answers the requests that have arrived, flushes the device, and returns it.
     ///
     /// # Errors
     /// [`ServeError::Broken`], [`ServeError::Flush`].
@@ -241,14 +245,15 @@ impl<D: BlockDevice> Server<D> {
         device
     }
 
-    /// Ends the server: answers what has arrived, flushes, and gives all devices back, with the names of their exports.
+    /// Ends the server: answers the requests that have arrived, flushes, and returns all devices with the names of
+    /// their exports.
     pub fn stop_all(self) -> Vec<(String, Result<D, ServeError>)> {
         for door in &self.doors {
             door.listener.close();
         }
         self.targets.iter().for_each(|target| target.rate.lift());
         for door in self.doors {
-            // An acceptor only ends; it cannot panic with something to say.
+            // An accepting thread only ends; there is no panic to report.
             let _ = door.acceptor.join();
             door.clients.drain();
         }
@@ -271,8 +276,9 @@ fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError>
     Ok(device)
 }
 
-/// Admits clients until the listener is closed. `turned_away` is told of the first one that finds no place, and of the next
-/// one after somebody has found one.
+/// Accepts clients until the listening socket is closed. A client beyond the limit of connections is disconnected, and
+/// `turned_away` is called with the reason: for the first such client, and again for the first one after another client
+/// was accepted.
 fn accept_all(
     listener: &Listener,
     clients: &Arc<Clients>,
@@ -298,7 +304,8 @@ fn accept_all(
     }
 }
 
-/// Errors after which the listener still listens: the client was faster, or descriptors ran out.
+/// Whether an error of `accept` is temporary, so that the socket still listens: the client has disconnected already, or
+/// the process has no file descriptors left.
 fn is_passing(error: &io::Error) -> bool {
     const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
     let of_client =
@@ -307,7 +314,7 @@ fn is_passing(error: &io::Error) -> bool {
         || error.raw_os_error().is_some_and(|number| OUT_OF_DESCRIPTORS.contains(&number))
 }
 
-/// The clients of a door.
+/// The connected clients of one listening socket, with their limit.
 #[derive(Debug)]
 struct Clients {
     most: usize,
@@ -333,7 +340,7 @@ impl Clients {
     /// Serves a client on a thread of its own.
     ///
     /// # Errors
-    /// There are too many clients, or there is no memory for a thread: this one is hung up on.
+    /// There are too many clients, or a thread cannot be started; the client is disconnected then.
     fn admit(
         self: &Arc<Self>,
         socket: Socket,
@@ -350,12 +357,12 @@ impl Clients {
             sockets.open.insert(number, Arc::clone(&socket));
             number
         };
-        // Leaves when the thread ends, however it ends, and also if it never starts.
+        // Removes the client when its thread ends, however it ends, and also if the thread never starts.
         let leave = Leave { clients: Arc::clone(self), number };
         let thread = thread::Builder::new().name("client".into()).stack_size(STACK_BYTES);
         thread.spawn(move || {
             let _leave = leave;
-            // Its export is recorded once it is known.
+            // The name of the export is added to the span once it is known.
             let connection = NEXT_CONNECTION.fetch_add(1, Ordering::Relaxed);
             let span = error_span!("connection", number = connection, export = field::Empty);
             span.in_scope(|| {
@@ -368,7 +375,8 @@ impl Clients {
         Ok(())
     }
 
-    /// Takes no more requests, waits for replies to be sent, and in the end hangs up.
+    /// Ends all connections: first receives no more requests and waits until replies are sent, then disconnects the
+    /// clients that are left.
     fn drain(&self) {
         for (how, patience) in [(Shutdown::Read, GRACE), (Shutdown::Both, GRACE)] {
             let sockets = self.sockets();
@@ -401,7 +409,7 @@ mod tests {
 
     use super::*;
 
-    /// As many connections as a door has.
+    /// Adds as many connections as one listening socket may have.
     fn fill(clients: &Clients) {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
         let one = Arc::new(Socket::Unix(one));
@@ -409,7 +417,7 @@ mod tests {
         clients.sockets().open.extend(taken);
     }
 
-    /// 1,024 idle connections locked everybody out without a line.
+    /// Regression: 1,024 idle connections kept all other clients out without a log line.
     #[test]
     fn the_first_client_without_a_place_is_logged_and_again_after_there_was_room() {
         let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());

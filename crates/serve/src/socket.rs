@@ -1,4 +1,4 @@
-//! Unix and TCP sockets as one kind.
+//! Unix and TCP sockets as one type: addresses, listening sockets, and connected sockets.
 
 use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,15 +14,15 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::nbd::Reply;
 
-/// Slices that the system sends at once.
+/// Most buffers that one `sendmsg` call takes.
 const SLICES_MAX: usize = 1024;
 
-/// Where a server listens.
+/// Address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
-    /// A socket file.
+    /// Path of a Unix socket file.
     Unix(PathBuf),
-    /// A port of this machine.
+    /// Loopback address with a port.
     Tcp(SocketAddr),
 }
 
@@ -35,18 +35,19 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// Who may connect to a socket file, as permissions of a file: read and write for its owner, its group, all.
+/// Who may connect to a socket file, as file permissions: read and write for the owner, the group and all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketMode(pub u32);
 
 impl Default for SocketMode {
-    /// Its owner alone: nobody is asked who they are.
+    /// Only the owner may connect, by the file mode of the socket file; the credentials of the client are not checked.
     fn default() -> Self {
         Self(0o600)
     }
 }
 
-/// Binds under a mask, since whoever comes before permissions are changed is in.
+/// Binds a Unix socket under a umask. If the permissions were changed after the bind, another user could connect in
+/// between.
 fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
     let before = rustix::process::umask(Mode::from_raw_mode(0o777 & !mode));
     let bound = UnixListener::bind(path);
@@ -54,16 +55,16 @@ fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixL
     bound
 }
 
-/// A listening socket. A file that was made for it is removed with it.
+/// A listening socket. The socket file that was made for it is removed when this is dropped.
 ///
-/// A socket that was inherited belongs to whoever passed it: it stays open there, so that clients wait for the next server. That is
-/// why [`Listener::close`] wakes [`Listener::accept`] by a pipe and does not shut the socket down.
+/// An inherited socket belongs to the process that passed it: it stays open there, so that clients wait for the next
+/// server. So [`Listener::close`] wakes [`Listener::accept`] by a pipe and does not shut such a socket down.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: ListeningSocket,
     is_inherited: bool,
     own_file: Option<PathBuf>,
-    /// Readable once the listener is closed.
+    /// Read end of a pipe; it is readable once the listener is closed.
     closed: PipeReader,
     closing: PipeWriter,
 }
@@ -95,7 +96,7 @@ impl ListeningSocket {
         }
     }
 
-    /// Where it listens. An abstract Unix address begins with `@`.
+    /// Address on which the socket listens. An abstract Unix address begins with `@`.
     fn address(&self) -> io::Result<Address> {
         let address = match self {
             Self::Unix(listener) => listener.local_addr()?,
@@ -111,8 +112,8 @@ impl ListeningSocket {
 }
 
 impl Listener {
-    /// Listens. A socket file that nobody listens on any more is replaced; TCP is for this machine only, because neither
-    /// NBD nor the control socket asks who comes.
+    /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must be a
+    /// loopback address, because neither NBD nor the control socket authenticates clients.
     pub(crate) fn bind(address: &Address, mode: SocketMode) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
@@ -129,12 +130,12 @@ impl Listener {
         }
     }
 
-    /// Takes over a Unix socket that somebody else opened.
+    /// Takes over a listening Unix socket that another process opened.
     pub(crate) fn inherit_unix(listener: UnixListener) -> io::Result<Self> {
         Self::inherit(ListeningSocket::Unix(listener))
     }
 
-    /// Takes over a TCP socket that somebody else opened, if it is one of this machine only.
+    /// Takes over a listening TCP socket that another process opened, if its address is a loopback address.
     pub(crate) fn inherit_tcp(listener: TcpListener) -> io::Result<Self> {
         require_loopback(listener.local_addr()?)?;
         Self::inherit(ListeningSocket::Tcp(listener))
@@ -153,16 +154,16 @@ impl Listener {
     }
 
     fn over(socket: ListeningSocket) -> io::Result<Self> {
-        // A client may be gone between the look at the socket and the attempt to accept it.
+        // A client may disconnect between the poll and the accept, which must not block then.
         rustix::io::ioctl_fionbio(&socket, true)?;
         let (closed, closing) = io::pipe()?;
         Ok(Self { socket, is_inherited: false, own_file: None, closed, closing })
     }
 
-    /// The next client.
+    /// Waits for the next client and returns its socket.
     ///
     /// # Errors
-    /// The listener is closed; what the system says.
+    /// The listener is closed, or an error of the operating system.
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         loop {
             let mut events =
@@ -178,17 +179,17 @@ impl Listener {
         }
     }
 
-    /// The address, with the port that the system chose.
+    /// Address on which the socket listens, with the port that the system chose.
     pub(crate) fn address(&self) -> io::Result<Address> {
         self.socket.address()
     }
 
-    /// Makes every [`Listener::accept`] fail, now and later.
+    /// Makes every call of [`Listener::accept`] fail, those that wait now and later ones.
     pub(crate) fn close(&self) {
-        // A pipe takes a byte as long as its other end is open, and that is a field.
+        // The write to the pipe succeeds, because its read end is a field and still open.
         let _ = { &self.closing }.write_all(&[0]);
         if !self.is_inherited {
-            // Clients that connect from now on are refused. It fails only on sockets that do not listen.
+            // Clients that connect from now on are refused. An error means that the socket does not listen.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
     }
@@ -197,7 +198,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.own_file {
-            // Somebody may have removed it already.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -213,7 +214,7 @@ fn require_loopback(address: SocketAddr) -> io::Result<()> {
     ))
 }
 
-/// Removes the file of a server that is gone.
+/// Removes the socket file that an earlier server left; refuses if another server listens on it, or if it is no socket.
 fn remove_stale(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
@@ -228,7 +229,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A connected socket.
+/// A connected socket of a client.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Unix(UnixStream),
@@ -237,14 +238,15 @@ pub(crate) enum Socket {
 
 impl Socket {
     pub(crate) fn shutdown(&self, how: Shutdown) {
-        // It fails only on sockets that are not connected any more.
+        // An error means that the socket is not connected any more.
         let _ = match self {
             Self::Unix(socket) => socket.shutdown(how),
             Self::Tcp(socket) => socket.shutdown(how),
         };
     }
 
-    /// Appends so many bytes, fewer if the client goes. Memory is not cleared for them.
+    /// Reads and appends `count` bytes, fewer if the client disconnects. Returns how many. The memory for them is not
+    /// cleared first.
     pub(crate) fn read_into(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
         match self {
             Self::Unix(socket) => socket.take(count as u64).read_to_end(into),
@@ -252,7 +254,7 @@ impl Socket {
         }
     }
 
-    /// Sends as much of the replies as the client takes without being waited for; how many bytes.
+    /// Sends as many bytes of the replies as the socket accepts without blocking, and returns how many.
     pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
         let slices: Vec<_> =
             replies.iter().take(SLICES_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
@@ -264,7 +266,7 @@ impl Socket {
         Ok(rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
-    /// Sends all replies but the first bytes.
+    /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent.
     pub(crate) fn write_replies(&self, replies: &[Reply], sent_bytes: usize) -> io::Result<()> {
         let mut slices: Vec<_> = replies.iter().map(|reply| IoSlice::new(reply.bytes())).collect();
         let mut slices = &mut slices[..];

@@ -1,23 +1,26 @@
-//! What a live device is made of: a design and a configuration in which everything that was derived from a size is explicit.
+//! The configuration of a live device, in which every value that was derived from a size is made explicit.
 //!
-//! Memory and images ask the same of a configuration, so that a recording of either replays on the same device and an
-//! image means the same to every version. Settings that belong to replays are refused rather than ignored.
+//! Devices in memory and images have the same rules for a configuration, so that a recording of either replays on the
+//! same device, and an image means the same to every version. Settings that only apply to replays are refused rather
+//! than ignored.
 
 use wearwell_config::{Config, ConfigError, Precondition, Resolved, StripingName};
 
-/// Makes a configuration explicit for a device of `size_bytes`, or of the size of the preset that it names.
+/// Makes a configuration explicit for a device that exports `size_bytes`, or, if that is `None`, the size of the preset
+/// that the configuration names.
 ///
 /// # Errors
-/// [`ConfigError`]: neither a size nor a preset, a size that is no number of pages, what [`Config::resolve`] says.
+/// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
+/// [`Config::resolve`].
 pub(crate) fn pin(config: &mut Config, size_bytes: Option<u64>) -> Result<Resolved, ConfigError> {
     require_meaning(config)?;
-    // 64-bit fingerprints are no proof that bytes are equal.
+    // Equal 64-bit fingerprints are no proof that the bytes are equal.
     config.remap.verify_on_hit = true;
     config.recycle.verify_on_hit = true;
     config.lifetime.verify_on_hit = true;
     // A new device is empty, and a recording of it replays on an empty one.
     config.precondition.mode = Precondition::None;
-    // A live device has no time; what it is recorded as replays with its order of writes.
+    // A live device models no time. A replay of its recording has the same order of writes with this striping.
     config.device.striping = Some(StripingName::PlaneFirst);
     let resolved = match size_bytes {
         Some(bytes) => {
@@ -50,7 +53,7 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
     let settings = [
         ("device.factory_bad_share", config.device.factory_bad_share.is_some_and(|share| share > 0.0)),
         ("device.wear_out", config.device.wear_out == Some(true)),
-        // A live device begins empty.
+        // A live device begins empty, without preconditioning.
         (
             "precondition",
             config.precondition != defaults.precondition && config.precondition.mode != Precondition::None,
@@ -67,8 +70,9 @@ fn require_meaning(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-/// Pages that follow each other in a block are written at once, and planes would part them: files and memory have no dies that work
-/// at the same time. Whoever names a preset, or any of the counts, has what they name.
+/// Lays the device out on one plane, so that consecutive pages of a block can be written at once; several planes would
+/// separate them, and neither files nor memory have dies that work in parallel. A configuration that names a preset, or
+/// any of the counts, keeps its own layout.
 fn on_one_plane(config: &mut Config) {
     let device = &mut config.device;
     let is_auto = device.preset.as_deref().is_none_or(|name| name == "auto");
@@ -78,12 +82,12 @@ fn on_one_plane(config: &mut Config) {
     }
 }
 
-/// Lays the device out so that it exports `bytes`.
+/// Derives a layout of the flash that exports `bytes`.
 fn sized(config: &mut Config, bytes: u64) -> Result<Resolved, ConfigError> {
-    // A footprint counts pages of 4 KiB.
+    // `resolve` takes a footprint in pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);
     config.device.fit = Some(1.0);
-    // As many as there must be at least: only the size of a page is asked for.
+    // One logical page is enough here: only the page size is read from the result.
     config.device.logical_pages = Some(1);
     let page_bytes = u64::from(config.resolve(footprint_pages)?.geometry.page_bytes);
     if bytes == 0 || !bytes.is_multiple_of(page_bytes) {
@@ -101,10 +105,10 @@ fn sized(config: &mut Config, bytes: u64) -> Result<Resolved, ConfigError> {
     resolved
 }
 
-/// Reads a number of bytes, with a binary suffix if wanted: `4GiB`, `512MiB`, `1000000512`.
+/// Parses a number of bytes with an optional binary suffix: `4GiB`, `512MiB`, `1000000512`.
 ///
 /// # Errors
-/// A sentence.
+/// A sentence: what is wrong with `text`.
 pub fn size_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {

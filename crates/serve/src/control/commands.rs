@@ -1,4 +1,4 @@
-//! Commands: one line in, one line out.
+//! Commands of the control socket: one JSON line is parsed and executed, and one JSON line is returned.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ enum Command {
         ranges: Vec<Range>,
         #[serde(default)]
         mode: Mode,
-        /// Flush before the answer.
+        /// Whether the device is flushed before the remap is answered.
         #[serde(default)]
         durable: bool,
     },
@@ -25,10 +25,10 @@ enum Command {
     Health {},
     Wa {},
     Scrub {},
-    /// Answered by the server; a device has no name.
+    /// Lists the exports. The server answers this command, because a device does not know its name.
     Exports {},
     Snapshot {
-        /// A directory that does not exist yet.
+        /// Directory of the copy of the image; it must not exist yet.
         directory: PathBuf,
     },
 }
@@ -44,14 +44,15 @@ struct Range {
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "kebab-case")]
 enum Mode {
-    /// Both hold the same afterwards.
+    /// Source and target hold the same content after the remap.
     #[default]
     Copy,
-    /// The source is deallocated.
+    /// The source is deallocated by the remap.
     Move,
 }
 
-/// Executes one line and returns the answer: `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
+/// Executes one line of the control protocol on a device and returns the answer: `{"ok": true, ...}` or `{"ok": false,
+/// "error": "..."}`.
 pub fn answer<N: Medium>(line: &[u8], device: &mut FlashDevice<N>) -> String {
     let reply = match serde_json::from_slice(line) {
         Ok(command) => perform(command, device),
@@ -75,10 +76,11 @@ fn perform<N: Medium>(command: Command, device: &mut FlashDevice<N>) -> Value {
     }
 }
 
-/// Takes the field `export` out of a line. A line that is no object is left as it is, for whoever refuses it.
+/// Removes the field `export` from a command line. Returns its value and the line without it. A line that is no JSON
+/// object is returned unchanged; it is refused later.
 ///
 /// # Errors
-/// A sentence, if the field is no name.
+/// A sentence, if the field is no string.
 pub(super) fn take_export(line: &[u8]) -> Result<(Option<String>, Vec<u8>), String> {
     let Ok(mut fields) = serde_json::from_slice::<Map<String, Value>>(line) else {
         return Ok((None, line.to_vec()));
@@ -90,17 +92,17 @@ pub(super) fn take_export(line: &[u8]) -> Result<(Option<String>, Vec<u8>), Stri
     }
 }
 
-/// Whether a line asks for the list of exports, which no device has to answer.
+/// Whether a command line asks for the list of exports, which the server answers without a device.
 pub(super) fn is_exports(line: &[u8]) -> bool {
     matches!(serde_json::from_slice(line), Ok(Command::Exports {}))
 }
 
-/// Whether a line asks for a scrub, which is done in slices between the requests of others.
+/// Whether a command line asks for a scrub, which is done in slices between requests of other clients.
 pub(super) fn is_scrub(line: &[u8]) -> bool {
     matches!(serde_json::from_slice(line), Ok(Command::Scrub {}))
 }
 
-/// All slices, one after the other: for callers that have the device to themselves.
+/// Does a whole scrub at once, for callers that have the device to themselves.
 fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     let mut scrub = Scrub::default();
     while !scrub.is_over() {
@@ -109,7 +111,7 @@ fn scrub_at_once<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     scrub.answer(device)
 }
 
-/// A scrub that a client asked for.
+/// State of a scrub (a read of all flash pages in use) that a client of the control socket asked for.
 #[derive(Debug)]
 pub(super) struct Scrub {
     next: Option<Ppn>,
@@ -124,16 +126,16 @@ impl Default for Scrub {
 }
 
 impl Scrub {
-    /// Pages that are read before other requests have their turn.
+    /// Flash pages that a scrub reads before requests of other clients are executed.
     const SLICE_PAGES: u32 = 64;
-    /// Lost logical pages that are listed at the most.
+    /// Most lost logical pages that the answer to a scrub lists.
     const LISTED_MAX: usize = 1000;
 
     pub(super) fn is_over(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Reads the next slice.
+    /// Reads the next slice of flash pages of the scrub.
     pub(super) fn go_on<N: Medium>(&mut self, device: &mut FlashDevice<N>) {
         let Some(first) = self.next.take() else { return };
         match device.scrub(first, Self::SLICE_PAGES) {
@@ -145,7 +147,8 @@ impl Scrub {
         }
     }
 
-    /// What was found, in this scrub or before.
+    /// Returns the answer to a scrub: the number of pages read, and all logical pages that are known to be lost, also
+    /// from before this scrub.
     pub(super) fn answer<N: Medium>(&self, device: &mut FlashDevice<N>) -> Value {
         if let Err(sentence) = &self.outcome {
             return refusal(sentence);
@@ -178,7 +181,7 @@ pub(super) fn refusal(sentence: &str) -> Value {
     json!({ "ok": false, "error": sentence })
 }
 
-/// Range after range. What was done before an error stays done and is told.
+/// Remaps the ranges one after the other. Ranges that were done before an error stay done, and the answer counts them.
 fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, durable: bool) -> Value {
     let bound_before = device.device().ftl().stats().remapped_pages;
     let (mut done, mut bytes) = (0, 0);
@@ -200,7 +203,7 @@ fn remap<N: Medium>(device: &mut FlashDevice<N>, ranges: &[Range], mode: Mode, d
     reply
 }
 
-/// A move onto itself has no meaning that a host could rely on.
+/// Refuses a move between ranges that overlap: it has no meaning that a host could rely on.
 fn require_apart(range: &Range, mode: Mode) -> Result<(), DeviceError> {
     let Range { target, source, len } = *range;
     if matches!(mode, Mode::Move) && target.abs_diff(source) < len {

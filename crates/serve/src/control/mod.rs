@@ -1,12 +1,13 @@
-//! The control socket: what NBD has no words for.
+//! The control socket: commands that NBD does not have.
 //!
-//! A client sends one JSON object per line and gets one per line back; `docs/serve.md` lists them. Commands: `remap` (the
-//! primitive of Remap-SSD, ranges at once), `flush`, `stats`, `health` (the words of a drive's health log), `wa`, `scrub`, `snapshot`. A command
-//! is executed by the engine between two requests of other clients, ranges of one `remap` without any request among them.
+//! A client sends one JSON object per line and receives one per line; `docs/serve.md` lists them. Commands: `remap`
+//! (the primitive of Remap-SSD, for several ranges at once), `flush`, `stats`, `health` (with the field names of a
+//! drive's health log), `wa`, `scrub`, `snapshot`. The engine executes a command between two requests of other clients;
+//! no other request is executed between the ranges of one `remap`.
 //!
-//! Where a server has several exports, a command has a field `export`; `exports` lists them.
+//! If a server has several exports, a command has a field `export`; the command `exports` lists them.
 //!
-//! A line of more than [`LINE_MAX_BYTES`] ends the connection; anything else that is wrong is answered with a sentence.
+//! A line of more than [`LINE_MAX_BYTES`] ends the connection; every other error is answered with a sentence.
 
 mod commands;
 pub(crate) mod report;
@@ -25,20 +26,22 @@ use crate::engine::{Engine, Stopped};
 use crate::server::{Bound, ServeError, Server};
 use crate::socket::{Address, Socket};
 
-/// Longest line.
+/// Longest command line of the control socket, bytes.
 pub const LINE_MAX_BYTES: usize = 1 << 20;
 
 impl<N: Medium> Server<FlashDevice<N>> {
-    /// From now on reads so many pages of flash per second while no client asks for anything, so that damage is found early.
+    /// Starts a scrub in idle time: reads up to `pages_per_second` flash pages per second of each device while its
+    /// clients send no commands, so that damage is found early.
     ///
     /// # Panics
-    /// If the system has no room for a thread.
+    /// If the system cannot start a thread.
     pub fn scrub_when_idle(&self, pages_per_second: u32) {
         let mut engines: Vec<_> = self.targets().iter().map(|target| target.engine.clone()).collect();
         let scrub = move || {
             while !engines.is_empty() {
                 thread::sleep(Duration::from_secs(1));
-                // A medium that stopped is known by then; an engine that stopped needs no scrub.
+                // An error ends the scrub of a device: a medium that stopped has been reported by then, and an engine
+                // that stopped needs no scrub.
                 engines.retain(|engine| {
                     engine.ask(move |device| device.scrub_if_idle(pages_per_second)).is_ok()
                 });
@@ -48,7 +51,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
         thread.expect("the system has room for a thread when the server starts");
     }
 
-    /// Serves the control protocol at an address.
+    /// Serves the control protocol at `address`, and returns the address with the port that was chosen.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -63,7 +66,7 @@ impl<N: Medium> Server<FlashDevice<N>> {
     pub fn open_control_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let targets = Arc::clone(self.targets());
         self.open(bound, move |socket| {
-            // A client that vanishes is no event.
+            // A client that disconnects is not logged.
             let _ = serve(socket, &targets);
         })
     }
@@ -83,10 +86,10 @@ fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>]) -> io::
     Ok(())
 }
 
-/// The answer of the device that a command is for.
+/// Executes a command line on the device of the export that it names, and returns the answer.
 ///
 /// # Errors
-/// [`Stopped`]: that was the only device.
+/// [`Stopped`] if the only device of the server has stopped.
 fn answer_of<N: Medium>(
     export: Option<&str>,
     line: Vec<u8>,
@@ -116,7 +119,7 @@ fn answer_of<N: Medium>(
     }
 }
 
-/// Names, sizes and states of all exports.
+/// Returns the answer to the command `exports`: names, sizes and states of all exports.
 fn exports<D: BlockDevice>(targets: &[Target<D>]) -> Value {
     let one = |target: &Target<D>| {
         json!({
@@ -140,7 +143,7 @@ fn no_export<D>(export: Option<&str>, targets: &[Target<D>]) -> Value {
     })
 }
 
-/// Has the engine read all pages, a slice at a time.
+/// Runs a whole scrub on the engine thread of a device, a slice of flash pages at a time, and returns the answer.
 fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> {
     let mut scrub = commands::Scrub::default();
     while !scrub.is_over() {
@@ -152,14 +155,15 @@ fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> 
     engine.ask(move |device| scrub.answer(device).to_string())
 }
 
-/// Splits what a client sends into lines.
+/// Splits the bytes that a client of the control socket sends into lines.
 struct Lines<'a> {
     socket: &'a Socket,
     bytes: Vec<u8>,
 }
 
 impl Lines<'_> {
-    /// The next line without its end; `None` when the client goes, or sends a line without end.
+    /// Returns the next line without its line break; `None` when the client disconnects, or sends a line that is too
+    /// long.
     fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         const CHUNK_BYTES: usize = 4096;
         let mut searched = 0;

@@ -1,5 +1,5 @@
-//! What a drive tells about itself, as JSON. Names: those of run records for counters, those of
-//! `nvme smart-log -o json` for health.
+//! Reports of a device as JSON: counters, health and write amplification. Counters are named as in run records, health
+//! as in `nvme smart-log -o json`.
 
 use serde_json::{Map, Value, json};
 use wearwell::address::BlockId;
@@ -8,12 +8,12 @@ use wearwell::stats::{ByCause, Stats, by_cause};
 
 use crate::device::{FlashDevice, Medium};
 
-/// A data unit of the log.
+/// Bytes of a data unit of the NVMe health log.
 const DATA_UNIT_BYTES: u64 = 1000 * 512;
-/// Spare below which a drive warns, percent.
+/// Percentage of spare blocks below which the health log warns.
 const SPARE_THRESHOLD_PERCENT: u64 = 10;
 
-/// Every counter since the server started.
+/// Returns the answer to the control command `stats`: every counter since the server started.
 pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
@@ -56,8 +56,8 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
     })
 }
 
-/// The health log. Wear is that of the medium's whole life; what hosts and the engine did counts from the start of the
-/// server.
+/// Returns the answer to the control command `health`: the health log. Wear covers the whole life of the medium;
+/// commands of clients and operations of the engine are counted from the start of the server.
 pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;
@@ -97,7 +97,8 @@ pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
     })
 }
 
-/// Write amplification, and its parts by cause: they add up to the whole.
+/// Returns the answer to the control command `wa`: write amplification, and its parts by cause, which add up to the
+/// whole.
 pub(super) fn write_amplification<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();

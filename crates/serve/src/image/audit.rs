@@ -1,5 +1,5 @@
-//! The audit of an image that nobody uses: every checksum, then recovery and every conservation law, on a view that changes
-//! nothing.
+//! Audit of an image that is not in use: compares every checksum, then runs recovery and checks every conservation law
+//! of the engine, on a view that changes no file.
 
 use std::path::Path;
 
@@ -13,50 +13,52 @@ use super::nand::FileNand;
 use super::{Found, Loading, Recovered, recover, refusing_contradictions};
 use crate::device::sentence_of_loss;
 
-/// What an audit found, from best to worst.
+/// Verdict of an audit, from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
-    /// Closed, whole, consistent.
+    /// The image was closed, is undamaged and consistent.
     Clean,
-    /// Not closed by its last session, or damaged where another copy is whole: consistent after recovery, which opening does.
+    /// The last session did not close the image, or metadata is damaged in one of its two copies: the image is
+    /// consistent after the recovery and repair that opening does.
     Unclean,
-    /// Something is not as it was written, or contradicts itself.
+    /// Data or metadata of the image is damaged beyond repair, or inconsistent.
     Corrupt,
 }
 
-/// The audit of an image.
+/// Report of an audit of an image.
 #[derive(Clone, Debug)]
 pub struct AuditReport {
-    /// In short.
+    /// Result of the audit in short.
     pub verdict: Verdict,
-    /// What is wrong, one sentence per place.
+    /// What is damaged or inconsistent, one sentence per place.
     pub findings: Vec<String>,
     /// Pages whose data was compared with its checksum.
     pub verified_pages: u64,
-    /// Pages that the end of the host left half done.
+    /// Pages that a crash of the host machine left half programmed.
     pub torn_pages: u64,
-    /// The last session closed the image.
+    /// Whether the last session closed the image.
     pub was_closed: bool,
-    /// Records and sectors of metadata that are whole in one of their two places only. Of an image that was not closed, the mirror
-    /// may lag.
+    /// Metadata records and sectors that are whole in only one of their two copies. If the image was not closed, the
+    /// mirror may lag without damage.
     pub repaired: u64,
-    /// Logical pages that hold data, if the device could be recovered.
+    /// Logical pages that hold data; `None` if the device could not be recovered.
     pub mapped_pages: Option<u64>,
-    /// Logical pages that are lost, each with the page of flash that cannot be read; a finding each.
+    /// Logical pages that are lost, each with the flash page that cannot be read. Each is also a finding.
     pub lost_pages: Vec<(Lpn, Ppn)>,
-    /// Sessions that did not end cleanly, in the life of the image.
+    /// Sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
 }
 
-/// Audits the image in a directory. O(bytes stored); changes nothing.
+/// Audits the image in a directory. Takes O(bytes stored) and changes no file.
 ///
 /// # Errors
-/// [`ImageError`] where there is no image to look at: none, another version, in use, unreadable.
+/// [`ImageError`] if the image cannot be audited: there is none, its format has another version, it is in use, or it
+/// cannot be read.
 pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
     audit_of(Files::open(directory, Access::Read)?)
 }
 
-/// As [`audit`], over any files.
+/// As [`audit`], over any backing files.
 ///
 /// # Errors
 /// As [`audit`].
@@ -108,7 +110,8 @@ fn examine(backing: impl Backing) -> Result<AuditReport, ImageError> {
     Ok(report)
 }
 
-/// The logical pages that are lost by damage, that of today and that of earlier sessions.
+/// Returns the logical pages that are lost by damage: by the pages `damaged` that this audit found, and by damage found
+/// in earlier sessions.
 fn lost_pages<B: Backing>(device: &mut Device<FileNand<B>>, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     for &ppn in damaged {
         device.ftl_mut().store_mut().report_unreadable(ppn);

@@ -1,7 +1,7 @@
-//! Where the bytes of an image are: files, or a view of files that keeps its changes in memory.
+//! Storage of the bytes of an image: files, or a view of files that keeps its changes in memory.
 //!
-//! A write is in the host's page cache when it returns, in program order and without a buffer of our own, so the end of the
-//! process loses nothing of it. Only [`Backing::sync`] waits for the host's disk.
+//! A write has reached the page cache of the host machine when it returns, in program order and without a buffer of our
+//! own, so the end of the process loses nothing. Only [`Backing::sync`] waits for the disk.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -16,29 +16,29 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use super::copy::copy_files;
 use super::error::ImageError;
 
-/// The files of an image.
+/// The files of which an image consists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ImageFile {
-    /// Geometry, design, configuration. Written once, last of all files.
+    /// The header of the image: geometry, design, configuration. Written once, after all other files.
     Superblock,
-    /// Who used the image last.
+    /// Record of the last session: durability, boot, whether the image was closed.
     Session,
-    /// OOB, spare areas, pages.
+    /// OOB records, spare areas and data of all flash pages.
     Flash,
-    /// State words: NVRAM and blocks.
+    /// State words (8 bytes each): the NVRAM, and one word for each block.
     Nvram,
-    /// What changed in the state words.
+    /// Log of the changes of the state words (NVRAM and blocks).
     Journal,
-    /// A copy of all metadata.
+    /// Second copy of all metadata of the other files.
     Mirror,
 }
 
 impl ImageFile {
-    /// All files.
+    /// All files of an image.
     pub const ALL: [Self; 6] =
         [Self::Superblock, Self::Session, Self::Flash, Self::Nvram, Self::Journal, Self::Mirror];
 
-    /// Name in the image's directory.
+    /// Name of the file in the image's directory.
     pub fn name(self) -> &'static str {
         match self {
             Self::Superblock => "superblock",
@@ -53,31 +53,31 @@ impl ImageFile {
 
 /// Random access to the files of one image.
 pub trait Backing {
-    /// Fills `bytes` from `offset` on.
+    /// Fills `bytes` from the file, from byte `offset` on.
     ///
     /// # Errors
-    /// Those of the host; reading beyond the end.
+    /// Errors of the operating system; a range that reaches beyond the end of the file.
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `offset`, enlarging the file if need be. After an error a prefix may be written.
+    /// Writes all of `bytes` at `offset`, and extends the file if necessary. After an error a prefix may be written.
     ///
     /// # Errors
-    /// Those of the host.
+    /// Errors of the operating system.
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Length of a file in bytes.
     ///
     /// # Errors
-    /// Those of the host.
+    /// Errors of the operating system.
     fn len(&self, file: ImageFile) -> io::Result<u64>;
 
-    /// Makes all writes to a file survive the end of the host.
+    /// Syncs a file: all writes to it then survive a crash or power loss of the host machine.
     ///
     /// # Errors
-    /// Those of the host.
+    /// Errors of the operating system.
     fn sync(&mut self, file: ImageFile) -> io::Result<()>;
 
-    /// Fills `parts`, one after the other, from `offset` on.
+    /// Fills the buffers `parts` one after the other with consecutive bytes of the file, from `offset` on.
     ///
     /// # Errors
     /// As [`Backing::read`].
@@ -90,7 +90,7 @@ pub trait Backing {
         Ok(())
     }
 
-    /// Syncs several files; which of them could not be.
+    /// Syncs several files. The error names the file whose sync failed.
     ///
     /// # Errors
     /// As [`Backing::sync`].
@@ -98,48 +98,49 @@ pub trait Backing {
         files.iter().try_for_each(|&file| self.sync(file).map_err(|error| (file, error)))
     }
 
-    /// Begins to write a file to the disk, so that the next sync has less to do. Promises nothing.
+    /// Starts writing a file to the disk in the background, so that the next sync has less to do. Gives no guarantee.
     fn begin_sync(&mut self, _: ImageFile) {}
 
-    /// The bytes of a range are not needed any more and may become zeros, so that they take no room.
+    /// Returns the space of a range of a file to the file system (punches a hole). Its bytes are not needed any more
+    /// and may become zeros.
     ///
     /// # Errors
-    /// Those of the host, if it cannot do that.
+    /// Errors of the operating system, also if the file system cannot do it.
     fn punch(&mut self, _: ImageFile, _offset: u64, _len: u64) -> io::Result<()> {
         Ok(())
     }
 
-    /// Copies all files to a new directory, and opens the copies; on the host's disk when it returns.
+    /// Copies all files to a new directory and opens the copies, which are on the disk when this returns.
     ///
     /// # Errors
-    /// Those of the host; there is something of that name; these are no files.
+    /// Errors of the operating system; the directory exists already; this backing is not a directory of files.
     fn copy_to(&self, _directory: &Path) -> io::Result<Files> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
     }
 
-    /// Where this is, for messages.
+    /// Path of a file, for messages.
     fn place(&self, file: ImageFile) -> String {
         format!("file `{}` of the image", file.name())
     }
 }
 
-/// The front of a file, or the whole of a small one.
+/// Reads the first `most` bytes of a file, or all of a shorter one.
 pub(super) fn read_front(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; backing.len(file)?.min(most) as usize];
     backing.read(file, &mut bytes, 0)?;
     Ok(bytes)
 }
 
-/// What a directory is opened for.
+/// Whether an image directory is opened for reading or for writing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Looking: others may look too.
+    /// Reading only: other processes may read the image too (shared lock).
     Read,
-    /// Using: nobody else may.
+    /// Reading and writing: no other process may use the image (exclusive lock).
     Write,
 }
 
-/// The files of an image directory, locked as long as this lives.
+/// The files of an image directory, locked until this is dropped.
 #[derive(Debug)]
 pub struct Files {
     open: [File; ImageFile::ALL.len()],
@@ -147,17 +148,18 @@ pub struct Files {
     writer: Option<BackgroundWriter>,
 }
 
-/// A thread that syncs a file when it is asked and not at it already.
+/// A thread that syncs the flash file on request; requests that arrive during a sync are merged into one.
 #[derive(Debug)]
 struct BackgroundWriter {
-    /// `None` where there is no thread: then nothing is begun early.
+    /// Channel to the thread; `None` if it could not be started: then the disk begins to write only at a sync.
     requests: Option<SyncSender<()>>,
 }
 
 impl BackgroundWriter {
     fn start(path: &Path) -> Self {
         let (requests, asked) = mpsc::sync_channel(1);
-        // A file of its own: an error of the disk is told once to everybody who opened it, and must reach the real sync too.
+        // The thread opens the file itself: an error of the disk is reported once to each open file, and the real sync
+        // must see it too.
         let started = File::open(path).and_then(|file| {
             let sync = move || asked.iter().for_each(|()| drop(file.sync_data()));
             thread::Builder::new().name("writeback".into()).spawn(sync)
@@ -167,7 +169,7 @@ impl BackgroundWriter {
 
     fn ask(&self) {
         if let Some(requests) = &self.requests {
-            // One request that waits is enough.
+            // One waiting request is enough.
             let _ = requests.try_send(());
         }
     }
@@ -178,8 +180,8 @@ fn failed<'a>(doing: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> 
 }
 
 impl Files {
-    /// Empty files in a new or empty directory, or in place of what a creation left that was interrupted. Only their owner may
-    /// read and write them.
+    /// Creates empty files in a new or empty directory, or in place of what an interrupted creation left. Only their
+    /// owner may read and write them.
     ///
     /// # Errors
     /// [`ImageError::Exists`], [`ImageError::Io`].
@@ -193,17 +195,17 @@ impl Files {
         Self::open_all(directory, &options, Access::Write)
     }
 
-    /// Removes what was created, of an image that cannot be finished. The directory stays if anything else is in it.
+    /// Removes the files of an image whose creation failed, and its directory if nothing else is in it.
     pub(super) fn remove(self) {
         let directory = Path::new(&self.path);
         for file in ImageFile::ALL {
-            // What cannot be removed is removed by the next creation.
+            // Files that cannot be removed are removed by the next creation.
             let _ = fs::remove_file(directory.join(file.name()));
         }
         let _ = fs::remove_dir(directory);
     }
 
-    /// The files of an existing image.
+    /// Opens and locks the files of an existing image.
     ///
     /// # Errors
     /// [`ImageError::NoImage`], [`ImageError::Missing`], [`ImageError::Locked`], [`ImageError::Io`].
@@ -231,15 +233,16 @@ impl Files {
         let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
         let open = |file| open_file(directory, file, options, access);
         let files = [superblock, open(session)?, open(flash)?, open(nvram)?, open(journal)?, open(mirror)?];
-        // Pages are asked for one by one, and reading ahead would leave folios that make small writes dear.
+        // Pages are read one by one. Readahead would leave large folios in the page cache, which make small writes
+        // expensive.
         for file in &files {
-            // Advice that is not taken costs time only.
+            // If the advice is refused, only speed is lost.
             let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
         }
         Ok(Self { open: files, path, writer: None })
     }
 
-    /// Makes the names of the files survive the end of the host.
+    /// Syncs the directory, so that the names of the files survive a crash of the host machine.
     pub(super) fn sync_directory(&self) -> io::Result<()> {
         let directory = Path::new(&self.path);
         File::open(directory)?.sync_all()?;
@@ -252,8 +255,8 @@ impl Files {
     }
 }
 
-/// Opens a file of an image. Metadata that is gone is as good as damaged: it is in the mirror, or the mirror is written again. Only
-/// the flash has no copy, and a directory without it is no image.
+/// Opens one file of an image. A missing metadata file is treated as damaged: its content is in the mirror, or the
+/// mirror is rewritten. Only the flash has no copy, and a directory without it is no image.
 fn open_file(
     directory: &Path,
     file: ImageFile,
@@ -288,7 +291,7 @@ fn open_file(
     }
 }
 
-/// Empties a directory that holds nothing but files of an image whose superblock was never written.
+/// Empties a directory that holds only files of an image whose superblock was never written; else refuses it.
 fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     let exists = || ImageError::Exists { path: directory.display().to_string() };
     let entries = fs::read_dir(directory).map_err(failed("list", directory))?;
@@ -301,7 +304,7 @@ fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     if !names.iter().all(is_ours) {
         return Err(exists());
     }
-    // Whoever is creating it still holds the lock.
+    // The process that is creating the image still holds the lock.
     let superblock = File::open(directory.join(ImageFile::Superblock.name())).map_err(|_| exists())?;
     let is_free = rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok();
     let mut copy = [0];
@@ -317,7 +320,7 @@ fn remove_remains(directory: &Path) -> Result<(), ImageError> {
     })
 }
 
-/// The most that a file may have, if a process that exceeds it is ended by a signal (`ulimit -f`).
+/// Returns the limit on the size of a file (`ulimit -f`), in bytes, if a process that exceeds it is ended by a signal.
 fn deadly_file_limit() -> Option<u64> {
     const SIGXFSZ: u32 = 25;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -327,7 +330,7 @@ fn deadly_file_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current.filter(|_| !is_ignored)
 }
 
-/// Refuses to work on files that a limit of this process does not allow.
+/// Refuses a file of `bytes` if a limit of this process on file sizes is lower.
 pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
     match deadly_file_limit() {
         Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
@@ -338,11 +341,11 @@ pub(super) fn require_file_size(bytes: u64) -> Result<(), ImageError> {
     }
 }
 
-/// Gives the lock back by name. To close the file is not enough: a process that was just forked has the same open file until it
-/// becomes another program.
+/// Unlocks the image explicitly. Closing the file is not enough: a child process that was just forked shares the open
+/// file until it executes another program.
 impl Drop for Files {
     fn drop(&mut self) {
-        // Where it fails, closing does it.
+        // If this fails, closing the file unlocks it.
         let _ = rustix::fs::flock(self.file(ImageFile::Superblock), FlockOperation::Unlock);
     }
 }
@@ -360,7 +363,7 @@ impl Backing for Files {
         let wanted: usize = parts.iter().map(|part| part.len()).sum();
         match rustix::io::preadv(self.file(file), parts, offset) {
             Ok(count) if count == wanted => Ok(()),
-            // Interrupted, or cut short: part by part.
+            // Interrupted, or fewer bytes than asked for: read part by part.
             _ => {
                 let mut at = offset;
                 parts.iter_mut().try_for_each(|part| {
@@ -372,7 +375,7 @@ impl Backing for Files {
         }
     }
 
-    /// At the same time: a disk that is asked twice at once answers once.
+    /// Syncs the files in parallel: a disk that gets several flush requests at once can serve them by one flush.
     fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
         let sync = |file: ImageFile| self.file(file).sync_data().map_err(|error| (file, error));
         let Some((&last, others)) = files.split_last() else { return Ok(()) };
@@ -417,10 +420,11 @@ impl Backing for Files {
     }
 }
 
-/// Bytes that a view keeps together.
+/// Granularity of copy-on-write in a [`CopyOnWrite`] view, bytes.
 const PIECE_BYTES: u64 = 4096;
 
-/// A view of files that keeps what is written in memory: for looking what recovery would do.
+/// A view of an image's files that keeps all writes in memory, to see what recovery would do without changing the
+/// files.
 #[derive(Debug)]
 pub struct CopyOnWrite<B> {
     below: B,
@@ -428,17 +432,18 @@ pub struct CopyOnWrite<B> {
 }
 
 impl<B: Backing> CopyOnWrite<B> {
-    /// A view without changes.
+    /// Makes a view of `below` without changes.
     pub fn new(below: B) -> Self {
         Self { below, pieces: BTreeMap::new() }
     }
 
-    /// The files below, without what was changed.
+    /// Returns the underlying files, without the changes of the view.
     pub fn into_below(self) -> B {
         self.below
     }
 
-    /// The piece with number `at`, zeros where `below` has no bytes.
+    /// Reads the 4-KiB piece number `at` of a file from the underlying files; bytes after the end of the file are
+    /// zeros.
     fn load(&self, file: ImageFile, at: u64) -> io::Result<Box<[u8]>> {
         let mut piece = vec![0; PIECE_BYTES as usize];
         let present = self.below.len(file)?.saturating_sub(at * PIECE_BYTES).min(PIECE_BYTES);
@@ -449,7 +454,8 @@ impl<B: Backing> CopyOnWrite<B> {
     }
 }
 
-/// The pieces that a range touches: number, where it begins in the piece, where in the range, how many bytes.
+/// Splits a range into the 4-KiB pieces that it touches: piece number, first byte within the piece, first byte within
+/// the range, number of bytes.
 fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let end = offset + len as u64;
     (offset / PIECE_BYTES..end.div_ceil(PIECE_BYTES)).map(move |at| {
@@ -504,7 +510,7 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
 mod tests {
     use super::*;
 
-    /// A process that was just forked holds every open file until it becomes another program.
+    /// A process that was just forked shares every open file until it executes another program.
     #[test]
     fn a_closed_image_is_free_though_a_child_still_has_its_files() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Copies of images: of the files, as a snapshot or before a repair, and of what they hold, into an image of another size or design.
+//! Copies of images: of the files (as a snapshot, or before a repair), and of the contents, into an image of another
+//! size or design.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -20,14 +21,14 @@ use super::nand::FileNand;
 use super::{Image, OpenOptions, close};
 use crate::device::sentence_of_loss;
 
-/// Copies files to a new directory that only its owner may look into. Where the file system can, the copies share their room
-/// with the originals; else what was never written takes none.
+/// Copies files to a new directory that only its owner can read. If the file system supports it, the copies share their
+/// blocks with the originals; otherwise holes are copied as holes.
 ///
 /// # Errors
-/// Those of the host; the directory exists.
+/// Errors of the operating system; the directory exists.
 pub(super) fn copy_files(from: &[(ImageFile, &File)], to: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(to)?;
-    // The superblock comes last: before that it is no image.
+    // The superblock is copied last: before that the directory is no image.
     for &(file, original) in from.iter().rev() {
         let mut options = fs::OpenOptions::new();
         let copy = options.read(true).write(true).create_new(true).mode(0o600).open(to.join(file.name()))?;
@@ -39,7 +40,7 @@ pub(super) fn copy_files(from: &[(ImageFile, &File)], to: &Path) -> io::Result<(
     File::open(to)?.sync_all()
 }
 
-/// Copies what holds data; the rest are holes.
+/// Copies the parts of a file that hold data; the rest becomes holes.
 fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
     const PIECE_BYTES: u64 = 1 << 20;
     let len = original.metadata()?.len();
@@ -47,7 +48,7 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
     let mut piece = vec![0; PIECE_BYTES as usize];
     let mut at = 0;
     while at < len {
-        // There is no data behind this, or, where a file system knows no holes, everything is.
+        // An error means that no data follows. A file system without holes reports all of the file as data.
         let Ok(begin) = rustix::fs::seek(original, SeekFrom::Data(at)) else { break };
         let end = rustix::fs::seek(original, SeekFrom::Hole(begin))?.min(len);
         for from in (begin..end).step_by(PIECE_BYTES as usize) {
@@ -60,27 +61,28 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// What a repair did.
+/// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
-    /// Records and sectors of metadata that were written again from their copies.
+    /// Metadata records and sectors that were rewritten from their second copies.
     pub repaired: u64,
-    /// Pages of flash that were read and compared with their checksums.
+    /// Flash pages that were read and compared with their checksums.
     pub read_pages: u64,
-    /// Logical pages that are lost, each with the page of flash that cannot be read.
+    /// Logical pages that are lost, each with the flash page that cannot be read.
     pub lost_pages: Vec<(Lpn, Ppn)>,
     page_bytes: u64,
 }
 
 impl RepairReport {
-    /// What is lost, a sentence for each logical page.
+    /// Returns one sentence for each logical page that is lost.
     pub fn findings(&self) -> impl Iterator<Item = String> + '_ {
         self.lost_pages.iter().map(|&(lpn, ppn)| sentence_of_loss(lpn, ppn, self.page_bytes))
     }
 }
 
-/// Repairs the image in a directory, or a copy of it that is made first: all metadata is read and written again where one of its
-/// two copies is damaged, all data is compared with its checksum. What is lost stays an error until it is written or trimmed.
+/// Repairs the image in a directory, or first makes a copy of it and repairs the copy. All metadata is read, and
+/// rewritten where one of its two copies is damaged; all data is compared with its checksum. Reads of lost pages stay
+/// errors until the pages are written or trimmed.
 ///
 /// # Errors
 /// As [`Image::open`]; the directory of the copy exists.
@@ -105,7 +107,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
     Ok(report)
 }
 
-/// Reads every page in use; how many these were.
+/// Reads every flash page that is in use, and returns their number.
 fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError> {
     const SLICE_PAGES: u32 = 1024;
     let (mut next, mut read_pages) = (Some(Ppn(0)), 0);
@@ -117,38 +119,39 @@ fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError
     Ok(read_pages)
 }
 
-/// How an image that is made from another one differs from it.
+/// How a new image differs from the image from which it is copied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
-    /// Bytes the host sees.
+    /// Bytes that the new image exports; `None`: as the old image.
     pub size_bytes: Option<u64>,
-    /// Name of the design.
+    /// Name of the new image's design; `None`: as the old image.
     pub design: Option<String>,
-    /// Settings, as `gc.policy=fifo`.
+    /// Settings of the new image, such as `gc.policy=fifo`.
     pub settings: Vec<String>,
-    /// Whether pages that are lost are left out, and read as zeros; else they are an error.
+    /// Whether logical pages that are lost are skipped, so that they read as zeros; otherwise a lost page is an error.
     pub leaves_lost_out: bool,
 }
 
-/// What was copied.
+/// Report of a copy of the contents of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyReport {
-    /// Logical pages that hold anything but zeros.
+    /// Logical pages that were copied: those that hold anything but zeros.
     pub pages: u64,
-    /// Logical pages that could not be read and are left out.
+    /// Logical pages that could not be read and were skipped.
     pub lost_pages: Vec<Lpn>,
-    /// Bytes the host sees of the new image.
+    /// Bytes that the new image exports.
     pub size_bytes: u64,
-    /// Name of its design.
+    /// Name of the new image's design.
     pub design: String,
 }
 
-/// Makes a new image that holds what another one holds, with a larger size, another design, other settings. The other one is only
-/// read. Wear and counters begin anew. `progress` is told the logical pages that were looked at and how many there are.
+/// Makes a new image with the contents of another one, with a larger size, another design or other settings. The other
+/// image is only read. Wear and counters begin at zero. `progress` is called with the number of logical pages processed
+/// and the total number.
 ///
 /// # Errors
-/// As [`Image::open`] and [`create`]; a size that is too small; lost pages, unless they are left out. What was created is
-/// removed then.
+/// As [`Image::open`] and [`create`]; a size that is too small; lost pages, unless they are skipped. Files that were
+/// created are removed then.
 pub fn copy(
     from: &Path,
     to: &Path,
@@ -184,7 +187,7 @@ pub fn copy(
     }
 }
 
-/// That of the original with the changes; its flash is laid out anew.
+/// Returns the specification of the new image: that of the original with the changes, and its flash laid out anew.
 fn specification<B: Backing>(original: &Image<B>, changes: &Changes) -> Result<Specification, ImageError> {
     let superblock = &original.superblock;
     let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
@@ -199,7 +202,8 @@ fn specification<B: Backing>(original: &Image<B>, changes: &Changes) -> Result<S
     })
 }
 
-/// Copies logical pages that hold data, in pages of the original.
+/// Copies the logical pages that hold data, in units of the original's page size. Returns their number, and the lost
+/// pages.
 fn copy_pages<A: Backing, B: Backing>(
     from: &mut Device<FileNand<A>>,
     to: &mut Device<FileNand<B>>,
@@ -219,7 +223,7 @@ fn copy_pages<A: Backing, B: Backing>(
             continue;
         }
         match from.read(number * page_bytes, page_bytes, &mut page) {
-            // The new image is zeros where nothing was written.
+            // The new image reads as zeros where nothing was written.
             Ok(()) if page.iter().all(|&byte| byte == 0) => {}
             Ok(()) => {
                 to.write(number * page_bytes, page_bytes, HostData::Bytes(&page))?;

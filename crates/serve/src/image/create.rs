@@ -1,4 +1,4 @@
-//! A new image.
+//! Creation of an image.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
@@ -15,25 +15,25 @@ use super::sides::SIDES;
 use super::{io_error, parts_of};
 use crate::specification::pin;
 
-/// What an image is made of.
+/// Design, configuration, size and durability of a new image.
 #[derive(Clone, Debug)]
 pub struct Specification {
-    /// Name of the design.
+    /// Name of the design of the device.
     pub design: String,
-    /// Device and design. The preset `auto` needs a size.
+    /// Configuration of the device and the design. The preset `auto` needs a size.
     pub config: Config,
-    /// Bytes the host sees, instead of what the preset exports: the flash is made to fit.
+    /// Bytes that the image exports: the flash is sized to fit. `None`: the size of the preset.
     pub size_bytes: Option<u64>,
-    /// What a session survives that asks for nothing else.
+    /// Durability of the image's sessions, unless a session chooses another.
     pub durability: Durability,
 }
 
 impl Specification {
-    /// The superblock of a new image.
+    /// Makes the superblock (header) of a new image.
     ///
     /// # Errors
-    /// [`ImageError::Config`]; [`ImageError::Device`] for a design that cannot run without a
-    /// battery or does not fit.
+    /// [`ImageError::Config`]; [`ImageError::Device`] for a design that cannot run without a battery or does not fit on
+    /// the flash.
     pub fn superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
         let mut config = self.config.clone();
         let resolved = pin(&mut config, self.size_bytes)?;
@@ -50,7 +50,7 @@ impl Specification {
         let geometry = superblock.geometry.clone();
         let nvram_bytes = parts.nvram_bytes_with_map(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
-        // Built once in RAM: a design that does not fit is refused before there are files.
+        // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial = SimNand::new(geometry, Retain::default()).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: config.named_buffer() };
         Device::new(trial, superblock.logical_pages, &parts, options)?;
@@ -58,16 +58,16 @@ impl Specification {
     }
 }
 
-/// Creates an image in a new or empty directory. The superblock comes last: without it a directory is no image. What was
-/// created is removed again if it cannot be finished.
+/// Creates an image in a new or empty directory. The superblock is written last: without it a directory is no image. If
+/// the image cannot be finished, the files that were created are removed.
 ///
 /// # Errors
-/// What [`Specification::superblock`] and [`Files::create`] say; [`ImageError::Io`].
+/// Errors of [`Specification::superblock`] and [`Files::create`]; [`ImageError::Io`].
 pub fn create(directory: &Path, specification: &Specification) -> Result<Superblock, ImageError> {
     create_watched(directory, specification, &mut |_, _| {})
 }
 
-/// As [`create`]; `progress` is told the bytes that were written and those that will be, again and again.
+/// As [`create`]. `progress` is called repeatedly with the bytes written so far and the total.
 ///
 /// # Errors
 /// As [`create`].
@@ -91,8 +91,8 @@ pub fn create_watched(
     }
 }
 
-/// Writes the files of a new image. Metadata is written in full, so that a host's disk that runs full later can refuse
-/// nothing but data.
+/// Writes the files of a new image. All metadata is written, so that later, when the disk of the host machine is full,
+/// only writes of data can be refused.
 ///
 /// # Errors
 /// [`ImageError::Io`].
@@ -115,19 +115,21 @@ fn write_all(
     writer.write_zeros()?;
     writer.write_state(&Journal::begin(state))?;
     writer.write_twice(ImageFile::Session, &session.encode(superblock.salt), 0)?;
-    // The last byte, so that the file has its length and pages that were never programmed take no space.
+    // The last byte is written, so that the file has its full length and pages that were never programmed take no
+    // space.
     writer.write(ImageFile::Flash, &[0], layout.flash_bytes() - 1)?;
     finish(backing, superblock)
 }
 
-/// Syncs everything, and then writes the superblock: at home first, where it makes the image one.
+/// Syncs all files of a new image, then writes its superblock: the home copy first, which makes the directory an image.
 fn finish(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     sync(backing, &ImageFile::ALL)?;
     write_superblock(backing, superblock, ImageFile::Superblock)?;
     write_superblock(backing, superblock, ImageFile::Mirror)
 }
 
-/// The same where only the mirror is complete: the superblock's copy comes first.
+/// Syncs the mirror, then writes the superblock, its copy in the mirror first: for an upgraded image, of which only the
+/// mirror is complete.
 pub(super) fn finish_copy(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
     sync(backing, &[ImageFile::Mirror])?;
     write_superblock(backing, superblock, ImageFile::Mirror)?;
@@ -149,17 +151,18 @@ fn write_superblock(
     sync(backing, &[file])
 }
 
-/// Metadata is written in the pieces in which it is used. A page cache builds large folios from large writes, and a file system
-/// that walks all blocks of a folio then makes every later write of 64 bytes several times as dear.
+/// Bytes of metadata that are written at a time: the unit in which metadata is read and written later. Larger writes
+/// would make the page cache use large folios; a file system that walks all blocks of a folio then makes every later
+/// write of 64 bytes several times as expensive.
 const PIECE_BYTES: usize = 4096;
 
-/// Writes metadata of a new image at both sides.
+/// Writes the metadata of a new image, both copies.
 struct Writer<'a, B> {
     backing: &'a mut B,
     layout: &'a Layout,
-    /// Bytes of metadata that were written.
+    /// Bytes of metadata of the new image that were written so far.
     done: u64,
-    /// Is told those bytes, and how many there will be.
+    /// Callback for the bytes written so far and their total.
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -183,14 +186,14 @@ impl<B: Backing> Writer<'_, B> {
         Ok(())
     }
 
-    /// Blank OOB, and an empty journal.
+    /// Writes zeros: blank OOB records and an empty journal.
     fn write_zeros(&mut self) -> Result<(), ImageError> {
         let regions = [
             (ImageFile::Flash, self.layout.metadata_bytes()),
             (ImageFile::Journal, self.layout.journal_bytes()),
         ];
         for (file, len) in regions {
-            // All regions are whole pieces.
+            // All regions are whole multiples of `PIECE_BYTES`.
             for at in (0..len).step_by(PIECE_BYTES) {
                 self.write_twice(file, &[0; PIECE_BYTES], at)?;
             }
@@ -198,7 +201,7 @@ impl<B: Backing> Writer<'_, B> {
         Ok(())
     }
 
-    /// All sectors, and the first record of the journal.
+    /// Writes all sectors of state words (NVRAM and blocks), and the first record of the journal.
     fn write_state(&mut self, journal: &Journal) -> Result<(), ImageError> {
         const AT_ONCE: usize = PIECE_BYTES / SECTOR_BYTES;
         for from in (0..self.layout.sectors()).step_by(AT_ONCE) {

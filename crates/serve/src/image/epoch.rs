@@ -1,8 +1,8 @@
-//! Operations of flash and NVRAM that wait to be written: one epoch of them.
+//! Epoch: a batch of flash and NVRAM operations that wait to be written to the files of an image together.
 //!
-//! Within an epoch all programs come first, then one record of the journal with every state word that it changes: words of the
-//! NVRAM, erases and marks of blocks. Pages that follow each other in the file are one [`Run`], so that a run is one write of data and one of OOB.
-//! Epochs are written one after the other, whole.
+//! Within an epoch all programs are written first, then one journal record with every state word that the epoch
+//! changes: words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one [`Run`],
+//! which is one write of data and one of OOB records. Epochs are written one after the other, each as a whole.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use wearwell::address::{BlockId, Ppn};
 
 use super::layout::RECORD_BYTES;
 
-/// Programs of pages that follow each other in the file.
+/// Waiting programs of pages that are adjacent in the flash file.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     first: u32,
-    /// Whether any page has spare bytes.
+    /// Whether any page of the run has spare bytes.
     has_spare: bool,
-    /// Whether the pages are metadata, whose data has a copy.
+    /// Whether the run's pages hold metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
-    /// A page each.
+    /// Data of the run's pages, one page after the other.
     pub(super) data: Vec<u8>,
-    /// A whole spare area each.
+    /// Spare areas of the run's pages, one after the other, each of full length.
     spare: Vec<u8>,
-    /// An OOB record each.
+    /// OOB records of the run's pages, one after the other.
     pub(super) records: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl Run {
         Ppn(self.first)
     }
 
-    /// The spare areas of its pages, if any of them has spare bytes.
+    /// Spare areas of the run's pages, each of full length; `None` if no page has spare bytes.
     pub(super) fn spare(&self) -> Option<&[u8]> {
         self.has_spare.then_some(&self.spare)
     }
@@ -48,12 +48,12 @@ impl Run {
     }
 }
 
-/// Room that runs were written from, for the next ones: fresh memory costs as much as the copy into it.
+/// Buffers of runs that were written, kept for later runs: allocating fresh memory costs as much as the copy into it.
 #[derive(Debug, Default)]
 pub(super) struct Room(Vec<Run>);
 
 impl Room {
-    /// Runs that are kept.
+    /// Most runs of pages whose buffers are kept.
     const RUNS_MAX: usize = 32;
 
     fn take(&mut self, first: Ppn, is_metadata: bool) -> Run {
@@ -68,31 +68,31 @@ impl Room {
     }
 }
 
-/// A page to be programmed.
+/// A page that is to be programmed: data, spare bytes and OOB record.
 #[derive(Clone, Copy)]
 pub(super) struct Page<'a> {
     pub(super) data: &'a [u8],
-    /// As many bytes as are kept.
+    /// Spare bytes that the engine stores with the page.
     pub(super) spare: &'a [u8],
-    /// Bytes of a whole spare area in the file.
+    /// Bytes of a full spare area in the flash file.
     pub(super) spare_stride: usize,
     pub(super) record: [u8; RECORD_BYTES],
     pub(super) is_metadata: bool,
 }
 
-/// See the module's head.
+/// A batch of programs and changed state words that is written to the files of an image together.
 #[derive(Debug)]
 pub(super) struct Epoch {
-    /// Number of the journal's record that will say that all of it holds.
+    /// Number of the journal record that will make the operations of the epoch valid.
     pub(super) number: u64,
     pub(super) runs: Vec<Run>,
-    /// Index and newest value of state words.
+    /// State words (NVRAM and blocks) that the epoch changes: index and newest value.
     pub(super) words: BTreeMap<u64, u64>,
-    /// Erased blocks whose room is given back to the host.
+    /// Erased blocks whose space in the flash file is returned to the file system.
     pub(super) holes: Vec<BlockId>,
-    /// Erased blocks that held metadata: the room of the copies is given back.
+    /// Erased blocks that held metadata: the space of their copies in the mirror is returned to the file system.
     pub(super) metadata_holes: Vec<BlockId>,
-    /// Bytes of its pages.
+    /// Bytes of data of all pages that the epoch programs.
     pub(super) bytes: usize,
 }
 
@@ -108,12 +108,12 @@ impl Epoch {
         }
     }
 
-    /// Whether there is nothing to be written.
+    /// Whether the epoch (batch of operations) is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.runs.is_empty() && self.words.is_empty()
     }
 
-    /// Adds the program of a page.
+    /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
     pub(super) fn program(&mut self, ppn: Ppn, page: &Page<'_>, room: &mut Room) {
         let continues = |run: &Run| run.first + run.pages() == ppn.0 && run.is_metadata == page.is_metadata;
         let continued = self.runs.iter().rposition(continues);
@@ -131,7 +131,7 @@ impl Epoch {
         self.bytes += page.data.len();
     }
 
-    /// Data and spare area of a page that waits.
+    /// Returns data and spare area of a page whose program waits in the epoch.
     pub(super) fn find(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
         let run = self.runs.iter().rev().find(|run| (run.first..run.first + run.pages()).contains(&ppn.0))?;
         let (at, pages) = ((ppn.0 - run.first) as usize, run.pages() as usize);
@@ -139,7 +139,7 @@ impl Epoch {
         Some((&run.data[part(&run.data)], &run.spare[part(&run.spare)]))
     }
 
-    /// The programs are written.
+    /// Removes the programs of the epoch after they were written, and keeps their buffers in `room`.
     pub(super) fn forget_programs(&mut self, room: &mut Room) {
         self.runs.drain(..).for_each(|run| room.give_back(run));
         self.bytes = 0;

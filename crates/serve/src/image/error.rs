@@ -1,4 +1,4 @@
-//! What can go wrong with an image, each with a sentence.
+//! Errors of images, each with its message.
 
 use std::io;
 
@@ -10,78 +10,78 @@ use super::backing::ImageFile;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// The host refuses an operation on a file.
+    /// The operating system refused an operation on a file.
     #[error("cannot {doing} {path}: {source}{}", hint(.source))]
     Io {
-        /// What was tried.
+        /// Refused operation, as a verb.
         doing: &'static str,
-        /// The file.
+        /// Path of the file of the refused operation.
         path: String,
-        /// What the host says.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is something already.
+    /// The directory for a new image exists and is not empty.
     #[error("{path} exists and is not empty; an image is created in a new or empty directory")]
     Exists {
-        /// The directory.
+        /// Path of the directory that is not empty.
         path: String,
     },
     /// The directory holds no image, or one whose creation was interrupted.
     #[error("{path} holds no image; make one with `wearwell create`")]
     NoImage {
-        /// The directory.
+        /// Path of the directory without an image.
         path: String,
     },
-    /// A file of the image is not there.
+    /// A file of the image is missing.
     #[error("{path} lacks the file `{}` of its image: put it back, or restore all files from a copy", file.name())]
     Missing {
-        /// The directory.
+        /// Path of the image's directory.
         path: String,
-        /// The file.
+        /// The missing file.
         file: ImageFile,
     },
-    /// The format is another one.
+    /// The image has another version of the format.
     #[error("the image has format version {found}; this program reads version {known}{}", if *.found == 1 { ": bring it up with `wearwell upgrade`" } else { "" })]
     Version {
-        /// The version found.
+        /// Format version of the image.
         found: u32,
-        /// The version known.
+        /// Format version that this program reads.
         known: u32,
     },
-    /// Somebody else uses it.
+    /// Another process uses the image.
     #[error("{path} is in use by another process; an image has one user at a time")]
     Locked {
-        /// The directory.
+        /// Path of the image's directory.
         path: String,
     },
-    /// What was read is not what was written.
+    /// Data or metadata that was read is not what was written, and no copy of it is whole.
     #[error(
         "the image is damaged: {}; nothing of it is served, restore from a copy, or read what is left with `wearwell serve --rescue`",
         summary(.findings)
     )]
     Damaged {
-        /// Sentences, one per place.
+        /// What is damaged, one sentence per place.
         findings: Vec<String>,
     },
-    /// What was read is not what was written, and no logical page can be proven to be the newest version.
+    /// The image is damaged so that no logical page can be proven to be its newest version.
     #[error("nothing of the image can be rescued: {}; restore from a copy", summary(.findings))]
     Lost {
-        /// Sentences, one per place or reason.
+        /// What is damaged, or why nothing can be proven, one sentence each.
         findings: Vec<String>,
     },
-    /// The configuration is impossible.
+    /// The configuration of the device is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The engine refuses the design, or finds the device in a state that it cannot take over.
+    /// The engine refuses the design, or finds the flash in a state that it cannot recover.
     #[error(transparent)]
     Device(#[from] wearwell::Error),
-    /// A setting that has no meaning for an image.
+    /// A setting that is invalid for an image, or that its files contradict.
     #[error("{0}")]
     Setting(String),
 }
 
 impl ImageError {
-    /// Whether the files are there and their contents are wrong, so that an attempt to rescue them makes sense.
+    /// Whether the files of the image exist and their contents are wrong, so that `--rescue` may help.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Device(_))
     }
@@ -95,7 +95,7 @@ fn hint(error: &io::Error) -> &'static str {
     }
 }
 
-/// The first findings, and how many more there are.
+/// Joins the first findings into a text, with the number of the others.
 fn summary(findings: &[String]) -> String {
     const SHOWN: usize = 3;
     let shown = findings.iter().take(SHOWN).cloned().collect::<Vec<_>>().join("; ");

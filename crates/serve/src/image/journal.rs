@@ -1,16 +1,20 @@
-//! The journal: what changed in the state words, epoch by epoch.
+//! The journal of an image: a log of the changes of the state words, epoch by epoch.
 //!
-//! State words are those of the NVRAM and one of each block. They lie in the sectors of the file `nvram`, but no change is made
-//! there: an epoch's changes are appended to the journal as one record, in one write, so all of them hold or none. Beside
-//! that the sectors are written again, a few after each record, each with all that the records so far say. When an area of the
-//! journal is full, every sector has been written since the area was begun, and the records of the area before are not needed
-//! any more: the journal *turns* to that area, with the next *generation*. So a sector is one of this generation or of the one
-//! before, and is right once the records of both are applied to it; an older one is damage.
+//! State words (8 bytes each) are those of the NVRAM and one for each block. They are stored in the sectors of the file
+//! `nvram`, but a change is not written there first: the changes of an epoch (a batch of operations) are appended to
+//! the journal as one record, in one write, so that all of them are valid or none. Independently of that the sectors
+//! are rewritten, a few after each record, each with all changes of the records so far.
 //!
-//! Records are numbered without a gap. What is written with a record (OOB of its pages) or after it (sectors) has its number, so
-//! a journal that lost its end is recognised by what it does not know.
+//! The journal has two areas. When one area is full, every sector has been rewritten since the area was begun, so the
+//! records of the other area are not needed any more: the journal *turns* to the other area, with the next *generation*
+//! number. So a sector is of the present generation or of the one before, and is right once the records of both are
+//! applied to it; an older sector is damage.
 //!
-//! The price is the state once more in RAM, 8 bytes a page, and a sector written for about every thirty words that change.
+//! Records are numbered without a gap. Metadata that is written with a record (OOB records of its pages) or after it
+//! (sectors) holds its number. So a journal that lost its end is detected: other metadata names a record that it lacks.
+//!
+//! The price is one more copy of the state words in RAM, 8 bytes per page, and the write of a sector for about every
+//! thirty words that change.
 
 use std::collections::BTreeMap;
 
@@ -21,26 +25,26 @@ use super::layout::{
 };
 use super::sides::{SIDES, Side};
 
-/// Sectors that are written at once, unless the journal turns.
+/// Number of sectors of state words that are rewritten together, unless the journal turns (begins its other area).
 const SECTORS_AT_ONCE: u64 = 16;
-/// What each record begins at a multiple of.
+/// Each journal record begins at a multiple of this many bytes.
 const STEP_BYTES: usize = RECORD_BYTES;
 
-/// One record: the changes of an epoch.
+/// A journal record: the state words that an epoch (a batch of operations) changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record {
-    /// Generation of the journal.
+    /// Generation of the journal: the number of times that it had turned to its other area when the record was written.
     pub generation: u64,
-    /// Number of the record; the next one has the next number.
+    /// Number of the record; records are numbered consecutively.
     pub number: u64,
-    /// Everything up to the record of this number was on the host's disk when this one was written.
+    /// Number of a record: all records up to it were on the disk of the host machine when this one was written.
     pub synced: u64,
-    /// Index and new value of state words, in the order in which they changed.
+    /// Index and new value of each changed state word (NVRAM or block), in the order in which they changed.
     pub words: Vec<(u64, u64)>,
 }
 
 impl Record {
-    /// The bytes of the record that begins at byte `at` of the journal.
+    /// Encodes the record, which begins at byte `at` of the journal.
     pub fn encode(&self, layout: &Layout, at: u64) -> Vec<u8> {
         let len = RECORD_BYTES + self.words.len() * ENTRY_BYTES;
         let mut bytes = Vec::with_capacity(len.next_multiple_of(STEP_BYTES));
@@ -59,7 +63,8 @@ impl Record {
         bytes
     }
 
-    /// Reads the record at byte `at` of the journal from bytes that begin with it; `None` if there is no whole one.
+    /// Decodes the record at byte `at` of the journal from `bytes`, which begin there; `None` if they are no whole
+    /// record.
     pub fn decode(layout: &Layout, at: u64, bytes: &[u8]) -> Option<Self> {
         let len = Self::len_of(bytes)?;
         let bytes = bytes.get(..len)?;
@@ -77,68 +82,71 @@ impl Record {
         })
     }
 
-    /// Bytes of a record without what fills it up, as its head says.
+    /// Returns the length in bytes of a journal record without its padding, as its header says.
     fn len_of(head: &[u8]) -> Option<usize> {
         let count = usize::try_from(u64_at(head.get(..RECORD_BYTES)?, 8)).ok()?;
         count.checked_mul(ENTRY_BYTES)?.checked_add(RECORD_BYTES)
     }
 }
 
-/// The journal of an open image, and the state that its records make.
+/// The journal of an open image, and the state words that follow from its records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
-    /// State words as the records so far say.
+    /// State words (NVRAM and blocks) after all records so far.
     state: Vec<u64>,
     generation: u64,
     number: u64,
     synced: u64,
-    /// Where in its area the next record begins.
+    /// Offset in the current area at which the next record begins, bytes.
     at: u64,
-    /// Sectors from the first one on that were written in this generation.
+    /// Number of sectors of state words, from the first one on, that were rewritten since the current area was begun.
     swept: u64,
 }
 
-/// What has to be written for a record, in this order.
+/// Sectors and record that have to be written to append a record to the journal, in this order.
 pub(super) struct Append {
-    /// Sectors, and their place in the file `nvram`.
+    /// Sectors to rewrite, and their offset in the file `nvram`.
     pub(super) sectors: Option<(u64, Vec<u8>)>,
-    /// Whether the record is the first of a generation, and overwrites what the sectors on the disk may have needed so far.
+    /// Whether the record is the first of a generation (begins the journal's other area). It then overwrites records
+    /// that older sectors on the disk may need until those sectors are synced.
     pub(super) turns: bool,
-    /// The record in bytes, and its place in the file `journal`.
+    /// The encoded record, and its offset in the file `journal`.
     pub(super) bytes: (u64, Vec<u8>),
     record: Record,
-    /// Where in its area the next record begins then, and how many sectors are swept.
+    /// State of the journal after the record is written: offset of the next record in its area, and number of sectors
+    /// rewritten in the generation.
     at: u64,
     swept: u64,
 }
 
 impl Journal {
-    /// The number of the last record.
+    /// Number of the last record of the journal.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Everything so far is on the host's disk.
+    /// Notes that all records so far are on the disk of the host machine.
     pub(super) fn note_synced(&mut self) {
         self.synced = self.number;
     }
 
-    /// The state words, as the records say.
+    /// State words (NVRAM and blocks) after all records so far.
     pub(super) fn state(&self) -> &[u64] {
         &self.state
     }
 
-    /// The journal of a new image over its state words, of which nothing is written yet.
+    /// Makes the journal of a new image with the given state words; nothing is written yet.
     pub(super) fn begin(state: Vec<u64>) -> Self {
         Self { state, ..Self::default() }
     }
 
-    /// The first record of a new journal, which changes nothing.
+    /// Encodes the first record of a new image's journal, which changes no state word.
     pub(super) fn first_record(layout: &Layout) -> Vec<u8> {
         Record::default().encode(layout, 0)
     }
 
-    /// What has to be written so that `words` hold; nothing of it is noted before [`Journal::note`].
+    /// Prepares the journal record that sets the state words `words`, and the sectors of state words that have to be
+    /// rewritten before it. The journal changes only with [`Journal::note`], after they were written.
     pub(super) fn prepare(&self, layout: &Layout, words: Vec<(u64, u64)>, syncs: bool) -> Append {
         let number = self.number + 1;
         let synced = if syncs { number } else { self.synced };
@@ -157,7 +165,7 @@ impl Journal {
         Append { sectors, turns, bytes: (place, record.encode(layout, place)), record, at: at + len, swept }
     }
 
-    /// The record was written.
+    /// Updates the journal in RAM after the sectors and the record of `append` were written.
     pub(super) fn note(&mut self, append: Append) {
         let Append { record: Record { generation, number, synced, words }, at, swept, .. } = append;
         for (index, word) in words {
@@ -167,13 +175,14 @@ impl Journal {
         (self.at, self.swept) = (at, swept);
     }
 
-    /// Up to which sector they have to be written by now, so that all are when the area is half full.
+    /// Returns the number of sectors of state words that have to be rewritten by now, so that all of them are when the
+    /// journal's current area is half full.
     fn due(&self, layout: &Layout) -> u64 {
         let due = (layout.sectors() * 2 * self.at / layout.area_bytes()).min(layout.sectors());
         if due >= self.swept + SECTORS_AT_ONCE { due } else { self.swept }
     }
 
-    /// The sectors `from..to`.
+    /// Encodes the sectors `from..to` of the file `nvram` with the present state words.
     pub(super) fn encode_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for index in from..to {
@@ -188,29 +197,30 @@ impl Journal {
     }
 }
 
-/// A journal as it was found.
+/// A journal as it was found in the files of an image.
 pub(super) struct Found {
     journal: Journal,
-    /// The changes of all its records, in order.
+    /// Changes of all records found, in order: index and value of a state word.
     words: Vec<(u64, u64)>,
-    /// Records that one of the two copies lacked.
+    /// Number of records that were missing or damaged in one of the journal's two copies, and were repaired.
     pub(super) repaired: u64,
-    /// Where records are missing: all from this number on are there.
+    /// If records are missing: all records from this number on were found.
     complete_from: Option<u64>,
 }
 
 impl Found {
-    /// Number of the last record.
+    /// Number of the journal's last record.
     pub(super) fn number(&self) -> u64 {
         self.journal.number
     }
 
-    /// Everything up to the record of this number was on the host's disk when the last record was written.
+    /// Number of a record: all records up to it were on the disk of the host machine when the last record was written.
     pub(super) fn synced(&self) -> u64 {
         self.journal.synced
     }
 
-    /// Whether a sector can be right: it is of this generation or the one before, and knows no record that is not there.
+    /// Whether a sector of state words can be right: it is of the journal's present generation or the one before, and
+    /// holds no change of a record that was not found.
     pub(super) fn accepts(&self, sector: &Sector) -> bool {
         let Journal { generation, number, .. } = self.journal;
         if let Some(first) = self.complete_from {
@@ -219,12 +229,13 @@ impl Found {
         sector.number <= number && sector.generation <= generation && sector.generation + 1 >= generation
     }
 
-    /// State words whose newest value the records tell.
+    /// Indices of the state words that the records of the journal set.
     pub(super) fn changed_words(&self) -> impl Iterator<Item = u64> + '_ {
         self.words.iter().map(|&(index, _)| index)
     }
 
-    /// The journal, over the words of the sectors; `is_swept` says of the first ones that they are of this generation.
+    /// Applies the records found to `state`, the state words of the sectors, and returns the open journal.
+    /// `generations` are those of the sectors; the leading sectors of the present generation count as rewritten in it.
     pub(super) fn over(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
         for (index, word) in self.words {
             state[index as usize] = word;
@@ -235,19 +246,19 @@ impl Found {
     }
 }
 
-/// Records of one area that follow each other.
+/// Consecutive records found in one of the two areas of the journal.
 #[derive(Default)]
 struct Area {
     records: Vec<Record>,
-    /// Bytes that they take.
+    /// Bytes that the records occupy in the area.
     len: u64,
     repaired: u64,
 }
 
-/// Reads both areas, of each record the copy that is whole, and writes it over the other one.
+/// Reads both areas of the journal. Of each record it takes a copy that is whole and writes it over the other one.
 ///
 /// # Errors
-/// A sentence, where records are missing.
+/// A sentence, if records are missing.
 pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<Found, String> {
     let [first, second] = [read_area(backing, layout, 0)?, read_area(backing, layout, 1)?];
     let generation_of = |area: &Area| area.records.first().map(|record| record.generation);
@@ -280,15 +291,16 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<Found,
     Ok(Found { journal, words, repaired, complete_from: None })
 }
 
-/// Reads what is left of a journal of which records are missing at both sides, and which had records up to `last` at least: the
-/// newest records without a gap. A sector that is older than the gap is not accepted, because nobody knows what changed in it.
+/// Reads what is left of a journal of which some records are missing in both copies, and which had records up to number
+/// `last` at least: the newest records without a gap. Sectors older than the gap are not accepted, because the changes
+/// of the missing records are not known.
 pub(super) fn salvage(backing: &impl Backing, layout: &Layout, last: u64) -> Found {
     let records = all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);
     let newest: Vec<_> = (0..=number).rev().map_while(|number| records.get(&number)).collect();
     let complete_from = newest.last().map_or(number + 1, |record| record.number);
     let last = newest.first().map(|&record| record.clone()).unwrap_or_default();
-    // The next record begins another generation.
+    // `at` is the end of the area, so that the next record begins another generation.
     let at = layout.area_bytes();
     let Record { generation, synced, .. } = last;
     let journal = Journal { state: Vec::new(), generation, number, synced, at, swept: 0 };
@@ -296,7 +308,7 @@ pub(super) fn salvage(backing: &impl Backing, layout: &Layout, last: u64) -> Fou
     Found { journal, words, repaired: 0, complete_from: Some(complete_from) }
 }
 
-/// Every whole record at either side, by its number.
+/// Returns every whole record of either copy of the journal, by number.
 fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Record> {
     let mut records = BTreeMap::<u64, Record>::new();
     for side in SIDES {
@@ -311,7 +323,7 @@ fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Record>
     records
 }
 
-/// The journal at one side, with zeros where it cannot be read.
+/// Reads one copy of the whole journal, with zeros where it cannot be read.
 fn whole_journal(backing: &impl Backing, layout: &Layout, side: Side) -> Vec<u8> {
     const PIECE_BYTES: usize = 4096;
     let mut bytes = vec![0; layout.journal_bytes() as usize];
@@ -370,7 +382,8 @@ fn read_record(backing: &impl Backing, layout: &Layout, side: Side, at: u64, end
     is_read.then(|| Record::decode(layout, at, &bytes)).flatten()
 }
 
-/// Whether a record of the same generation lies anywhere behind the last one that could be read.
+/// Whether a whole journal record of the generation of `last`, the last one that could be read, follows anywhere in
+/// `rest`.
 fn has_later(backing: &impl Backing, layout: &Layout, rest: std::ops::Range<u64>, last: &Record) -> bool {
     let mut bytes = vec![0; (rest.end - rest.start) as usize];
     SIDES.into_iter().any(|side| {

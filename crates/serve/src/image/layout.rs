@@ -1,15 +1,16 @@
-//! Every byte of an image: where it lies and what it means. `docs/FORMAT.md` says the same in prose, and a test reads an
-//! image by that document.
+//! The format of an image: where each byte is in its files and what it means. `docs/FORMAT.md` describes the same in
+//! prose, and a test reads an image by that document.
 //!
-//! Metadata is stored twice: at its place and, the same bytes, in the file `mirror`. Data of the host is stored once, under a
-//! checksum that its metadata holds.
+//! Metadata is stored twice: at its own place, and the same bytes in the file `mirror`. Data of the host is stored
+//! once, with a checksum in its metadata.
 //!
-//! Numbers are little-endian. Every record carries a CRC-32C that is seeded with the image's salt and the record's own
-//! address, so that a record in the wrong place, or of another image, is as wrong as a flipped bit. What tells an older version
-//! of a record from the newest one is in the record too: the epoch of the block, or a number of the journal.
-//! No OOB record or sector straddles a sector of 512 bytes or a page of the page cache: a write of one is done or not done.
+//! Numbers are little-endian. Every record has a CRC-32C, seeded with the image's salt and the record's own address, so
+//! that a record in the wrong place, or of another image, is detected like a flipped bit. A record also holds a number
+//! that distinguishes an older version from the newest one: the epoch of the block (its erase count), or a number of
+//! the journal. No OOB record and no sector crosses a boundary of 512 bytes or of a page of the page cache: its write
+//! is either done or not done.
 //!
-//! Nothing here panics on what it reads: a record that is none decodes to `None`.
+//! No function here panics on the bytes that it reads: invalid bytes decode to `None`.
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::Fingerprint;
@@ -17,59 +18,60 @@ use wearwell::nand::{Geometry, Oob, PageKind};
 
 use super::backing::ImageFile;
 
-/// First bytes of a superblock.
+/// First bytes of an image's superblock (header).
 pub const MAGIC: [u8; 8] = *b"WEARWELL";
-/// The version of the format that this code reads and writes.
+/// Version of the image format that this code reads and writes.
 pub const VERSION: u32 = 2;
-/// Bytes of the superblock before the configuration's text.
+/// Bytes of the superblock (header of an image) before the text of the configuration.
 pub const SUPERBLOCK_BYTES: usize = 4096;
-/// Longest configuration text.
+/// Longest configuration text in a superblock, bytes.
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
-/// Bytes of a page's OOB record, of the session and of the head of a record of the journal.
+/// Bytes of the OOB record of a page, of the session record, and of the header of a journal record.
 pub const RECORD_BYTES: usize = 64;
-/// Bytes of a sector of state words.
+/// Bytes of a sector of state words (NVRAM and blocks).
 pub const SECTOR_BYTES: usize = 512;
-/// State words of a sector.
+/// Number of state words (8 bytes each) in a sector.
 pub const SECTOR_WORDS: usize = (SECTOR_BYTES - SECTOR_HEAD_BYTES) / 8;
 const SECTOR_HEAD_BYTES: usize = 24;
-/// Bytes of an entry of the journal.
+/// Bytes of an entry of a journal record: index and value of a state word.
 pub const ENTRY_BYTES: usize = 16;
-/// State words that an epoch changes at the most, before it is ended; a few more may follow.
+/// Number of changed state words after which an epoch (batch of operations) is ended; the operation that exceeds it may
+/// add a few more.
 pub const EPOCH_WORDS_MAX: u64 = 1 << 14;
-/// State words that may follow.
+/// Most state words that may be added to an epoch beyond [`EPOCH_WORDS_MAX`].
 const EPOCH_WORDS_MORE: u64 = 1 << 11;
-/// Longest name of a design.
+/// Longest name of a design, bytes.
 const NAME_BYTES: usize = 32;
-/// Regions of the flash file begin at multiples of this.
+/// Alignment, in bytes, of the regions of the flash file.
 const ALIGNMENT: u64 = 4096;
 
-/// What the superblock says.
+/// Contents of the superblock, the header of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Layout of the flash.
+    /// Geometry of the flash in the image.
     pub geometry: Geometry,
-    /// Exported pages.
+    /// Logical pages that the image exports.
     pub logical_pages: u32,
-    /// Words of NVRAM, 8 bytes each.
+    /// Number of words of NVRAM in the image, 8 bytes each.
     pub nvram_words: u64,
-    /// Drawn when the image was created; seeds every checksum.
+    /// Random number drawn when the image was created; it seeds every checksum.
     pub salt: u64,
-    /// What a session survives that asks for nothing else.
+    /// Durability of a session, unless the session chooses another.
     pub durability: Durability,
-    /// Name of the design.
+    /// Name of the design of the device.
     pub design: String,
-    /// The resolved configuration, TOML.
+    /// The resolved configuration of the device, as TOML.
     pub config: String,
 }
 
-/// Why bytes are no superblock of this version.
+/// Why bytes are no superblock (image header) of this format version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoSuperblock {
-    /// The magic is missing.
+    /// The magic number of a superblock is missing.
     Magic,
-    /// Another version of the format.
+    /// The superblock has this other version of the format.
     Version(u32),
-    /// The checksum or a field is wrong.
+    /// The checksum or a field of the superblock is wrong.
     Damaged,
 }
 
@@ -89,13 +91,13 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// CRC-32C of `salt`, `address` and the bytes, in this order.
+/// Returns the CRC-32C of `salt`, `address` and `bytes`, in this order.
 pub(super) fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
     let seed = crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &address.to_le_bytes());
     crc32c::crc32c_append(seed, bytes)
 }
 
-/// Puts the checksum into the first four bytes of a record.
+/// Writes the checksum of a record into its first four bytes.
 fn seal(record: &mut [u8; RECORD_BYTES], salt: u64, address: u64) {
     let crc = checksum(salt, address, &record[4..]);
     put_u32(record, 0, crc);
@@ -106,7 +108,7 @@ pub(super) fn is_sealed(record: &[u8; RECORD_BYTES], salt: u64, address: u64) ->
 }
 
 impl Superblock {
-    /// The whole file.
+    /// Encodes the superblock file.
     ///
     /// # Panics
     /// If the design's name is longer than 32 bytes or the configuration longer than [`MAX_CONFIG_BYTES`].
@@ -142,21 +144,21 @@ impl Superblock {
         bytes
     }
 
-    /// Version 1 left its number out.
+    /// Checksum of a superblock. In format version 1 it does not cover the version number.
     fn crc(version: u32, bytes: &[u8]) -> u32 {
         let of_version = if version == 1 { 0 } else { crc32c::crc32c(&bytes[8..12]) };
         crc32c::crc32c_append(of_version, &bytes[16..])
     }
 
-    /// Reads a whole file, or its copy, which other bytes may follow.
+    /// Decodes the superblock file, or its copy in the mirror, which other bytes may follow.
     ///
     /// # Errors
-    /// [`NoSuperblock`] says what is wrong.
+    /// [`NoSuperblock`]: the reason why the bytes are no superblock.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoSuperblock> {
         Self::decode_as(VERSION, bytes)
     }
 
-    /// As [`Superblock::decode`], of the version that is asked for.
+    /// As [`Superblock::decode`], for a given version of the format.
     pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, NoSuperblock> {
         if bytes.len() < 12 || bytes[..8] != MAGIC {
             return Err(NoSuperblock::Magic);
@@ -164,7 +166,7 @@ impl Superblock {
         if bytes.len() < SUPERBLOCK_BYTES {
             return Err(NoSuperblock::Damaged);
         }
-        // Of a copy the text says how long it is.
+        // In the mirror other bytes follow, so the length of the text determines the end.
         let len = SUPERBLOCK_BYTES + u32_at(bytes, 16).min(MAX_CONFIG_BYTES) as usize;
         let bytes = &bytes[..len.min(bytes.len())];
         match u32_at(bytes, 8) {
@@ -206,51 +208,54 @@ impl Superblock {
     }
 }
 
-/// Where things lie in the files.
+/// Offsets of all data and metadata in the files of an image.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Layout of the flash.
+    /// Geometry of the flash in the image.
     pub geometry: Geometry,
-    /// Seed of every checksum.
+    /// Salt that seeds every checksum of the image.
     pub salt: u64,
-    /// Words of NVRAM.
+    /// Number of words of NVRAM in the image, 8 bytes each.
     pub nvram_words: u64,
     oob_at: u64,
     spare_at: u64,
     data_at: u64,
-    /// Where the copies of the files begin in the mirror.
+    /// Offset in the mirror of the copy of the session file.
     session_copy_at: u64,
+    /// Offset in the mirror of the copy of the NVRAM file.
     nvram_copy_at: u64,
+    /// Offset in the mirror of the copy of the journal.
     journal_copy_at: u64,
+    /// Offset in the mirror of the copy of the metadata in the flash file.
     flash_copy_at: u64,
 }
 
-/// Whether a block can be used.
+/// Health of a block: whether it can be programmed or erased.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockHealth {
-    /// Yes.
+    /// The block can be used.
     Good,
-    /// Its erase was interrupted: only another erase helps.
+    /// An erase of the block was interrupted: it can be used only after another erase.
     HalfErased,
-    /// Never again.
+    /// The block is bad and is never used again.
     Bad,
-    /// A program failed in it: it is read until what it holds has moved, and then declared bad.
+    /// A program failed in the block: it is read until its valid pages are moved, and then marked bad.
     Condemned,
 }
 
-/// What the state word of a block says.
+/// State of a block, as encoded in its state word of 8 bytes: health, erase count, programmed pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRecord {
-    /// State.
+    /// Health of the block: whether it can be used.
     pub health: BlockHealth,
-    /// Erases so far, which is also its epoch: pages of another epoch are erased.
+    /// Erases of the block so far. This is also its epoch: pages with an OOB record of another epoch are erased.
     pub erases: u32,
-    /// Pages programmed since the last erase: so many from its first one on have an OOB record of this epoch.
+    /// Pages programmed since the last erase: this many from the first page on have an OOB record of the present epoch.
     pub programmed: u32,
 }
 
 impl BlockRecord {
-    /// The word.
+    /// Encodes the state of a block as its state word.
     pub fn encode(self) -> u64 {
         let health = match self.health {
             BlockHealth::Good => 0,
@@ -261,7 +266,7 @@ impl BlockRecord {
         u64::from(self.erases) | u64::from(self.programmed) << 32 | health << 56
     }
 
-    /// Reads a word.
+    /// Decodes the state word of a block; `None` if it is invalid.
     pub fn decode(word: u64) -> Option<Self> {
         let health = match word >> 56 {
             0 => BlockHealth::Good,
@@ -274,61 +279,62 @@ impl BlockRecord {
     }
 }
 
-/// State words that lie side by side.
+/// A sector of the file `nvram`: consecutive state words with their version.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sector {
-    /// Generation of the journal in which it was written.
+    /// Generation of the journal (number of its changes of area) in which the sector was written.
     pub generation: u64,
-    /// Number of the last record of the journal whose words it has.
+    /// Number of the last journal record whose changes the sector contains.
     pub number: u64,
-    /// The words; of the last sector those that do not exist are 0.
+    /// State words; in the last sector, words beyond the last one are 0.
     pub words: [u64; SECTOR_WORDS],
 }
 
-/// The OOB of a page with what guards its data.
+/// OOB record of a page in the flash file: the engine's OOB, and checksums of the page's data and spare bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OobRecord {
-    /// Epoch of the block when the page was programmed.
+    /// Epoch of the block (its erase count) when the page was programmed.
     pub epoch: u32,
-    /// What the engine wrote; `None` for a page that is consumed and unreadable.
+    /// The OOB that the engine wrote; `None` for a page that is consumed and unreadable (torn).
     pub oob: Option<Oob>,
-    /// Bytes in the spare area.
+    /// Number of bytes that are stored in the page's spare area.
     pub spare_bytes: u16,
-    /// Checksum of data and spare bytes; of a lost page the complement of what would be right, so that a reader that does
-    /// not know lost pages finds it damaged.
+    /// Checksum of the page's data and spare bytes. For a lost page it is the complement of the right checksum, so that
+    /// a reader that does not know of lost pages finds the page damaged.
     pub data_crc: u32,
-    /// Checksum of the spare bytes alone; 0 where there are none, and in pages that were written before there was one.
+    /// Checksum of the spare bytes alone; 0 if there are none, or if the page was written before this checksum existed.
     pub spare_crc: u32,
-    /// The data were lost before this program, which only says whose they were.
+    /// Whether the page's data was already lost when it was programmed: the program only records to which logical page
+    /// the lost data belonged.
     pub is_lost: bool,
-    /// Number of the record of the journal that says that the page is programmed; 0 in pages that version 1 wrote.
+    /// Number of the journal record that counts the page as programmed; 0 in pages that format version 1 wrote.
     pub number: u64,
 }
 
 impl OobRecord {
-    /// A page that is consumed and unreadable.
+    /// Makes the OOB record of a page that is consumed and unreadable (torn).
     pub fn torn(epoch: u32, number: u64) -> Self {
         Self { epoch, oob: None, spare_bytes: 0, data_crc: 0, spare_crc: 0, is_lost: false, number }
     }
 }
 
-/// What lies in the place of an OOB record.
+/// What an OOB record's place in the flash file contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OobSlot {
-    /// Zeros: no page was ever programmed here.
+    /// Zeros: this page was never programmed.
     Blank,
-    /// A record.
+    /// A whole OOB record.
     Record(OobRecord),
-    /// Anything else.
+    /// Bytes that are neither zeros nor a whole OOB record.
     Damaged,
 }
 
 impl Layout {
-    /// The layout that follows from a superblock.
+    /// Derives the layout of an image from its superblock.
     pub fn new(superblock: &Superblock) -> Self {
         let geometry = superblock.geometry.clone();
         let (blocks, pages) = (u64::from(geometry.blocks()), geometry.pages());
-        // Version 1 had its block records before the OOB, and their room stays.
+        // Format version 1 had its block records before the OOB records; their space stays reserved.
         let oob_at = (blocks * RECORD_BYTES as u64).next_multiple_of(ALIGNMENT);
         let spare_at = oob_at + (pages * RECORD_BYTES as u64).next_multiple_of(ALIGNMENT);
         let data_at = spare_at + (pages * spare_stride(&geometry)).next_multiple_of(ALIGNMENT);
@@ -351,49 +357,50 @@ impl Layout {
         layout
     }
 
-    /// Bytes of the flash file.
+    /// Length of the flash file, bytes.
     pub fn flash_bytes(&self) -> u64 {
         self.data_at + self.geometry.bytes()
     }
 
-    /// State words: those of the NVRAM, then one of each block.
+    /// Number of state words (8 bytes each): those of the NVRAM, then one for each block.
     pub fn state_words(&self) -> u64 {
         self.nvram_words + u64::from(self.geometry.blocks())
     }
 
-    /// Index of the state word of a block.
+    /// Index of the state word of a block (erase count, programmed pages), after those of the NVRAM.
     pub fn block_word(&self, block: BlockId) -> u64 {
         self.nvram_words + u64::from(block.0)
     }
 
-    /// Sectors of state words.
+    /// Number of sectors of state words in the file `nvram`.
     pub fn sectors(&self) -> u64 {
         self.state_words().div_ceil(SECTOR_WORDS as u64)
     }
 
-    /// Bytes of the NVRAM file.
+    /// Length of the NVRAM file, bytes.
     pub fn nvram_bytes(&self) -> u64 {
         self.sectors() * SECTOR_BYTES as u64
     }
 
-    /// Bytes of each of the two areas of the journal: twice the longest record, and half of what all sectors take, so that the
-    /// sectors that are written between two turns are not many more than the records.
+    /// Bytes of each of the two areas of the journal: at least twice the longest record, and at least half of the
+    /// length of all sectors, so that the sectors rewritten in one pass over an area are not many more bytes than its
+    /// records.
     pub fn area_bytes(&self) -> u64 {
         let words = self.state_words().min(EPOCH_WORDS_MAX + EPOCH_WORDS_MORE);
         let longest_bytes = RECORD_BYTES as u64 + words * ENTRY_BYTES as u64;
         (2 * longest_bytes).max(self.nvram_bytes() / 2).next_multiple_of(ALIGNMENT)
     }
 
-    /// Bytes of the journal file.
+    /// Length of the journal file, bytes.
     pub fn journal_bytes(&self) -> u64 {
         2 * self.area_bytes()
     }
 
-    /// Where the copy of a superblock, a session, or of metadata on flash or in NVRAM lies in the mirror. (Data of the host has
-    /// no copy.)
+    /// Returns the offset in the mirror of the copy of byte `offset` of a file: of the superblock, the session, the
+    /// NVRAM, the journal, or metadata in the flash file. (Data of the host has no copy.)
     ///
     /// # Panics
-    /// For the mirror itself.
+    /// If `file` is the mirror itself.
     pub fn mirror_at(&self, file: ImageFile, offset: u64) -> u64 {
         offset
             + match file {
@@ -406,32 +413,32 @@ impl Layout {
             }
     }
 
-    /// Bytes of a page's spare area in the file.
+    /// Bytes between the spare areas of consecutive pages in the flash file.
     pub fn spare_stride(&self) -> usize {
         spare_stride(&self.geometry) as usize
     }
 
-    /// Bytes at the beginning of the flash file that hold metadata in place.
+    /// Bytes at the beginning of the flash file before the spare areas: OOB records, and the reserved space before them.
     pub fn metadata_bytes(&self) -> u64 {
         self.spare_at
     }
 
-    /// Place of a page's OOB record.
+    /// Offset of a page's OOB record in the flash file.
     pub fn oob_at(&self, ppn: Ppn) -> u64 {
         self.oob_at + u64::from(ppn.0) * RECORD_BYTES as u64
     }
 
-    /// Place of a page's spare bytes.
+    /// Offset of a page's spare bytes in the flash file.
     pub fn spare_at(&self, ppn: Ppn) -> u64 {
         self.spare_at + u64::from(ppn.0) * spare_stride(&self.geometry)
     }
 
-    /// Place of a page's data.
+    /// Offset of a page's data in the flash file.
     pub fn data_at(&self, ppn: Ppn) -> u64 {
         self.data_at + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
     }
 
-    /// The OOB record of `ppn` in bytes.
+    /// Encodes the OOB record of page `ppn`.
     pub fn encode_oob(&self, ppn: Ppn, record: &OobRecord) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[4] = 2;
@@ -454,7 +461,7 @@ impl Layout {
         bytes
     }
 
-    /// Reads the OOB record of `ppn`.
+    /// Decodes the OOB record of page `ppn`.
     pub fn decode_oob(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> OobSlot {
         if bytes.iter().all(|&byte| byte == 0) {
             return OobSlot::Blank;
@@ -490,23 +497,25 @@ impl Layout {
         })
     }
 
-    /// Checksum of a page's data and spare bytes, programmed in this epoch of its block.
+    /// Checksum of the data and spare bytes of a page that was programmed in the given epoch (erase count) of its
+    /// block.
     pub fn page_crc(&self, ppn: Ppn, epoch: u32, data: &[u8], spare: &[u8]) -> u32 {
         let of_data = checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), data);
         crc32c::crc32c_append(of_data, spare)
     }
 
-    /// Checksum of a page's spare bytes alone, programmed in this epoch of its block; never 0.
+    /// Checksum of the spare bytes alone of a page that was programmed in the given epoch (erase count) of its block;
+    /// never 0.
     pub fn spare_crc(&self, ppn: Ppn, epoch: u32, spare: &[u8]) -> u32 {
         checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), spare).max(1)
     }
 
-    /// Whether spare bytes are those that a record tells of, where it tells of them apart from the data.
+    /// Whether `spare` matches the checksum of the spare bytes in an OOB record.
     pub fn is_spare_whole(&self, ppn: Ppn, record: &OobRecord, spare: &[u8]) -> bool {
         spare.is_empty() || self.spare_crc(ppn, record.epoch, spare) == record.spare_crc
     }
 
-    /// A sector of state words in bytes.
+    /// Encodes sector number `index` of the file `nvram`, with its checksum.
     pub fn encode_sector(&self, index: u64, sector: &Sector) -> [u8; SECTOR_BYTES] {
         let mut bytes = [0; SECTOR_BYTES];
         put_u64(&mut bytes, 8, sector.generation);
@@ -519,7 +528,7 @@ impl Layout {
         bytes
     }
 
-    /// Reads a sector of state words.
+    /// Decodes sector number `index` of the file `nvram`; `None` if its checksum is wrong.
     pub fn decode_sector(&self, index: u64, bytes: &[u8; SECTOR_BYTES]) -> Option<Sector> {
         let is_whole = u32_at(bytes, 0) == checksum(self.salt, index, &bytes[4..]) && u32_at(bytes, 4) == 0;
         let word = |k| u64_at(bytes, SECTOR_HEAD_BYTES + 8 * k);
@@ -554,21 +563,22 @@ fn kind_of(code: u8) -> Option<PageKind> {
     kinds.find(|&kind| code_of(kind) == code)
 }
 
-/// What an image survives.
+/// What the data of an image survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// The end of the process, at any instant: every operation is in the host's page cache when it returns.
+    /// A crash of the server process at any instant: every operation is in the page cache of the host machine when it
+    /// returns.
     #[default]
     Process,
-    /// The end of the host as well: a flush, and every erase, waits for the host's disk.
+    /// Also a crash or power loss of the host machine: a flush waits for its disk, and so does every erase.
     Host,
 }
 
 impl Durability {
-    /// Both.
+    /// Both durabilities of a session.
     pub const ALL: [Self; 2] = [Self::Process, Self::Host];
 
-    /// The word for it.
+    /// Name of the durability in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -585,25 +595,25 @@ impl Durability {
     }
 }
 
-/// Who used the image last, and how that ended.
+/// Record of the last session of an image: its durability, and how it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Session {
-    /// The image was closed.
+    /// Whether the session closed the image.
     pub is_clean: bool,
     /// Durability of the session.
     pub durability: Durability,
-    /// Boot of the host that the session ran in; zeros if unknown.
+    /// Identifier of the boot of the host machine in which the session ran; zeros if unknown.
     pub boot: [u8; 16],
-    /// Sessions that did not end cleanly, this one not counted.
+    /// Sessions in the life of the image that did not end cleanly, without this session.
     pub unsafe_shutdowns: u64,
-    /// Sessions in the life of the image, this one counted.
+    /// Sessions in the life of the image, this session included.
     pub sessions: u64,
-    /// Of a closed image, the number of the last record of its journal.
+    /// Number of the journal's last record, if the session closed the image.
     pub number: u64,
 }
 
 impl Session {
-    /// The file.
+    /// Encodes the session record, which is the file `session`.
     pub fn encode(&self, salt: u64) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
         bytes[4] = u8::from(self.is_clean);
@@ -616,7 +626,7 @@ impl Session {
         bytes
     }
 
-    /// Reads the file.
+    /// Decodes the session file; `None` if its checksum is wrong.
     pub fn decode(bytes: &[u8; RECORD_BYTES], salt: u64) -> Option<Self> {
         let durability = Durability::of_code(bytes[5])?;
         (is_sealed(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {

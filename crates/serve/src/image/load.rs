@@ -1,16 +1,19 @@
-//! From files to the state of the flash: what every page and word is, what the end of a session left half done, and what
-//! is damaged.
+//! Loads the state of the flash from the files of an image: every page and state word, what an interrupted session left
+//! half done, and what is damaged.
 //!
-//! The journal says what holds: the words of the NVRAM, and of each block its erases and how many of its pages are programmed.
-//! A page that it counts has an OOB record of the block's epoch at one side at least. Pages beyond that were programmed for a
-//! record that was not written any more: they were acknowledged to nobody, and are taken over as they are found.
+//! The journal determines what is valid: the words of the NVRAM, and for each block its erases and the number of its
+//! programmed pages. A page that is counted has an OOB record of the block's epoch in at least one copy. Pages beyond
+//! this count were programmed for a journal record that was never written: they were not acknowledged, and are kept as
+//! they are found.
 //!
-//! Only a session that the host ended may leave something half done: its writes reach the disk in any order since the last
-//! sync. Then a page may be missing under later pages of its block, or its data may be older than its OOB. Such pages become
-//! consumed and unreadable, as a torn program leaves them, and the files
-//! are repaired so that they stay so. Everything else that is not as it was written is damage. Of metadata it is repaired from
-//! the other side. Of data it is found when they are read, and costs the logical pages that they held. What is damaged at both
-//! sides is reported, and the image is not used, unless it is rescued ([`rescue`](super::rescue)): then it is left out.
+//! Only after a crash of the host machine may a page be half done: writes since the last sync reach the disk in any
+//! order. Then a page may be missing before later pages of its block, or its data may be older than its OOB record.
+//! Such pages become consumed and unreadable, as after a torn program, and the files are repaired so that they stay so.
+//!
+//! Everything else that differs from what was written is damage. Damaged metadata is repaired from its other copy.
+//! Damaged data is found when it is read, and costs the logical pages that it held. Metadata that is damaged in both
+//! copies is reported, and the image is not used, unless it is rescued ([`rescue`](super::rescue)): then the damaged
+//! part is left out.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,77 +29,78 @@ use super::layout::{
 };
 use super::sides::{Guarded, SIDES, Side, read_page};
 
-/// Sectors that are read at once.
+/// Sectors of state words that are read at once.
 const SECTORS_AT_ONCE: u64 = 256;
 
-/// What must be whole.
+/// What must be undamaged in the files of an image that is loaded, and how damage is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Expectation {
-    /// Everything up to the journal's record of this number was on the disk for sure; `u64::MAX` if nothing can be half done.
+    /// Number of a journal record: everything up to it was certainly on the disk. `u64::MAX` if no page can be half
+    /// done.
     pub(super) whole_up_to: u64,
     /// Whether the data of every page is read and compared with its checksum.
     pub(super) verifies_all: bool,
-    /// Logical pages of the device.
+    /// Logical pages that the image exports.
     pub(super) logical_pages: u32,
-    /// Whether what is damaged at both sides is left out; else nothing is loaded after the first damage.
+    /// Whether metadata that is damaged in both copies is left out; otherwise loading stops at the first damage.
     pub(super) rescues: bool,
 }
 
-/// What is damaged at both sides, and left out of what was loaded.
+/// Metadata that is damaged in both copies and was left out of the loaded state.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
-    /// Indices of state words whose newest value is not known; they are loaded as 0.
+    /// Indices of state words (NVRAM and blocks) whose newest value is unknown; they are loaded as 0.
     pub(super) words: BTreeSet<u64>,
-    /// Blocks whose state word is among them, with the kind of their pages, if any can be read.
+    /// Blocks whose state word was left out, each with the kind of its pages, if any page can be read.
     pub(super) blocks: Vec<(BlockId, Option<PageKind>)>,
-    /// Pages without a usable OOB record, with the kind of the other pages of their block, if any can be read.
+    /// Pages without a usable OOB record, each with the kind of the other pages of its block, if any can be read.
     pub(super) pages: Vec<(Ppn, Option<PageKind>)>,
 }
 
-/// What guards the data of a page.
+/// Checksum and length by which the data of a page is verified when it is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Guard {
     pub(super) data_crc: u32,
     pub(super) spare_bytes: u16,
 }
 
-/// The state of the flash, and what is to be done about it.
+/// State of the flash as loaded from the files of an image, with the damage found and the repairs that are left to do.
 pub(super) struct Loaded {
     pub(super) model: SimNand,
     pub(super) guards: Vec<Guard>,
     pub(super) journal: Journal,
-    /// Pages to be marked unreadable.
+    /// Half-programmed pages that have to be marked unreadable, each with the epoch (erase count) of its block.
     pub(super) torn: Vec<(Ppn, u32)>,
-    /// Pages whose data was compared with its checksum and is damaged.
+    /// Pages whose data does not match its checksum.
     pub(super) damaged: Vec<Ppn>,
-    /// Damage that no copy makes good, one sentence per place.
+    /// Damage of metadata that no copy repairs, one sentence per place.
     pub(super) findings: Vec<String>,
-    /// The same as places, where the image is rescued.
+    /// The damaged state words, blocks and pages, if the image is rescued.
     pub(super) left_out: LeftOut,
-    /// Pages whose data was compared with its checksum.
+    /// Number of pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
-    /// Records and sectors that one side lacked and the other had.
+    /// Metadata records and sectors that were repaired from their other copy.
     pub(super) repaired: u64,
 }
 
-/// A block as its word and the OOB of its pages tell.
+/// A block as found in the files: its state word, and the OOB records of its pages.
 struct FoundBlock {
     id: BlockId,
     record: BlockRecord,
-    /// Those of the block's epoch.
+    /// OOB records of the pages that were programmed in the block's present epoch (since its last erase).
     pages: Vec<Option<OobRecord>>,
 }
 
 impl FoundBlock {
-    /// Pages up to the last one that is programmed or counted as such.
+    /// Number of pages up to the last one that has an OOB record or is counted as programmed.
     fn used(&self) -> usize {
         let last = (0..self.pages.len()).rev().find(|&k| self.pages[k].is_some());
         last.map_or(0, |last| last + 1).max(self.record.programmed as usize)
     }
 }
 
-/// Reads everything, and repairs what one of two sides has. Damage is found, not failed upon; only the host's refusal to read
-/// is an error.
+/// Loads the state of the flash, and repairs metadata that is damaged in one of its two copies. Damage is recorded in
+/// the result; only a refused read of the operating system is an error.
 pub(super) fn load(
     backing: &mut impl Backing,
     layout: &Layout,
@@ -143,17 +147,18 @@ impl<B: Backing> Loader<'_, B> {
         self.loaded.findings.push(sentence);
     }
 
-    /// Whether damage so far does not end the loading.
+    /// Whether loading an image continues in spite of the damage found so far.
     fn goes_on(&self) -> bool {
         self.expectation.rescues || self.loaded.findings.is_empty()
     }
 
-    /// Whether a session that the host ended may have left a page half done that belongs to the journal's record of this number.
+    /// Whether a crash of the host machine may have left a page half done that belongs to the journal record of this
+    /// number.
     fn may_be_half_done(&self, number: u64) -> bool {
         number > self.expectation.whole_up_to
     }
 
-    /// All state words: those of the sectors, with what the journal changed.
+    /// Loads all state words (NVRAM and blocks): those of the sectors, with the changes of the journal's records.
     fn load_state(&mut self, journal: journal::Found) {
         let (mut state, mut generations) = (Vec::new(), Vec::new());
         for from in (0..self.layout.sectors()).step_by(SECTORS_AT_ONCE as usize) {
@@ -183,7 +188,8 @@ impl<B: Backing> Loader<'_, B> {
         }
     }
 
-    /// Entries at one side from byte `at` of a file on. One that cannot be read is no record, nor blank.
+    /// Reads `count` entries of one copy of a file, from byte `at` on. An entry that cannot be read is filled with
+    /// 0xff, which is neither a valid record nor blank.
     fn read_side<const BYTES: usize>(
         &self,
         side: Side,
@@ -193,7 +199,7 @@ impl<B: Backing> Loader<'_, B> {
     ) -> Vec<[u8; BYTES]> {
         let mut entries = vec![[0; BYTES]; count];
         if !side.read(self.backing, self.layout, file, entries.as_flattened_mut(), at) {
-            // One by one, since a disk may have lost some of them, and a file its end.
+            // Entry by entry: the disk may have lost only some of them, and a file may be cut short.
             for (at, entry) in (at..).step_by(BYTES).zip(&mut entries) {
                 if !side.read(self.backing, self.layout, file, entry, at) {
                     entry.fill(0xff);
@@ -203,7 +209,8 @@ impl<B: Backing> Loader<'_, B> {
         entries
     }
 
-    /// The newer one of those copies of a sector that the journal makes right.
+    /// Chooses the newer copy of a sector of state words among those that the journal accepts, and repairs the other
+    /// copy.
     fn choose_sector(
         &mut self,
         index: u64,
@@ -255,8 +262,9 @@ impl<B: Backing> Loader<'_, B> {
         Ok(())
     }
 
-    /// Loads a block whose state word is not known: its pages are those of the newest epoch that an OOB record tells of. That may be
-    /// an epoch that was erased since, which does no harm where the map names none of its pages.
+    /// Loads a block whose state word is unknown. Its pages are those of the newest epoch (erase count) in any of its
+    /// OOB records. The block may have been erased since; this does no harm, because the map then names none of its
+    /// pages.
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_at(first);
@@ -283,7 +291,7 @@ impl<B: Backing> Loader<'_, B> {
         self.adopt(&block)
     }
 
-    /// The OOB records of a block's epoch, from the sides that have them.
+    /// Reads the OOB records of a block's present epoch, each from a copy that is whole.
     fn read_block(&mut self, id: BlockId, record: BlockRecord) -> FoundBlock {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_at(first);
@@ -297,7 +305,8 @@ impl<B: Backing> Loader<'_, B> {
         FoundBlock { id, record, pages }
     }
 
-    /// The record of the block's epoch. A page that was found half done is consumed at one side first.
+    /// Chooses the copy of a page's OOB record that is of the block's epoch, and repairs the other. If one copy marks
+    /// the page torn and the other does not, the page is torn.
     fn choose_oob(
         &mut self,
         ppn: Ppn,
@@ -328,7 +337,7 @@ impl<B: Backing> Loader<'_, B> {
         };
         let bytes = match &chosen {
             Some(record) => self.layout.encode_oob(ppn, record),
-            // Erased: a side that says so, if one does.
+            // The page is erased: use a copy that is blank or of an older epoch, if there is one.
             None => {
                 slots.iter().position(|slot| !is_wrong(slot)).map_or([0; RECORD_BYTES], |side| copies[side])
             }
@@ -342,7 +351,8 @@ impl<B: Backing> Loader<'_, B> {
         chosen
     }
 
-    /// Looks for OOB records that are missing or contradict others. Those that contradict are taken out of the block.
+    /// Records OOB records that are missing or that contradict other metadata as damage, and removes the latter from
+    /// the block.
     fn find_damage(&mut self, block: &mut FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
         let kind = kind_of(block);
@@ -364,7 +374,7 @@ impl<B: Backing> Loader<'_, B> {
         }
     }
 
-    /// What an OOB record contradicts.
+    /// Returns the contradiction between a page's OOB record and other metadata, as a sentence.
     fn contradiction(
         &self,
         ppn: Ppn,
@@ -387,7 +397,7 @@ impl<B: Backing> Loader<'_, B> {
             .then(|| format!("page {ppn} belongs to logical page {}, which does not exist", oob.owner))
     }
 
-    /// Brings the model into the state of the block.
+    /// Brings a block of the flash model into the state that was found in the files.
     fn adopt(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
         self.loaded.model.restore_wear(block.id, block.record.erases);
@@ -423,14 +433,15 @@ impl<B: Backing> Loader<'_, B> {
         Ok(())
     }
 
-    /// A page that the end of the host left half done.
+    /// Marks a page that a crash of the host machine left half programmed as torn.
     fn tear(&mut self, ppn: Ppn, epoch: u32) {
         self.loaded.torn.push((ppn, epoch));
         self.loaded.model.tear_program(ppn);
     }
 
-    /// Whether a page is to be taken over. One whose data is not what its OOB says, as far as that is asked, is torn if it can
-    /// be, else it is damaged and its data is lost alone.
+    /// Whether a page is to be loaded as programmed. Its data is compared with its checksum if the page may be torn or all
+    /// pages are verified. If they differ, the result is false for a page that may be torn; any other page is recorded as
+    /// damaged, and its data is lost alone.
     fn is_whole(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_done(record.number);
         if !may_be_torn && !self.expectation.verifies_all {
@@ -456,13 +467,13 @@ impl<B: Backing> Loader<'_, B> {
     }
 }
 
-/// The kind of a block's pages: that of the first one that says so.
+/// Returns the kind of a block's pages: that of its first readable page, head and tail pages excepted.
 fn kind_of(block: &FoundBlock) -> Option<PageKind> {
     let kinds = block.pages.iter().flatten().filter_map(|record| record.oob).map(|oob| oob.kind);
     kinds.into_iter().find(|kind| !kind.describes_block())
 }
 
-/// Spare bytes of a page from a side that agrees with their checksum.
+/// Reads the spare bytes of a page from a copy that matches their checksum; `None` if neither copy does.
 pub(super) fn read_spare(
     backing: &impl Backing,
     layout: &Layout,

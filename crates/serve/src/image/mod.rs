@@ -1,17 +1,18 @@
-//! Images: a device's flash and NVRAM in a directory of files.
+//! Images: the flash and NVRAM of a device in a directory of files.
 //!
-//! [`create`] makes one for a design and a geometry, [`Image::open`] locks it, repairs what the end of the last session left
-//! half done and what is damaged in one of two places, and recovers the device by the engine's own recovery, as after a cut of power; [`audit`] does the same on a
-//! view that changes nothing and proves every conservation law. Format: `docs/FORMAT.md` and `layout`.
+//! [`create`] makes an image for a design and a geometry. [`Image::open`] locks it, repairs what the end of the last
+//! session left half done and metadata that is damaged in one of its two copies, and recovers the device by the
+//! engine's own recovery, as after a power cut. [`audit`] does the same on a view that changes no file, and checks
+//! every conservation law of the engine. Format: `docs/FORMAT.md` and `layout`.
 //!
 //! RAM is volatile here: designs that assume a battery run with their map in NVRAM
-//! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)), and designs whose battery writes the map to flash
-//! are refused.
+//! ([`Parts::without_battery`](wearwell::design::Parts::without_battery)), and designs whose battery writes the map to
+//! flash are refused.
 //!
-//! What survives is said by [`Durability`]. In both modes the unit that is all-old or all-new is a page, and the states
-//! after an interruption are those of the engine's own model of power cuts
-//! ([`PowerCut`](wearwell::nand::PowerCut)): each operation not begun, torn, or done. The end of a process leaves no torn
-//! ones; the end of the host may leave torn programs after the last flush.
+//! [`Durability`] says what an image survives. In both modes the unit that is completely old or completely new is a
+//! page, and the states after an interruption are those of the engine's own model of power cuts
+//! ([`PowerCut`](wearwell::nand::PowerCut)): each operation is not begun, torn, or done. The end of the server process
+//! leaves no torn operation. A crash or power loss of the host machine may leave torn programs after the last flush.
 
 mod audit;
 mod backing;
@@ -55,65 +56,66 @@ use wearwell_config::Config;
 
 use crate::device::Identity;
 
-/// How an image is opened.
+/// Options with which an image is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenOptions {
-    /// What the session survives, if not what the image says.
+    /// Durability of this session; `None` means the durability with which the image was created.
     pub durability: Option<Durability>,
 }
 
-/// What opening found and did.
+/// What opening an image found and repaired.
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
-    /// The last session did not close the image.
+    /// Whether the last session ended without closing the image.
     pub was_unclean: bool,
-    /// The host was started again since a session that only survives the end of the process, and that did not end cleanly:
-    /// what was written last may be lost.
+    /// Whether the host machine was restarted since an unclean session of durability `process`: the writes of that
+    /// session that came last may be lost.
     pub host_restarted: bool,
-    /// Pages that the end of the host left half done.
+    /// Pages that a crash of the host machine left half programmed.
     pub torn_pages: u64,
-    /// Records and sectors of metadata that one of their two places lacked, and that were written there again. After a session
-    /// that did not end cleanly the mirror may have lagged; else they were damaged.
+    /// Metadata records and sectors that were missing or damaged in one of their two copies, and were rewritten from
+    /// the other copy. After an unclean session the mirror may have lagged; otherwise they were damaged.
     pub repaired: u64,
-    /// Sessions that did not end cleanly, in the life of the image.
+    /// Sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
-    /// Sessions in the life of the image, this one counted.
+    /// Sessions in the life of the image, this session included.
     pub sessions: u64,
-    /// What the engine's recovery did.
+    /// Report of the engine's recovery of the device.
     pub recovery: RecoveryReport,
-    /// Of a rescued image, what is damaged at both sides, a sentence for each place.
+    /// Of a rescued image: metadata that is damaged in both copies, one sentence for each place.
     pub findings: Vec<String>,
-    /// Of a rescued image, the logical pages whose newest version cannot be proven. The device reads them as zeros: whoever
-    /// serves it has to refuse them ([`FlashDevice::refuse_unproven`](crate::FlashDevice::refuse_unproven)).
+    /// Of a rescued image: logical pages whose newest version cannot be proven. The device reads them as zeros, so a
+    /// server has to refuse reads of them ([`FlashDevice::refuse_unproven`](crate::FlashDevice::refuse_unproven)).
     pub unproven: BTreeSet<Lpn>,
 }
 
-/// An open image: a device over its files.
+/// An open image: a device over the files of the image.
 #[derive(Debug)]
 pub struct Image<B: Backing = Files> {
-    /// The device.
+    /// The recovered device over the files of the image.
     pub device: Device<FileNand<B>>,
-    /// What the superblock says.
+    /// Contents of the image's superblock (its header file): geometry, design, configuration.
     pub superblock: Superblock,
-    /// What opening found.
+    /// What opening the image found and repaired.
     pub report: OpenReport,
-    /// The configuration that is in force, TOML: under which a replay does the same.
+    /// The configuration in force, as TOML, under which a replay does the same flash operations.
     pub config: String,
     endurance_cycles: u32,
 }
 
 impl Image {
-    /// Opens the image in a directory and recovers the device.
+    /// Opens the image in a directory and recovers its device.
     ///
     /// # Errors
-    /// [`ImageError`]: no image, another version, in use, files too short, damage, files that cannot be written.
+    /// [`ImageError`]: there is no image, its format has another version, it is in use, its files are too short or
+    /// damaged, or files cannot be written.
     pub fn open(directory: &Path, options: OpenOptions) -> Result<Self, ImageError> {
         Self::open_on(Files::open(directory, Access::Write)?, options)
     }
 }
 
 impl<B: Backing> Image<B> {
-    /// As [`Image::open`], over any files.
+    /// As [`Image::open`], over any backing files.
     ///
     /// # Errors
     /// As [`Image::open`].
@@ -121,12 +123,13 @@ impl<B: Backing> Image<B> {
         refusing_contradictions(|| Self::recover_on(backing, options, false))
     }
 
-    /// Opens what is left of an image that is damaged at both sides, on a view that is only read: see [`rescue`].
+    /// Opens what can be rescued of an image of which both copies of some metadata are damaged, on a view that does not
+    /// change the files; the module `rescue` says how.
     ///
     /// # Errors
-    /// As [`Image::open`]; damage after which nothing can be proven.
+    /// As [`Image::open`]; damage after which no logical page can be proven.
     pub fn rescue_on(view: B) -> Result<Self, ImageError> {
-        // Nothing has to survive what a view does not.
+        // The changes of a view are lost with it, so its durability does not matter.
         let options = OpenOptions { durability: Some(Durability::Process) };
         refusing_contradictions(|| Self::recover_on(view, options, true)).map_err(|error| match error {
             ImageError::Damaged { findings } => ImageError::Lost { findings },
@@ -158,7 +161,7 @@ impl<B: Backing> Image<B> {
             number: 0,
         };
         let mut nand = FileNand::new(backing, layout, loaded, session);
-        // The pages that are half done are sealed before the session begins under which nobody would look for them.
+        // The half-programmed pages are sealed before the session begins: after that no recovery would look for them.
         let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.seal_torn(ppn, epoch));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| stopped(&nand))?;
         let Recovered { device, recovery, config, endurance_cycles } = recover(nand, &superblock)?;
@@ -166,7 +169,7 @@ impl<B: Backing> Image<B> {
         Ok(Self { device, superblock, report, config, endurance_cycles })
     }
 
-    /// Writes everything out and notes that the image was closed.
+    /// Writes all data and metadata to the files and records that the image was closed.
     ///
     /// # Errors
     /// As [`close`].
@@ -174,7 +177,7 @@ impl<B: Backing> Image<B> {
         close(self.device)
     }
 
-    /// What a live device says about itself.
+    /// Design, rated endurance, and numbers of starts and ends of the device.
     pub fn identity(&self) -> Identity {
         Identity {
             design: self.superblock.design.clone(),
@@ -184,16 +187,16 @@ impl<B: Backing> Image<B> {
         }
     }
 
-    /// The files, without closing: what the end of the process leaves.
+    /// Returns the files without closing the image, in the state in which the end of the process would leave them.
     pub fn into_backing(self) -> B {
         self.device.into_nand().into_backing()
     }
 }
 
-/// Writes everything of a device out and notes that its image was closed.
+/// Writes all data and metadata of a device to the files of its image and records that the image was closed.
 ///
 /// # Errors
-/// What [`Device::flush`] says; what the host has against it. The image is as after an unclean end then.
+/// Errors of [`Device::flush`]; a refusal of the operating system. The image is then as after an unclean end.
 pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.ftl_mut().store_mut().nand_mut();
@@ -203,7 +206,7 @@ pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageErr
     nand.end_session().map_err(|_| stopped(nand))
 }
 
-/// The parts that a device over an image consists of, and the cycles its blocks are rated for.
+/// Returns the parts that make up the device of an image, and the program/erase cycles for which its blocks are rated.
 ///
 /// # Errors
 /// [`ImageError::Config`], and [`ImageError::Device`] for a design that needs a battery.
@@ -224,9 +227,10 @@ fn stopped<B: Backing>(nand: &FileNand<B>) -> ImageError {
     ImageError::Setting(nand.failure().unwrap_or("the medium stopped").to_owned())
 }
 
-/// Opens or audits. The engine takes it for certain that what it wrote agrees, and panics where it does not; files from
-/// different moments, each of them whole, need not agree. Nothing that the panic left behind is used: the device was built
-/// inside and is gone.
+/// Runs `work`, which opens or audits an image, and returns a panic of the engine as damage. The engine assumes that
+/// its own data on flash is consistent and panics where it is not; files from different moments, each of them
+/// undamaged, can be inconsistent. State that the panic left behind is not used: the device was built inside and is
+/// gone.
 fn refusing_contradictions<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Result<T, ImageError> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| {
         let text = panicked.downcast_ref::<String>().map(String::as_str);
@@ -242,11 +246,11 @@ struct Recovered<B> {
     endurance_cycles: u32,
 }
 
-/// The device over a medium that was found with data.
+/// Builds a device over a medium that holds data, and recovers it.
 fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
     let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
     let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
-    // Chunks have no more numbers than an erase gives back.
+    // Designs with compressed chunks are excluded: their chunk numbers become free only by erases.
     if nand.durability() == Durability::Host && parts.content.chunks.is_none() {
         parts.gc.low_blocks = parts.gc.low_blocks.max(blocks_for_syncs(superblock));
         config.gc.low_blocks = Some(parts.gc.low_blocks);
@@ -261,8 +265,8 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
     Ok(Recovered { device, recovery, config: config.to_toml(), endurance_cycles })
 }
 
-/// Free blocks of a pool that a `host` session has collected beforehand, so that erases can wait for a sync: an eighth of the
-/// spare blocks, which costs little write amplification, and not more than are worth while.
+/// Free blocks per pool that GC of a `host` session keeps ready, so that several erases can share one sync: an eighth
+/// of the spare blocks, which costs little write amplification, and at most 32 blocks in all pools.
 fn blocks_for_syncs(superblock: &Superblock) -> u32 {
     const MOST_OF_ALL_POOLS: u32 = 32;
     let Superblock { geometry, logical_pages, .. } = superblock;
@@ -278,23 +282,23 @@ fn io_error<'a>(
     move |source| ImageError::Io { doing, path: backing.place(file), source }
 }
 
-/// The boot of this host, zeros if it does not say.
+/// Identifier of the present boot of the host machine; zeros if it is not known.
 fn this_boot() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = text.trim().replace('-', "");
     u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
 }
 
-/// How much is read, and what is done about damage.
+/// How much of an image is read when it is loaded, and how damage is handled.
 #[derive(Clone, Copy)]
 struct Loading {
-    /// All data is compared with its checksum.
+    /// Whether the data of all pages is compared with its checksum.
     verifies_all: bool,
-    /// What is damaged at both sides is left out.
+    /// Whether metadata that is damaged in both copies is left out, instead of being an error.
     rescues: bool,
 }
 
-/// What an image's small files and its journal say.
+/// Contents of an image's small files (superblock, session) and of its journal.
 struct Found {
     superblock: Superblock,
     layout: Layout,
@@ -324,7 +328,7 @@ impl Found {
                 session.number
             )));
         }
-        // A session that began since left no record of itself.
+        // A later session may have begun and left no session record.
         session.is_clean &= session.number == journal.number();
         let boot = this_boot();
         let is_other_boot = session.boot != boot && session.boot != [0; 16] && boot != [0; 16];
@@ -344,7 +348,7 @@ impl Found {
         }
     }
 
-    /// The state of the flash, with what is damaged beyond repair.
+    /// Loads the state of the flash, with a list of the damage that cannot be repaired.
     fn load(self, backing: &mut impl Backing, loading: Loading) -> Result<Loaded, ImageError> {
         let Loading { verifies_all, rescues } = loading;
         let Self { superblock, layout, session, journal, host_restarted, .. } = self;
@@ -361,8 +365,9 @@ impl Found {
     }
 }
 
-/// The superblock from the side that has it, and how many sides had to be repaired. An image that version 1 wrote is not
-/// opened, whatever the mirror says: an interrupted upgrade has not changed anything yet.
+/// Reads the superblock from a copy that is whole, and repairs the other. Returns it with the number of copies that
+/// were repaired. An image of format version 1 is refused, whatever the mirror holds: an interrupted upgrade has not
+/// changed its superblock yet.
 fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), ImageError> {
     let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
     let home = read_front(backing, ImageFile::Superblock, most);
@@ -373,7 +378,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     }
     let found = [Superblock::decode(&home), Superblock::decode(&mirror)];
     let superblock = match &found {
-        // The superblock of another image is whole, too.
+        // The superblock of another image is whole, too, but has another salt.
         [Ok(home), Ok(mirror)] if home != mirror && !is_of_this_image(backing, home) => mirror.clone(),
         [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
         [Err(NoSuperblock::Version(found)), _] => {
@@ -399,7 +404,8 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     Ok((superblock, repaired))
 }
 
-/// Whether any copy of the session has the salt of a superblock.
+/// Whether a copy of the session record belongs to the image of this superblock: its checksum is right under the
+/// superblock's salt.
 fn is_of_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
     let layout = Layout::new(superblock);
     SIDES.into_iter().any(|side| read_session_of(backing, &layout, side).is_some())
@@ -411,7 +417,7 @@ fn read_session_of(backing: &impl Backing, layout: &Layout, side: Side) -> Optio
     is_read.then(|| Session::decode(&bytes, layout.salt)).flatten()
 }
 
-/// A flash file that was cut short gets its length: the data that were cut off are lost, each page alone.
+/// Extends a flash file that was cut short to its full length. The data that was cut off is lost, each page on its own.
 fn complete_flash(backing: &mut impl Backing, layout: &Layout) -> Result<(), ImageError> {
     let file = ImageFile::Flash;
     let (len, needed) = (backing.len(file), layout.flash_bytes());
@@ -421,8 +427,9 @@ fn complete_flash(backing: &mut impl Backing, layout: &Layout) -> Result<(), Ima
     Ok(())
 }
 
-/// The newer copy of the session, and how many sides had to be repaired. Where there is none, the last session counts as one that
-/// the host ended: a session is a statistic, but for that.
+/// Returns the newer copy of the session record, and the number of copies that were repaired. If neither copy is whole,
+/// the last session counts as one that a crash of the host machine ended; the other fields of the record are
+/// statistics.
 fn read_session(backing: &mut impl Backing, layout: &Layout) -> (Session, u64) {
     let file = ImageFile::Session;
     let found = SIDES.map(|side| read_session_of(backing, layout, side));

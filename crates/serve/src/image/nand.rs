@@ -1,29 +1,32 @@
-//! Flash and NVRAM in files, under the rules of the strict model.
+//! Flash and NVRAM of an image in files, under the rules of the strict flash model.
 //!
-//! The rules are [`SimNand`]'s: it judges every operation and holds OOB and wear of all pages in RAM (28 bytes a page, with
-//! 16 more here, to guard the data and for the journal). The files hold what survives. A program writes the spare area, then the
-//! data, then the OOB record, whose arrival is the program; an erase is the state word of its block with the next epoch, which
-//! makes all pages of the block erased at once; a store of NVRAM is a state word too. Each of the three commits by one write that
-//! cannot be torn, so the end of the process leaves the operation not begun or done. All metadata is written twice
+//! The rules are those of [`SimNand`]: it checks every operation and holds OOB and wear of all pages in RAM (28 bytes
+//! per page, and 16 more here, for the checksums of the data and for the journal). The files hold the durable state. A
+//! program writes the spare area, then the data, then the OOB record, whose write completes the program. An erase
+//! writes the state word of its block with the next epoch (erase count), which makes all pages of the block erased at
+//! once. A store to NVRAM writes a state word too. Each of the three is completed by one write that cannot be torn, so
+//! the end of the process leaves an operation either not begun or done. All metadata is written twice
 //! ([`sides`](super::sides)).
 //!
-//! Operations are not written one by one. They wait in an [`Epoch`] until [`FileNand::write_deferred`], which whoever acknowledges
-//! calls before: programs of pages that follow each other in a block become one write of data and one of OOB, all data
-//! before all OOB, and all of that before the one record of the [`Journal`] that makes it hold, together with the NVRAM words and
-//! erases that came with it. An erase ends the epoch, because what comes after
-//! it may rely on it. The price is a copy of every page in RAM, and that the order among programs of one epoch is not kept; a
-//! recovery of a `host` session has to bear that anyway.
+//! Operations are not written one by one. They wait in an [`Epoch`] (a batch) until [`FileNand::write_deferred`], which
+//! is called before requests are acknowledged. Programs of adjacent pages of a block become one write of data and one
+//! of OOB records. All data is written before all OOB records, and all of these before the one [`Journal`] record that
+//! makes them valid, together with the NVRAM words and erases of the batch. An erase ends the epoch, because later
+//! operations may rely on it. The price is a copy of every page in RAM, and that the order of programs within one epoch
+//! is not kept; recovery of a `host` session has to tolerate this anyway.
 //!
-//! In a `host` session the flash is synced before the record is written, and the journal after it, so that nothing on the disk
-//! needs what an erase destroys. An erase does not ask for a sync. Its block is not programmed before one, and one is made when more
-//! blocks wait than [`FileNand::group_erases`] allows, or a page of metadata is programmed, which may rely on the erase. What
-//! the host may leave of programs since the last sync is told in `load`. The mirror is synced when the journal turns and when the
-//! image is closed: after the end of the host it may lag, and is brought up when the image is opened.
+//! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
+//! nothing on the disk needs data that an erase destroys. An erase does not wait for a sync. Its block is not
+//! programmed before a sync, and a sync is made when more blocks wait than [`FileNand::group_erases`] allows, or when a
+//! page of metadata is programmed, which may rely on the erase. The states in which a crash of the host machine may
+//! leave programs since the last sync are described in `load`. The mirror is synced when the journal turns (begins its
+//! other area) and when the image is closed: after a crash of the host machine it may lag, and is repaired when the
+//! image is opened.
 //!
-//! A write that the host refuses (disk full, for example) is never seen by the engine: the epochs wait, and [`FileNand::write_deferred`]
-//! says why and tries again when it is called again. A sync that failed cannot be repeated, since the host may have dropped
-//! what it should have written: from then on nothing is written until the image is opened again ([`FileNand::failure`]), and
-//! what is read is still what was written, or an error.
+//! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
+//! [`FileNand::write_deferred`] returns the reason and tries again at its next call. A sync that failed cannot be
+//! repeated, since the operating system may have dropped the data: from then on nothing is written until the image is
+//! opened again ([`FileNand::failure`]), and a read returns what was written, or an error.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, IoSliceMut};
@@ -43,57 +46,59 @@ use super::load::{Guard, Loaded, read_spare};
 use super::sides::{Guarded, SIDES, is_of_the_disk, read_page};
 use crate::device::{Medium, Refused};
 
-/// Pages that are read at once at the most.
+/// Most flash pages that are read from the file in one read.
 const RUN_PAGES_MAX: usize = 256;
-/// Bytes of pages that wait at the most before they are written, while the host takes them.
+/// Bytes of waiting pages after which all waiting operations are written, unless the operating system refuses.
 const WAITING_MAX_BYTES: usize = 2 << 20;
-/// Epochs that wait at the most before they are written.
+/// Number of waiting epochs (batches of operations) after which they are written.
 const EPOCHS_MAX: usize = 8;
-/// Bytes of pages after which the disk begins to write, in a `host` session.
+/// Bytes of pages that were written after which the disk is asked to begin, in a `host` session.
 const BEGUN_BYTES: usize = 1 << 20;
 
-/// Files that change while an image is open, but for the session.
+/// Files that change while an image is open, except the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
     [ImageFile::Flash, ImageFile::Nvram, ImageFile::Journal, ImageFile::Mirror];
 
-/// Flash and NVRAM of an open image.
+/// Flash and NVRAM of an open image, stored in files.
 #[derive(Debug)]
 pub struct FileNand<B = Files> {
     backing: B,
     layout: Layout,
     model: SimNand,
     guards: Vec<Guard>,
-    /// The session that holds the medium.
+    /// Session record of the present session, as stored in the file `session`.
     session: Session,
-    /// What waits to be written, oldest first; operations go into the last one, which is always there.
+    /// Waiting operations in batches (epochs), oldest first. New operations are added to the last epoch; there is
+    /// always one.
     epochs: VecDeque<Epoch>,
     room: Room,
-    /// Bytes of pages that wait.
+    /// Bytes of the pages whose programs wait to be written.
     waiting_bytes: usize,
-    /// Blocks whose erase is not durable yet, of a `host` session: they are not programmed before the epoch ends.
+    /// Blocks whose erase is not durable yet, in a `host` session: they are not programmed before the epoch (batch of
+    /// waiting operations) ends.
     unsynced_erases: UnsyncedErases,
     journal: Journal,
-    /// Blocks that hold metadata, whose data has a copy.
+    /// Blocks that hold metadata of the engine, whose data is stored twice.
     metadata_blocks: BTreeSet<u32>,
-    /// Whether anything was written to a file since it was synced.
+    /// For each file, whether it was written to since its last sync.
     unsynced: [bool; ImageFile::ALL.len()],
     refused: Option<Refused>,
     damaged: BTreeSet<u32>,
-    /// Whether the room of blocks that are erased now is given back.
+    /// Whether the space of blocks that are erased now is returned to the file system.
     gives_back_erased: bool,
-    /// Bytes that were written since the disk was last asked to begin.
+    /// Bytes of pages written since the disk was last asked to begin writing.
     unbegun_bytes: usize,
-    /// For pages that are copied.
+    /// Buffer for the data of pages that are copied.
     scratch: Vec<u8>,
 }
 
-/// Blocks whose erase waits for a sync, by pool.
+/// Blocks whose erase is not synced yet, counted for each pool (set of planes that share blocks).
 #[derive(Debug, Default)]
 struct UnsyncedErases {
     blocks: BTreeSet<u32>,
-    /// How many of each pool.
+    /// Number of blocks in each pool whose erase waits for a sync.
     of_pool: Vec<u32>,
-    /// So many of one pool may wait; with 0 every erase asks for a sync.
+    /// Most blocks of one pool whose erase may wait for a sync; with 0 every erase asks for one.
     most: u32,
 }
 
@@ -141,8 +146,8 @@ impl<B: Backing> FileNand<B> {
         nand
     }
 
-    /// Notes which blocks hold metadata. Pages that were programmed for a record that was never written are counted from the
-    /// next record on.
+    /// Notes which blocks hold metadata. Pages that were programmed for a journal record that was never written are
+    /// added to the count of the next record.
     fn take_blocks(&mut self) {
         for block in (0..self.layout.geometry.blocks()).map(BlockId) {
             let (record, first) = (self.block_record(block), self.layout.geometry.first_page(block));
@@ -163,7 +168,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// The state of a block that is not half erased.
+    /// Returns the state (health, erase count, programmed pages) of a block that is not half erased.
     fn block_record(&self, block: BlockId) -> BlockRecord {
         let health = match () {
             () if self.model.is_bad(block) => BlockHealth::Bad,
@@ -174,12 +179,12 @@ impl<B: Backing> FileNand<B> {
         BlockRecord { health, erases: self.model.erase_count(block), programmed }
     }
 
-    /// What the session survives.
+    /// Durability of the present session of the image.
     pub fn durability(&self) -> Durability {
         self.session.durability
     }
 
-    /// Pages whose data was found damaged while they were read.
+    /// Pages whose data was found damaged when they were read.
     pub fn damaged_pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.damaged.iter().map(|&ppn| Ppn(ppn))
     }
@@ -187,13 +192,13 @@ impl<B: Backing> FileNand<B> {
     /// Bytes of RAM that the medium needs per page of flash.
     pub const RAM_BYTES_PER_PAGE: u64 = 28 + size_of::<Guard>() as u64 + 8;
 
-    /// In a `host` session: lets erases of so many blocks of a pool wait for one sync. The engine has to keep more free
-    /// blocks than that in each pool, since those that wait cannot be programmed.
+    /// In a `host` session: sets how many erased blocks of a pool may wait for one common sync. The engine has to keep
+    /// more free blocks than that in each pool, since waiting blocks cannot be programmed.
     pub fn group_erases(&mut self, blocks_of_a_pool: u32) {
         self.unsynced_erases.most = blocks_of_a_pool;
     }
 
-    /// Begins the session: in a `host` session everything found reaches the disk first.
+    /// Begins the session: writes its record. In a `host` session everything that was found is synced first.
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
         self.do_now(|nand| {
             if nand.durability() == Durability::Host {
@@ -203,7 +208,7 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Notes that the image was closed, when everything is on the host's disk.
+    /// Records that the image was closed, after everything is on the disk.
     pub(super) fn end_session(&mut self) -> Result<(), NandError> {
         self.sync()?;
         self.do_now(|nand| {
@@ -220,32 +225,32 @@ impl<B: Backing> FileNand<B> {
         self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
     }
 
-    /// Marks a page unreadable that the end of the host left half done.
+    /// Marks a page unreadable that a crash of the host machine left half programmed.
     pub(super) fn seal_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
         self.do_now(|nand| nand.write_torn(ppn, epoch))
     }
 
-    /// The files.
+    /// The files of the image.
     pub fn backing(&self) -> &B {
         &self.backing
     }
 
-    /// The files, for faults from outside.
+    /// The files of the image, for tests that inject faults.
     pub fn backing_mut(&mut self) -> &mut B {
         &mut self.backing
     }
 
-    /// Takes the files out; what waits is lost, as at the end of the process.
+    /// Returns the files of the image. Waiting operations are lost, as at the end of the process.
     pub fn into_backing(self) -> B {
         self.backing
     }
 
-    /// What the host refused, if it did and nothing was written since.
+    /// Message of the last refusal of the operating system, if nothing was written since.
     pub fn failure(&self) -> Option<&str> {
         self.refused.as_ref().map(|refused| refused.sentence.as_str())
     }
 
-    /// Writes to files at once. What the host has against it is kept, and ends as loss of power.
+    /// Writes to files at once. A refusal of the operating system is kept as the failure and returned as loss of power.
     fn do_now(&mut self, work: impl FnOnce(&mut Self) -> Result<(), Refused>) -> Result<(), NandError> {
         let done = work(self);
         self.note(done).map_err(|_| NandError::PowerLost)
@@ -276,7 +281,7 @@ impl<B: Backing> FileNand<B> {
         self.backing.write(file, bytes, offset).map_err(|error| self.refused("write", file, &error))
     }
 
-    /// Writes metadata, at home and in the mirror.
+    /// Writes metadata to both copies: its own file and the mirror.
     fn write_twice(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), Refused> {
         SIDES.into_iter().try_for_each(|side| {
             let (file, offset) = side.place(&self.layout, file, offset);
@@ -284,7 +289,7 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Syncs those of the files that were written to since.
+    /// Syncs those of the files that were written to since their last sync.
     fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), Refused> {
         let written: Vec<_> = files.iter().copied().filter(|&file| self.unsynced[file as usize]).collect();
         self.backing.sync_all(&written).map_err(|(file, error)| self.refused("sync", file, &error))?;
@@ -298,7 +303,7 @@ impl<B: Backing> FileNand<B> {
         BlockId(ppn.0 / self.layout.geometry.block_pages())
     }
 
-    /// Consumes a page in the files as a torn program does.
+    /// Marks a page as torn (consumed and unreadable) in the files.
     fn write_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), Refused> {
         let record = OobRecord::torn(epoch, self.journal.number() + 1);
         let bytes = self.layout.encode_oob(ppn, &record);
@@ -309,7 +314,8 @@ impl<B: Backing> FileNand<B> {
         self.epochs.back_mut().expect("there is always one")
     }
 
-    /// What comes now is written after everything so far; in a `host` session, a sync lies between.
+    /// Ends the epoch (batch of waiting operations): later operations are written after all earlier ones; in a `host`
+    /// session, a sync separates them.
     fn end_epoch(&mut self) {
         let last = self.last_epoch();
         if !last.is_empty() {
@@ -319,7 +325,8 @@ impl<B: Backing> FileNand<B> {
         self.unsynced_erases.clear();
     }
 
-    /// Writes what waits, as far as no sync was asked for.
+    /// Writes the waiting operations: all complete epochs (batches). Of the last, open epoch a `host` session writes
+    /// only the programs, since the rest would need a sync that was not asked for.
     fn write_waiting(&mut self) -> Result<(), Refused> {
         if let Some(refused) = self.refused.as_ref().filter(|refused| refused.is_final) {
             return Err(refused.clone());
@@ -333,8 +340,8 @@ impl<B: Backing> FileNand<B> {
         self.write_epoch(open, is_whole)
     }
 
-    /// Writes an epoch, which is the oldest: the whole of it, or its programs. What is left of it, or all after an error,
-    /// becomes the oldest again.
+    /// Writes the oldest epoch (batch of waiting operations): all of it, or only its programs. The rest of the epoch,
+    /// or all of it after an error, stays the oldest one.
     fn write_epoch(&mut self, mut epoch: Epoch, is_whole: bool) -> Result<(), Refused> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
@@ -354,7 +361,7 @@ impl<B: Backing> FileNand<B> {
         written
     }
 
-    /// So many bytes of pages were written. The disk begins with them before a sync asks for it.
+    /// Counts bytes of pages that were written, and asks the disk to begin writing them before a sync needs it.
     fn note_written(&mut self, bytes: usize) {
         self.unbegun_bytes += bytes;
         if self.durability() == Durability::Host && self.unbegun_bytes > BEGUN_BYTES {
@@ -363,7 +370,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// All data, then all OOB.
+    /// Writes the programs of an epoch (batch of operations): all spare areas and data, then all OOB records.
     fn write_programs(&mut self, epoch: &Epoch) -> Result<(), Refused> {
         for run in &epoch.runs {
             if let Some(spare) = run.spare() {
@@ -381,8 +388,8 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// The record that makes an epoch hold whose programs are written; in a `host` session after a sync of theirs, and with one of
-    /// its own.
+    /// Writes the journal record that makes an epoch valid, whose programs are written already. In a `host` session the
+    /// flash is synced before the record, and the journal after it.
     fn write_rest(&mut self, epoch: &Epoch) -> Result<(), Refused> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(epoch.number, self.journal.number() + 1, "each epoch has one record of the journal");
@@ -406,7 +413,7 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Gives the room of erased blocks back.
+    /// Returns the space of the blocks that the epoch erased to the file system (punches holes).
     fn punch(&mut self, epoch: &Epoch) {
         let homes = epoch.holes.iter().map(|&block| (SIDES[0], block));
         let copies = epoch.metadata_holes.iter().map(|&block| (SIDES[1], block));
@@ -415,25 +422,26 @@ impl<B: Backing> FileNand<B> {
             let end = self.layout.data_at(Ppn(first.0 + self.layout.geometry.block_pages()));
             let from = self.layout.data_at(first);
             let (file, at) = side.place(&self.layout, ImageFile::Flash, from);
-            // A file system that cannot do it keeps the room.
+            // A file system that cannot punch holes keeps the space.
             let _ = self.backing.punch(file, at, end - from);
         }
     }
 
-    /// Lets the operation that was just added wait, unless too much does.
+    /// Lets the operation that was just added wait. If too many wait, they are written.
     fn let_wait(&mut self) {
         if self.last_epoch().words.len() as u64 > EPOCH_WORDS_MAX {
             self.end_epoch();
         }
         let is_too_much = self.waiting_bytes > WAITING_MAX_BYTES || self.epochs.len() > EPOCHS_MAX;
         if is_too_much && self.refused.is_none() {
-            // The host's answer is told to whoever settles.
+            // The next `write_deferred` reports the refusal.
             let written = self.write_waiting();
             let _ = self.note(written);
         }
     }
 
-    /// A page is programmed that the model has taken.
+    /// Adds the program of a page to the last epoch (batch of waiting operations), after the flash model has accepted
+    /// it.
     fn stage(&mut self, ppn: Ppn, mut record: OobRecord, data: &[u8], spare: &[u8]) {
         let oob = record.oob.expect("a page that is programmed says whose it is");
         let (block, is_metadata) = (self.block_of(ppn), !oob.kind.is_host_data());
@@ -460,7 +468,8 @@ impl<B: Backing> FileNand<B> {
         self.guards[ppn.index()] = Guard { data_crc: record.data_crc, spare_bytes: record.spare_bytes };
     }
 
-    /// Programs a page with its data and the spare bytes that are kept.
+    /// Programs a page with its data and the spare bytes that are stored: checks the program in the flash model and
+    /// adds it to the waiting operations.
     fn stage_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.model.program(ppn, oob, Content::Descriptor(Descriptor::of(oob.fingerprint)))?;
         let epoch = self.model.erase_count(self.block_of(ppn));
@@ -484,7 +493,7 @@ impl<B: Backing> FileNand<B> {
         self.epochs.iter().rev().find_map(|epoch| epoch.find(ppn))
     }
 
-    /// A page that the host's disk cannot read is a page that is lost; anything else that it has against a read stops the
+    /// Handles a read that the operating system refused: after a disk error the page is lost; any other error stops the
     /// device.
     fn read_refused(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
         if is_of_the_disk(error) {
@@ -495,7 +504,7 @@ impl<B: Backing> FileNand<B> {
         NandError::PowerLost
     }
 
-    /// The OOB record of a programmed page, from the side that has it.
+    /// Reads the OOB record of a programmed page from a copy that is whole.
     fn load_record(&self, ppn: Ppn) -> Option<OobRecord> {
         let epoch = self.model.erase_count(self.block_of(ppn));
         SIDES.into_iter().find_map(|side| {
@@ -510,8 +519,8 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// The spare bytes of a programmed page, compared with a checksum: their own, or that of the whole page where a page was
-    /// written before they had one.
+    /// Reads the spare bytes of a programmed page and compares them with their checksum. A page that was written before
+    /// this checksum existed is compared as a whole.
     fn load_spare(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
         let spare_bytes = self.guards[ppn.index()].spare_bytes;
         if spare_bytes == 0 {
@@ -527,7 +536,7 @@ impl<B: Backing> FileNand<B> {
         read_spare(&self.backing, &self.layout, ppn, &record).ok_or(NandError::Uncorrectable(ppn))
     }
 
-    /// Data and spare bytes of a programmed page, compared with their checksum.
+    /// Reads data and spare bytes of a programmed page and compares them with their checksum.
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
         let Guard { data_crc, spare_bytes } = self.guards[ppn.index()];
         if let Some((data, spare)) = self.find_waiting(ppn) {
@@ -551,7 +560,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Compares what was read of a page with its checksum.
+    /// Compares data and spare bytes of a page, as read, with their checksum.
     fn verify(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         let epoch = self.model.erase_count(self.block_of(ppn));
         if self.layout.page_crc(ppn, epoch, data, spare) == self.guards[ppn.index()].data_crc {
@@ -561,22 +570,22 @@ impl<B: Backing> FileNand<B> {
         Err(NandError::Uncorrectable(ppn))
     }
 
-    /// Whether the data of a page can be read together with that of its neighbours: it is in the file, and has neither spare bytes
-    /// nor a copy.
+    /// Whether the data of a page can be read in one read with that of its neighbours: the page is written to the file,
+    /// and has neither spare bytes nor a second copy.
     fn is_plain(&self, ppn: Ppn) -> bool {
         self.guards[ppn.index()].spare_bytes == 0
             && self.find_waiting(ppn).is_none()
             && !self.metadata_blocks.contains(&self.block_of(ppn).0)
     }
 
-    /// How many pages from the front of `pages` follow each other in the file and can be read at once.
+    /// Returns how many pages from the front of `pages` are adjacent in the file and can be read at once.
     fn plain_run(&self, pages: &[Ppn]) -> usize {
         let first = pages[0].0;
         let follow = (first..).zip(pages).take(RUN_PAGES_MAX);
         follow.take_while(|&(expected, &ppn)| expected == ppn.0 && self.is_plain(ppn)).count()
     }
 
-    /// Copies a page whose data and spare bytes were read.
+    /// Programs the copy of a page whose data and spare bytes were read.
     fn stage_copy(
         &mut self,
         from: Ppn,
@@ -589,7 +598,8 @@ impl<B: Backing> FileNand<B> {
         self.stage_page(to, oob, data, spare)
     }
 
-    /// Reads several pages that lie anywhere, those that follow each other in the file at once. On any error nothing is said.
+    /// Reads pages in any order of page numbers; adjacent pages are read at once. An error does not say which page
+    /// failed.
     fn read_scattered(&mut self, pages: &[Ppn], into: &mut [u8]) -> Result<(), NandError> {
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let mut order: Vec<usize> = (0..pages.len()).collect();
@@ -618,7 +628,7 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Notes the state of a block that was marked.
+    /// Adds the state of a block that was marked bad or condemned to the waiting operations.
     fn mark(&mut self, block: BlockId) {
         let (index, record) = (self.layout.block_word(block), self.block_record(block));
         self.last_epoch().words.insert(index, record.encode());
@@ -640,7 +650,7 @@ impl<B: Backing + Send + 'static> Medium for FileNand<B> {
         self.gives_back_erased = gives_back;
     }
 
-    /// The copy is an image that was closed.
+    /// Copies the files of the image; the copy is an image that was closed cleanly.
     fn copy_to(&mut self, directory: &Path) -> io::Result<()> {
         self.write_deferred().map_err(|refused| io::Error::other(refused.sentence))?;
         let mut copy = self.backing.copy_to(directory)?;
@@ -660,7 +670,7 @@ impl<B: Backing> Nand for FileNand<B> {
         self.model.geometry()
     }
 
-    /// Bytes only: an image keeps no descriptors.
+    /// Programs a page with its bytes; an image stores no content descriptors.
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         let Content::Bytes(bytes) = content else { panic!("program of page {ppn}: an image keeps bytes") };
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
@@ -669,7 +679,8 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(())
     }
 
-    /// Zeros take the place of the data. A reader that does not know lost pages finds that they are not what the OOB says.
+    /// Programs a page whose data is lost, with zeros in place of the data. A reader that does not know of lost pages
+    /// finds that the zeros do not match the checksum in the OOB record.
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
         self.model.program_lost(ppn, oob, &[])?;
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
@@ -717,12 +728,12 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(oob)
     }
 
-    /// Pages that follow each other in the file are read at once, wherever they go.
+    /// Reads pages; pages that are adjacent in the file are read at once.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
         if self.read_scattered(pages, into).is_ok() {
             return (pages.len(), Ok(()));
         }
-        // One by one, to learn which is the first that cannot be read.
+        // One by one, to find the first page that cannot be read.
         let parts = into.chunks_exact_mut(self.layout.geometry.page_bytes as usize);
         for (k, (&ppn, part)) in pages.iter().zip(parts).enumerate() {
             if let Err(error) = self.read(ppn, part) {
@@ -732,7 +743,7 @@ impl<B: Backing> Nand for FileNand<B> {
         (pages.len(), Ok(()))
     }
 
-    /// Sources that follow each other are read at once.
+    /// Copies pages; sources that are adjacent in the file are read at once.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -845,7 +856,7 @@ impl<B: Backing> Nand for FileNand<B> {
         self.model.store_word(index, word)
     }
 
-    /// Writes what waits. In a `host` session two syncs of the host's disk, one after the other.
+    /// Writes the waiting operations. In a `host` session this makes two syncs of the disk, one after the other.
     fn sync(&mut self) -> Result<(), NandError> {
         if self.durability() == Durability::Host {
             self.end_epoch();
@@ -864,12 +875,12 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 }
 
-/// The states that a cut of power may leave, made on purpose.
+/// Creates on purpose the states in which a power cut may leave the flash.
 impl<B: Backing> Fragile for FileNand<B> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.model.tear_program(ppn);
         let epoch = self.model.erase_count(self.block_of(ppn));
-        // What the host has against it is told by the next sync.
+        // The next sync reports a refusal of the operating system.
         let _ = self.do_now(|nand| {
             nand.write_waiting()?;
             nand.write_torn(ppn, epoch)
@@ -888,7 +899,7 @@ impl<B: Backing> Fragile for FileNand<B> {
         });
     }
 
-    /// Flips a bit of the first byte.
+    /// Flips a bit of the first byte of a page's data.
     fn damage(&mut self, ppn: Ppn) {
         let (mut byte, at) = ([0], self.layout.data_at(ppn));
         let _ = self.do_now(|nand| {

@@ -1,20 +1,24 @@
-//! Rescue: which logical pages of a damaged image can be proven to be their newest version, and how the rest is left out.
+//! Rescue of a damaged image: determines the logical pages whose newest version can be proven, and leaves out the rest.
 //!
-//! An image that is damaged at both sides is refused, because its records do not say any more what was written last. Most of
-//! them still do. A logical page is *proven* if its entry of the map in NVRAM is known to be the newest one, and names a page whose
-//! OOB record is whole; the data is compared with the checksum of that record when it is read. All other logical pages are
-//! *unproven*: their map entries are emptied, so that the engine recovers without them, and the server answers `EIO` for them. Nothing is
-//! guessed, so what is read is right or an error, as ever.
+//! An image of which both copies of some metadata are damaged is refused, because its records do not tell any more what
+//! was written last. For most logical pages they still do. A logical page is *proven* if its entry of the map in NVRAM
+//! is known to be the newest one, and names a page whose OOB record is whole; the data is compared with the checksum of
+//! that record when it is read. All other logical pages are *unproven*: their map entries are emptied, so that the
+//! engine recovers without them, and the server answers `EIO` for them. Nothing is guessed, so a read returns the right
+//! data or an error.
 //!
-//! What is lost costs:
+//! Damage in both copies makes these logical pages unproven:
 //!
-//! - a sector of NVRAM: its entries, but those that the journal tells;
-//! - records of the journal: the entries of every sector that was written before them, but those that newer records tell;
-//! - the OOB record of a page: the logical pages whose entries name it; of a compressed chunk, all that are in chunks;
-//! - the state word of a block: nothing, since its pages say what they are.
+//! - a sector of NVRAM: those of its entries, except entries that the journal holds;
+//! - records of the journal: those of every sector that was written before these records, except entries that newer
+//!   records hold;
+//! - the OOB record of a page: those whose entries name the page; for a page of a compressed chunk, all that are in
+//!   chunks;
+//! - the state word of a block: none, since the OOB records of its pages suffice.
 //!
-//! Some designs have to read every page of a kind to know what is the newest version: pages of a map on flash, pages of deltas, or all
-//! pages, where the map is in no other place. If such a page may be missing, no logical page is proven, and the image cannot be rescued.
+//! Some designs have to read every page of a kind to know the newest version: pages of a map on flash, pages of deltas,
+//! or all pages, if the map is stored nowhere. If such a page may be missing, no logical page is proven, and the image
+//! cannot be rescued.
 
 use std::collections::BTreeSet;
 
@@ -31,8 +35,9 @@ use super::load::{LeftOut, Loaded};
 use super::parts_of;
 use super::sides::SIDES;
 
-/// The newest record of the journal that anything else tells of: the end of the session, sectors, pages. A page may have been
-/// programmed for a record that was never written.
+/// Returns the highest journal record number that other metadata names: the session record, sectors, OOB records. For
+/// an OOB record it is the number before, because its page may have been programmed for a record that was never
+/// written.
 pub(super) fn newest_number(backing: &impl Backing, layout: &Layout, session: &Session) -> u64 {
     let of_session = if session.is_clean { session.number } else { 0 };
     let sectors = (0..layout.sectors()).filter_map(|index| {
@@ -58,10 +63,10 @@ pub(super) fn newest_number(backing: &impl Backing, layout: &Layout, session: &S
     sectors.chain(pages).max().unwrap_or(0).max(of_session)
 }
 
-/// Empties the map entries of all logical pages that are unproven, and returns these.
+/// Empties the map entries of all logical pages whose newest version is unproven, and returns these pages.
 ///
 /// # Errors
-/// [`ImageError::Lost`] where no logical page is proven.
+/// [`ImageError::Lost`] if no logical page is proven.
 pub(super) fn leave_out_unproven(
     loaded: &mut Loaded,
     superblock: &Superblock,
@@ -81,7 +86,7 @@ pub(super) fn leave_out_unproven(
         layout,
         parts: &parts,
     };
-    // An older chunk may have the number of one that is missing.
+    // With a chunk page missing, an older chunk could have the same number.
     let lacks_chunks = may_lack(&loaded.left_out, PageKind::Chunk);
     let chunks = if lacks_chunks { BTreeSet::new() } else { chunks_of(&mut loaded.model, layout) };
     let unproven: BTreeSet<Lpn> = (0..superblock.logical_pages)
@@ -98,13 +103,13 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
     matches!(parts.mapping, MappingPart::Flat) && parts.persistence == Persistence::NvramMap
 }
 
-/// Whether a page of this kind may be missing, or may be taken for one that is not erased.
+/// Whether a page of this kind may be missing, or a page found may have been erased since.
 fn may_lack(left_out: &LeftOut, kind: PageKind) -> bool {
     let is_missing = left_out.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
     is_missing || left_out.blocks.iter().any(|&(_, found)| found == Some(kind))
 }
 
-/// Why no logical page can be proven, if that is so.
+/// Returns the reason why no logical page can be proven, or `None` if some can.
 fn reason_against(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<&'static str> {
     let lacks_nvram = left_out.words.range(..layout.nvram_words).next().is_some();
     let lacks_any = !left_out.words.is_empty() || !left_out.pages.is_empty();
@@ -122,14 +127,14 @@ fn reason_against(parts: &Parts, left_out: &LeftOut, layout: &Layout) -> Option<
     None
 }
 
-/// Numbers of the chunks whose pages were found.
+/// Returns the numbers of the compressed chunks whose pages were found.
 fn chunks_of(model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
     let pages = (0..layout.geometry.pages() as u32).map(Ppn);
     let oobs = pages.filter_map(|ppn| oob_of(model, layout, ppn));
     oobs.filter(|oob| oob.kind == PageKind::Chunk).map(|oob| oob.owner).collect()
 }
 
-/// The OOB of a page that is programmed and readable.
+/// Returns the OOB of a page; `None` if it is not programmed, is unreadable, or lies in a bad block.
 fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
     let block = BlockId(ppn.0 / layout.geometry.block_pages());
     if model.is_bad(block) {
@@ -138,7 +143,7 @@ fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
     model.probe(ppn).ok().flatten()
 }
 
-/// The map of a flat design: its last words of NVRAM, one of each logical page.
+/// The L2P map in NVRAM of a design with a flat map: the last words of the NVRAM, one for each logical page.
 struct FlatMap<'a> {
     first_word: u64,
     layout: &'a Layout,
@@ -150,7 +155,7 @@ impl FlatMap<'_> {
         self.first_word + u64::from(lpn.0)
     }
 
-    /// Whether the entry of a logical page is the newest one, and what it names is there.
+    /// Whether the map entry of a logical page is the newest one, and the page or chunk that it names was found.
     fn is_proven(&self, lpn: Lpn, model: &mut SimNand, left_out: &LeftOut, chunks: &BTreeSet<u32>) -> bool {
         let index = self.word_of(lpn);
         if left_out.words.contains(&index) {

@@ -1,7 +1,7 @@
-//! Metadata in two places: at home, and in the mirror.
+//! Two copies of all metadata: at home (in its own file), and in the mirror.
 //!
-//! Whoever writes metadata writes it at both sides, home first. Whoever reads it takes what is whole and newest, whichever side
-//! has it, and writes it over the other. So damage to one side, be it a flipped bit, a sector, or a file that is gone, costs
+//! Metadata is written to both sides, home first. A reader takes the copy that is whole and newest, from whichever
+//! side, and repairs the other one. So damage to one side (a flipped bit, a sector, or a file that is missing) loses
 //! nothing.
 
 use std::io;
@@ -11,23 +11,23 @@ use wearwell::address::Ppn;
 use super::backing::{Backing, ImageFile};
 use super::layout::Layout;
 
-/// One of the two places.
+/// One of the two copies of metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Side {
-    /// Where the format says.
+    /// The copy of the metadata in its own file.
     Home,
-    /// In the mirror.
+    /// The copy of the metadata in the file `mirror`.
     Mirror,
 }
 
-/// Both, in the order in which they are written.
+/// Both copies of metadata, in the order in which they are written.
 pub(super) const SIDES: [Side; 2] = [Side::Home, Side::Mirror];
 
-/// An error of the host's disk: `EIO`.
+/// `EIO`, the error of a disk that cannot read or write.
 const INPUT_OUTPUT_ERROR: i32 = 5;
 
 impl Side {
-    /// The file, and the place in it.
+    /// Returns the file and offset of this copy of the metadata at `offset` of `file`.
     pub(super) fn place(self, layout: &Layout, file: ImageFile, offset: u64) -> (ImageFile, u64) {
         match self {
             Self::Home => (file, offset),
@@ -35,7 +35,8 @@ impl Side {
         }
     }
 
-    /// Fills `bytes`; `false` if the host cannot, or the file is too short.
+    /// Fills `bytes` from this copy of the metadata; `false` if the operating system cannot read them, or the file is
+    /// too short.
     pub(super) fn read(
         self,
         backing: &impl Backing,
@@ -48,7 +49,8 @@ impl Side {
         backing.read(file, bytes, offset).is_ok()
     }
 
-    /// Writes what the other side has. Where the host refuses, the next opening tries again.
+    /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. If the write is refused, the
+    /// next opening tries again.
     pub(super) fn repair(
         self,
         backing: &mut impl Backing,
@@ -62,21 +64,23 @@ impl Side {
     }
 }
 
-/// What a page has to be compared with.
+/// What is needed to read a page and verify it: its number, the epoch (erase count) of its block, its checksum, and the
+/// length of its spare bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Guarded {
     pub(super) ppn: Ppn,
     pub(super) epoch: u32,
     pub(super) data_crc: u32,
     pub(super) spare_bytes: u16,
-    /// The data has a copy.
+    /// Whether the page holds metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
 }
 
-/// Reads a page with its spare bytes, from the sides that agree with its checksum, and repairs the others. `None` if none does.
+/// Reads a page with its spare bytes from copies that match its checksum, and repairs copies that do not. `None` if no
+/// copy matches.
 ///
 /// # Errors
-/// What the host has against a read, unless it says that its disk cannot.
+/// Errors of the operating system, except a disk error (`EIO`), which counts as a copy that does not match.
 pub(super) fn read_page(
     backing: &mut impl Backing,
     layout: &Layout,
@@ -115,7 +119,7 @@ pub(super) fn read_page(
     Ok(None)
 }
 
-/// Whether the host's disk cannot read: then a page is lost, and nothing else is wrong.
+/// Whether an error is a disk error (`EIO`): then only this page is lost, and nothing else is wrong.
 pub(super) fn is_of_the_disk(error: &io::Error) -> bool {
     error.raw_os_error() == Some(INPUT_OUTPUT_ERROR)
 }

@@ -1,9 +1,10 @@
-//! The upgrade of an image from version 1 of the format.
+//! Upgrade of an image from version 1 of the format.
 //!
-//! Pages, spare areas and their OOB stay where they are. All metadata of version 2 is first written to the mirror, which version 1
-//! does not know; then the superblock says version 2, and that is the upgrade: from then on what version 1 had in `nvram`
-//! and `journal` is a damaged copy, which opening repairs from the mirror. An interruption before leaves an image of version 1, one
-//! after it an image of version 2. The whole is tried on a view that changes nothing before a byte is written.
+//! Pages, spare areas and their OOB records keep their places. All metadata of version 2 is first written to the
+//! mirror, which version 1 does not have. Then the superblock is rewritten with version 2; this completes the upgrade.
+//! From then on the contents of `nvram` and `journal` from version 1 are damaged copies, which opening repairs from the
+//! mirror. An interruption before the superblock is written leaves an image of version 1, a later one an image of
+//! version 2. The whole upgrade is tried on a view that changes no file before anything is written.
 
 use std::path::Path;
 
@@ -20,15 +21,16 @@ use super::layout::{
 use super::sides::Side;
 use super::{Image, OpenOptions, close, io_error, version1};
 
-/// Brings the image in a directory from version 1 of the format up to version 2. O(metadata).
+/// Upgrades the image in a directory from version 1 of the format to version 2. Takes O(metadata).
 ///
 /// # Errors
-/// [`ImageError`]: no image of version 1, in use, damaged, files that cannot be written. The image is as before then.
+/// [`ImageError`]: there is no image of version 1, it is in use or damaged, or files cannot be written. The image is
+/// then unchanged.
 pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
     upgrade_on(Files::open(directory, Access::Write)?)
 }
 
-/// As [`upgrade`], over any files.
+/// As [`upgrade`], over any backing files.
 ///
 /// # Errors
 /// As [`upgrade`].
@@ -95,7 +97,7 @@ fn write_copy(
     backing.write(mirror, bytes, at).map_err(io_error(backing, "write", mirror))
 }
 
-/// The OOB of a page, its spare bytes, and its data if that is metadata.
+/// Writes the mirror's copies of a page's OOB record and spare bytes, and of its data if the page holds metadata.
 fn copy_page(
     backing: &mut impl Backing,
     layout: &Layout,

@@ -1,5 +1,5 @@
-//! What version 1 of the format says otherwise: block records in the flash file, an NVRAM whose words carry their checks one by
-//! one, a journal of one batch. Read only, for the upgrade.
+//! Reader of images of format version 1, for the upgrade. Differences to version 2: block records in the flash file, an
+//! NVRAM with a checksum for each word, and a journal that holds one batch.
 
 use std::io;
 
@@ -11,32 +11,32 @@ use super::layout::{
     is_sealed, u32_at, u64_at,
 };
 
-/// Bytes of a word with its check, and of an entry of the journal.
+/// Bytes of an NVRAM word with its checksum, and of an entry of the journal.
 const WORD_BYTES: usize = 16;
 
-/// What the files of an image say, and what the end of its last session left half done.
+/// Contents of a version-1 image, with what an unclean end of its last session left half done.
 pub(super) struct Image {
     pub(super) session: Session,
-    /// Words of the NVRAM, then one of each block.
+    /// State words: those of the NVRAM, then one for each block.
     pub(super) state: Vec<u64>,
-    /// OOB of the pages that are programmed, by page; `None` for erased ones.
+    /// OOB records of all pages, by page number; `None` for erased pages.
     pub(super) pages: Vec<Option<OobRecord>>,
-    /// Damage, one sentence per place.
+    /// Damage found in the image, one sentence per place.
     pub(super) findings: Vec<String>,
 }
 
-/// The last batch of a `host` session.
+/// The batch in the journal: the last one of a session of durability `host`.
 #[derive(Default)]
 struct Batch {
     synced_sequence: u64,
-    /// State words. Of a block, its erases.
+    /// Index and value of changed state words. The value for a block is its erase count.
     words: Vec<(u64, u64)>,
 }
 
-/// Reads an image.
+/// Reads a version-1 image.
 ///
 /// # Errors
-/// Those of the host.
+/// Errors of the operating system.
 pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Image> {
     let mut bytes = [0; RECORD_BYTES];
     backing.read(ImageFile::Session, &mut bytes, 0)?;
@@ -115,7 +115,8 @@ impl Image {
         Ok(())
     }
 
-    /// The OOB of a block's pages. Those that the host left half done become consumed.
+    /// Reads the OOB records of a block's pages. Pages that a crash of the host machine left half programmed are marked
+    /// torn.
     fn read_block(
         &mut self,
         backing: &impl Backing,
@@ -168,7 +169,7 @@ impl Image {
     }
 }
 
-/// Whether the data of a page is what its OOB says.
+/// Whether the data of a page matches the checksum in its OOB record.
 fn is_whole(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &OobRecord) -> io::Result<bool> {
     let mut data = vec![0; layout.geometry.page_bytes as usize];
     let mut spare = vec![0; usize::from(page.spare_bytes)];

@@ -1,12 +1,13 @@
-//! The NBD protocol: what passes on the wire, without sockets.
+//! The NBD protocol as bytes, without sockets.
 //!
-//! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take what arrived and say what it means, so that a
-//! test or a fuzzer drives them as a socket does; [`wire`] has the numbers. [`Request::check`] says whether a request may be executed, and
-//! [`Execution`] does it, in steps, and gives the reply as bytes. Everything a client can make them hold is bounded: by
-//! [`OPTION_MAX_BYTES`] while options are negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
+//! [`Negotiation`] and [`Decoder`] are state machines over bytes: they take the bytes that arrived and return what they
+//! mean, so that a test or a fuzzer drives them as a socket does. [`wire`] has the constants of the protocol.
+//! [`Request::check`] decides whether a request may be executed. [`Execution`] executes it in steps and returns the
+//! reply as bytes. The memory that a client can make them hold is bounded: by [`OPTION_MAX_BYTES`] while options are
+//! negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
-//! Spoken: fixed newstyle, structured replies, `base:allocation` and [`STATE_CONTEXT`]. Not spoken: TLS (refused with a
-//! sentence), extended headers (refused as unsupported; clients go on without).
+//! Supported: fixed newstyle, structured replies, the metadata contexts `base:allocation` and [`STATE_CONTEXT`]. Not
+//! supported: TLS (refused with a sentence), extended headers (refused as unsupported; clients continue without them).
 
 mod negotiation;
 mod reply;
@@ -19,34 +20,35 @@ pub use request::{Action, Decoded, Decoder, Refusal, Request};
 
 use crate::device::BlockDevice;
 
-/// Longest payload of a read or write, which is also told to clients.
+/// Longest payload of a read or write, bytes; clients that ask for block sizes are told this limit.
 pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
-/// Longest data of an option; longer ones are skipped and refused.
+/// Longest data of a negotiation option, bytes; longer data is skipped and the option refused.
 pub const OPTION_MAX_BYTES: u32 = 64 << 10;
-/// Smallest unit of addresses for clients that ask for block sizes.
+/// Minimum block size, bytes: alignment of requests of clients that negotiated block sizes.
 pub const SECTOR_BYTES: u32 = 512;
-/// Name of the context that tells how each page is stored; `docs/serve.md` lists its values.
+/// Name of Wearwell's own NBD metadata context, which reports how each page is stored; `docs/serve.md` lists its
+/// values.
 pub const STATE_CONTEXT: &str = "x-wearwell:page-state";
-/// Name of the context that every client knows.
+/// Name of the standard NBD metadata context, which reports holes.
 pub const ALLOCATION_CONTEXT: &str = "base:allocation";
 
-/// What is exported, as negotiation needs it.
+/// Name, size and properties of an NBD export, as the negotiation needs them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Export {
-    /// Name. A client without one means the only export of a server.
+    /// Name of the export. A client that sends an empty name gets the only export of a server.
     pub name: String,
-    /// A sentence for people.
+    /// Description of the export for people, one sentence.
     pub description: String,
-    /// Bytes.
+    /// Size of the export, bytes.
     pub capacity_bytes: u64,
-    /// Block that is written without a read.
+    /// Preferred block size, bytes: a page, which is written without reading it first.
     pub block_bytes: u32,
-    /// Whether it can only be read.
+    /// Whether the export is read-only.
     pub is_read_only: bool,
 }
 
 impl Export {
-    /// The export of a device.
+    /// Makes the export of a device, with its size and properties.
     pub fn of(device: &impl BlockDevice, name: &str, description: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -57,7 +59,7 @@ impl Export {
         }
     }
 
-    /// What it can do, as transmission flags.
+    /// NBD transmission flags: what a client may do with this export.
     fn flags(&self, is_structured: bool) -> u16 {
         use wire::transmission_flag::{
             CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY, TRIM, WRITE_ZEROES,
@@ -68,7 +70,7 @@ impl Export {
     }
 }
 
-/// Numbers of the contexts in block-status replies.
+/// Numbers that this server gives to the metadata contexts in block-status replies.
 mod context {
     pub const ALLOCATION: u32 = 1;
     pub const STATE: u32 = 2;

@@ -1,4 +1,4 @@
-//! From the first byte to the export: fixed newstyle negotiation as a state machine over bytes.
+//! Fixed newstyle negotiation of NBD, from the first byte to the choice of an export, as a state machine over bytes.
 
 use super::wire::{
     FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REPLY_MAGIC, answer, info, option,
@@ -7,51 +7,52 @@ use super::{
     ALLOCATION_CONTEXT, Export, OPTION_MAX_BYTES, PAYLOAD_MAX_BYTES, SECTOR_BYTES, STATE_CONTEXT, context,
 };
 
-/// Data of an option that is longer than this is not even skipped: the connection ends.
+/// Longest option data, bytes, that is skipped; if an option announces more, the connection ends.
 const SKIP_MAX_BYTES: u32 = 16 << 20;
-/// Bytes of an option before its data.
+/// Bytes of an option's header, before its data.
 const OPTION_HEAD_BYTES: usize = 16;
 
-/// What a client and the server agreed on.
+/// What an NBD client and the server agreed on in the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is agreed on or not, whatever the others are")]
 pub struct Negotiated {
-    /// Replies to reads come in chunks, errors with a sentence.
+    /// The client asked for NBD structured replies: reads are answered in chunks, and errors carry a message.
     pub is_structured: bool,
-    /// The client asked for block sizes, so it has to keep to them.
+    /// The client asked for block sizes, so its requests have to be aligned to the minimum block size.
     pub knows_sizes: bool,
-    /// Block status tells `base:allocation`.
+    /// Block-status replies report the context `base:allocation`.
     pub allocation: bool,
-    /// Block status tells our own context.
+    /// Block-status replies report Wearwell's own context, [`STATE_CONTEXT`].
     pub state: bool,
-    /// Which of the exports that were offered.
+    /// Index of the chosen export among those that were offered.
     pub export: usize,
 }
 
-/// Where a negotiation stands.
+/// State of an NBD negotiation after the bytes so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// More bytes are needed.
+    /// The negotiation is not finished: more bytes are needed.
     Continues,
-    /// Transmission begins with the next byte.
+    /// The client chose an export: the next byte belongs to the transmission phase.
     Agreed(Negotiated),
-    /// The connection ends, as the client wished or because it speaks something else.
+    /// The connection ends: the client sent `NBD_OPT_ABORT`, or bytes that are not this protocol.
     Ended,
 }
 
-/// A negotiation.
+/// The negotiation with one NBD client.
 #[derive(Clone, Debug)]
 pub struct Negotiation<'a> {
     exports: Vec<&'a Export>,
     has_client_flags: bool,
     no_zeroes: bool,
     agreed: Negotiated,
-    /// Bytes of a refused option that are still to come.
+    /// Bytes of the data of a refused option that have not arrived yet; they are skipped.
     to_skip: u32,
 }
 
 impl<'a> Negotiation<'a> {
-    /// A negotiation about the exports of a server. Appends the greeting, which the server sends first, to `reply`.
+    /// Begins a negotiation about the exports of a server. Appends the greeting, which the server sends first, to
+    /// `reply`.
     pub fn new(exports: Vec<&'a Export>, reply: &mut Vec<u8>) -> Self {
         reply.extend(GREETING_MAGIC.to_be_bytes());
         reply.extend(OPTION_MAGIC.to_be_bytes());
@@ -59,8 +60,9 @@ impl<'a> Negotiation<'a> {
         Self { exports, has_client_flags: false, no_zeroes: false, agreed: Negotiated::default(), to_skip: 0 }
     }
 
-    /// Takes what it can from the front of `input`, appends replies, and returns how many bytes it took. The rest is to
-    /// be offered again with more behind it: at most an option of [`OPTION_MAX_BYTES`] stays.
+    /// Takes complete options from the front of `input`, appends the replies to `reply`, and returns the number of
+    /// bytes taken and the state. The caller passes the rest again, followed by more bytes. The rest is at most one
+    /// option of [`OPTION_MAX_BYTES`].
     pub fn advance(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, Outcome) {
         let mut taken = 0;
         loop {
@@ -137,7 +139,7 @@ impl<'a> Negotiation<'a> {
         Outcome::Continues
     }
 
-    /// The export of a name. Without a name it is the only one there is.
+    /// Returns the index of the export with this name. An empty name means the only export of a server that has one.
     fn find(&self, name: &[u8]) -> Option<usize> {
         if name.is_empty() {
             return (self.exports.len() == 1).then_some(0);
@@ -145,7 +147,7 @@ impl<'a> Negotiation<'a> {
         self.exports.iter().position(|export| export.name.as_bytes() == name)
     }
 
-    /// Refuses an option that names no export.
+    /// Appends the error reply to an option whose export name is unknown.
     fn refuse_name(&self, number: u32, name: &[u8], reply: &mut Vec<u8>) {
         let sentence: &[u8] = match (name, self.exports.len()) {
             (_, 0) => b"no device of this server works any more",
@@ -155,7 +157,7 @@ impl<'a> Negotiation<'a> {
         put(reply, number, answer::ERR_UNKNOWN, sentence);
     }
 
-    /// Chooses an export. Contexts that were set for another one do not count.
+    /// Chooses an export. Metadata contexts that were set for another export are dropped.
     fn choose(&mut self, export: usize) {
         if export != self.agreed.export {
             (self.agreed.allocation, self.agreed.state) = (false, false);
@@ -163,7 +165,8 @@ impl<'a> Negotiation<'a> {
         self.agreed.export = export;
     }
 
-    /// The oldest way to choose an export has no way to refuse one.
+    /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name ends
+    /// the connection.
     fn export_by_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> Outcome {
         let Some(chosen) = self.find(name) else { return Outcome::Ended };
         self.choose(chosen);
@@ -226,7 +229,8 @@ impl<'a> Negotiation<'a> {
         Outcome::Agreed(self.agreed)
     }
 
-    /// Tells or sets contexts. A query of a list may be the name of a namespace; one that sets is exact.
+    /// Answers the options that list or set metadata contexts. In a query that lists, a namespace such as `base:`
+    /// matches all its contexts; a query that sets needs the exact name.
     fn contexts(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let sets = number == option::SET_META_CONTEXT;
         if sets {
@@ -260,7 +264,7 @@ impl<'a> Negotiation<'a> {
     }
 }
 
-/// Appends one reply to an option.
+/// Appends one reply to an option: its header and `data`.
 fn put(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     reply.extend(REPLY_MAGIC.to_be_bytes());
     for word in [option, kind, data.len() as u32] {
@@ -273,7 +277,7 @@ fn put_info(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
     put(reply, option, answer::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
-/// Takes a number of four bytes and as many bytes from the front.
+/// Takes a length of four bytes and that many bytes from the front of `data`.
 fn take_counted<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
     let (count, rest) = data.split_first_chunk()?;
     let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*count) as usize)?;
@@ -281,19 +285,19 @@ fn take_counted<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
     Some(bytes)
 }
 
-/// The name, and the kinds of information, two bytes each.
+/// Parses the data of `NBD_OPT_INFO` or `NBD_OPT_GO`: the export name, and the requested information types, two bytes each.
 fn parse_info_request(mut data: &[u8]) -> Option<(&[u8], &[u8])> {
     let name = take_counted(&mut data)?;
     let (count, kinds) = data.split_first_chunk()?;
     (kinds.len() == 2 * u16::from_be_bytes(*count) as usize).then_some((name, kinds))
 }
 
-/// The name, and the queries.
+/// Parses the data of an option about metadata contexts: the export name, and the queries.
 fn parse_queries(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let name = take_counted(&mut data)?;
     let (count, mut rest) = data.split_first_chunk()?;
     let count = u32::from_be_bytes(*count) as usize;
-    // A query takes four bytes at least, so a false count costs nothing.
+    // A query takes at least four bytes, so a false count costs no memory.
     let queries: Vec<_> = (0..count).map_while(|_| take_counted(&mut rest)).collect();
     (queries.len() == count && rest.is_empty()).then_some((name, queries))
 }

@@ -1,7 +1,7 @@
-//! Replies: what was done, as bytes.
+//! NBD replies: executes requests on a device and encodes the outcome as bytes.
 //!
-//! Successes without data are simple replies, which every client takes; errors carry a sentence where structured replies
-//! were negotiated, and reads and block status come as one chunk.
+//! A success without data is a simple reply, which every client accepts. Errors carry a message if structured replies
+//! were negotiated. A read is one chunk; a block status is one chunk for each metadata context.
 
 use tracing::debug;
 use wearwell::page_state::PageState;
@@ -12,16 +12,17 @@ use super::wire::{CHUNK_MAGIC, DONE, SIMPLE_MAGIC, chunk, errno};
 use super::{Export, context};
 use crate::device::{BlockDevice, DeviceError};
 
-/// Extents of one block-status reply and context at most.
+/// Most extents of one metadata context in a block-status reply.
 const EXTENTS_MAX: usize = 4096;
-/// Longest block-status reply.
+/// Longest block-status reply, bytes.
 pub(super) const STATUS_MAX_BYTES: usize = 2 * (24 + 8 * EXTENTS_MAX);
 
-/// Bytes that are trimmed, and stored as zeros, before others have their turn.
+/// Most bytes of a trim that are executed in one step, before requests of other connections.
 const TRIM_STEP_BYTES: u64 = 16 << 20;
+/// Most bytes of zeros that are stored in one step, before requests of other connections.
 const ZERO_STEP_BYTES: u64 = 4 << 20;
 
-/// A reply. Buffers are used again, so that no memory is cleared for what is overwritten anyway.
+/// One encoded NBD reply. Its buffer is reused, so that memory that is overwritten anyway need not be cleared.
 #[derive(Debug, Default)]
 pub struct Reply {
     buffer: Vec<u8>,
@@ -29,17 +30,17 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// What is sent.
+    /// The bytes of the reply that are sent.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.len]
     }
 
-    /// The buffer, for [`Execution::step`] of another request.
+    /// Returns the buffer, so that [`Execution::step`] of another request can reuse it.
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
 
-    /// A head, and room for `len` bytes whose content is whatever was there.
+    /// Makes a reply of `head` and `len` more bytes, whose content is arbitrary until the caller writes it.
     fn with_room(mut buffer: Vec<u8>, head: &[u8], len: usize) -> Self {
         let all = head.len() + len;
         if buffer.len() < all {
@@ -56,48 +57,48 @@ impl From<Vec<u8>> for Reply {
     }
 }
 
-/// What a step of a request came to.
+/// Outcome of one step of an NBD request.
 #[derive(Debug)]
 pub enum Step {
-    /// There is more to do.
+    /// The request has another step.
     More,
-    /// This is the reply.
+    /// The request is finished, and this is its reply.
     Replied(Reply),
-    /// It is done, and to be answered when the device has settled.
+    /// The request is finished. It is answered after the device has written its deferred operations.
     Settles,
-    /// It is done, and to be answered when the device has flushed.
+    /// The request is finished. It is answered after a flush of the device.
     Flushes,
 }
 
-/// A request that is being executed.
+/// An NBD request that is being executed in steps.
 #[derive(Debug)]
 pub struct Execution {
     cookie: u64,
     agreed: Negotiated,
     wants_chunks: bool,
-    /// What is left of it.
+    /// What is left to do, or the error if the request was refused.
     action: Result<Action, Refusal>,
 }
 
 impl Execution {
-    /// Begins with a request.
+    /// Checks an NBD request against its export and prepares its execution.
     pub fn of(request: Request, export: &Export, agreed: Negotiated) -> Self {
         let (cookie, wants_chunks) = (request.cookie, request.wants_chunks());
         Self { cookie, agreed, wants_chunks, action: request.check(export, agreed) }
     }
 
-    /// Bytes that the next step moves, at the most.
+    /// Most bytes that the next step of the request reads, writes, trims or zeroes.
     pub fn step_bytes(&self) -> u64 {
         match &self.action {
             Ok(Action::Read { len, .. }) => (*len).into(),
             Ok(Action::Write { payload, .. }) => payload.len() as u64,
-            // Others wait for a step of these, too.
+            // A step of a trim or zero also delays other connections.
             Ok(Action::Trim { len, .. } | Action::Zero { len, .. }) => u64::from(*len).min(ZERO_STEP_BYTES),
             _ => 0,
         }
     }
 
-    /// Does what may be done at once. `buffer` is room for a reply with data.
+    /// Executes the next step of the request. `buffer` supplies the memory for a reply with data.
     pub fn step(&mut self, device: &mut impl BlockDevice, buffer: impl FnOnce() -> Vec<u8>) -> Step {
         let step = match &self.action {
             Ok(_) => self.perform(device, buffer),
@@ -106,7 +107,8 @@ impl Execution {
         step.unwrap_or_else(|refusal| Step::Replied(self.refuse(&refusal)))
     }
 
-    /// The reply to a request that is done, after the device has settled or flushed.
+    /// Returns the reply to a finished request after the device has written deferred operations or flushed, with that
+    /// `outcome`.
     pub fn settled(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
             Ok(()) if self.wants_chunks && self.agreed.is_structured => {
@@ -172,13 +174,14 @@ impl Execution {
     }
 }
 
-/// Bytes up to the next multiple of `most`, at which pages end as well.
+/// Returns how many bytes the next step of a trim or zero covers. It ends at the next multiple of `most`, which is also
+/// a page boundary, or at the end of the range.
 fn next_step(offset: u64, len: u32, most: u64) -> u32 {
     let end = (offset + 1).next_multiple_of(most).min(offset + u64::from(len));
     (end - offset) as u32
 }
 
-/// Executes a request to its end and returns the reply: for a caller that has the device to himself.
+/// Executes a request to its end and returns the reply, for a caller that has the device to itself.
 pub fn execute(
     device: &mut impl BlockDevice,
     request: Request,
@@ -197,7 +200,7 @@ pub fn execute(
     execution.settled(&outcome).bytes().to_vec()
 }
 
-/// The device reads into the reply.
+/// Executes an NBD read: reads from the device directly into the buffer of the reply.
 fn read(
     device: &mut impl BlockDevice,
     (offset, len): (u64, u32),
@@ -217,10 +220,10 @@ fn read(
     Ok(reply)
 }
 
-/// The value of a state in a context.
+/// Function that maps a page state to its value in a metadata context.
 type Meaning = fn(PageState) -> u32;
 
-/// One chunk for each context, each with as many extents as fit.
+/// Encodes a block-status reply: one chunk for each negotiated metadata context, each with as many extents as fit.
 fn status(
     device: &mut impl BlockDevice,
     offset: u64,
@@ -247,7 +250,7 @@ fn status(
     reply
 }
 
-/// Neighbouring extents with one meaning are one.
+/// Returns the extents of a range as length and value, at most `limit` of them; neighbours of equal value are merged.
 fn extents(
     device: &mut impl BlockDevice,
     offset: u64,
@@ -272,12 +275,12 @@ fn extents(
     extents
 }
 
-/// `base:allocation`: bit 0 a hole, bit 1 reads as zeros.
+/// Value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
 fn allocation_of(state: PageState) -> u32 {
     if state == PageState::Hole { 0b11 } else { 0 }
 }
 
-/// Values of our own context, in the order of [`PageState::ALL`].
+/// Value of a page state in Wearwell's own NBD metadata context: its index in [`PageState::ALL`].
 fn number_of(state: PageState) -> u32 {
     PageState::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
 }
@@ -286,7 +289,7 @@ fn simple(errno: u32, cookie: u64) -> Vec<u8> {
     [&SIMPLE_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
 }
 
-/// The head of a last chunk, with room for a payload of `len` bytes to follow.
+/// Returns the header of the last structured chunk of a reply, in a buffer that has room for a payload of `len` bytes.
 fn chunk_of(kind: u16, cookie: u64, len: u32) -> Vec<u8> {
     let mut chunk = chunk_head(kind, cookie, len);
     chunk.reserve(len as usize);

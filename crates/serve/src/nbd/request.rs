@@ -1,17 +1,17 @@
-//! Requests: from bytes to what is to be done, or to the error that the protocol has for it.
+//! NBD requests: decodes bytes into requests, and checks each request, which becomes an action or a protocol error.
 
 use super::negotiation::Negotiated;
 use super::wire::{REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, PAYLOAD_MAX_BYTES, SECTOR_BYTES};
 
 const REQUEST_BYTES: usize = 28;
-/// Room that is made for a payload because the client says so; more comes with its bytes.
+/// Most bytes that are allocated for a payload when its header announces it; the buffer grows as its bytes arrive.
 const CLAIMED_MAX_BYTES: usize = 256 << 10;
 
-/// A request as it came.
+/// An NBD request as decoded from the wire, not checked yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The client's name for it.
+    /// Number by which the client matches the reply to its request.
     pub cookie: u64,
     command: u16,
     flags: u16,
@@ -20,30 +20,33 @@ pub struct Request {
     payload: Vec<u8>,
 }
 
-/// What came off the wire.
+/// What [`Decoder::take`] decoded from the bytes of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Decoded {
-    /// More bytes are needed.
+    /// The request is not complete: more bytes are needed.
     Incomplete,
-    /// A request, with its whole payload, or without one that was too long to keep.
+    /// A complete request. Its payload is missing if it is longer than the limit; [`Request::check`] then refuses the
+    /// request.
     Request(Request),
-    /// The client says goodbye.
+    /// The client sent `NBD_CMD_DISC`.
     Disconnect,
-    /// Not a request: what follows cannot be understood either.
+    /// The bytes are not an NBD request, so those after them cannot be decoded either.
     Garbage,
 }
 
-/// Splits a stream of bytes into requests. Holds at most one payload, which grows as bytes arrive.
+/// Splits the byte stream of an NBD client into requests. Holds at most one payload, whose buffer grows as bytes
+/// arrive.
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     head: Vec<u8>,
     pending: Option<Request>,
-    /// Bytes of the payload that are still to come.
+    /// Bytes of the pending request's payload that have not arrived yet.
     to_come: usize,
 }
 
 impl Decoder {
-    /// Takes bytes from the front of `input` up to the end of the first request, and returns how many.
+    /// Takes bytes from the front of `input` up to the end of the first request. Returns the number of bytes taken, and
+    /// what was decoded.
     pub fn take(&mut self, input: &[u8]) -> (usize, Decoded) {
         let mut taken = 0;
         if self.pending.is_none() {
@@ -76,7 +79,8 @@ impl Decoder {
         (taken, if is_last { Decoded::Disconnect } else { Decoded::Request(request) })
     }
 
-    /// What has arrived of a payload, and how many bytes are missing: whoever reads them from a socket may add them there.
+    /// Returns the payload that is arriving, as far as it has arrived, and the number of its bytes that are missing. A
+    /// caller that reads from a socket may append them there directly.
     pub fn payload_in_arrival(&mut self) -> Option<(&mut Vec<u8>, &mut usize)> {
         let request = self.pending.as_mut().filter(|request| request.len <= PAYLOAD_MAX_BYTES)?;
         Some((&mut request.payload, &mut self.to_come))
@@ -97,38 +101,38 @@ impl Decoder {
         })
     }
 
-    /// Whether the stream may end here.
+    /// Whether the stream is between two requests, so that the client may close it here.
     pub fn is_between_requests(&self) -> bool {
         self.head.is_empty() && self.pending.is_none()
     }
 }
 
-/// Something to be done.
+/// What a checked NBD request asks the device to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of the request")]
 pub enum Action {
-    /// Send bytes.
+    /// Read `len` bytes and send them.
     Read { offset: u64, len: u32 },
-    /// Store bytes.
+    /// Write the payload at `offset`.
     Write { offset: u64, payload: Vec<u8>, is_durable: bool },
-    /// Forget bytes.
+    /// Deallocate `len` bytes, which then read as zeros.
     Trim { offset: u64, len: u32, is_durable: bool },
-    /// Make bytes zeros.
+    /// Make `len` bytes zeros; with `allocate` they are stored, else deallocated.
     Zero { offset: u64, len: u32, allocate: bool, is_durable: bool },
-    /// Make everything durable.
+    /// Make all earlier requests durable.
     Flush,
-    /// Nothing has to be done: a cache command, which all of the device answers as fast.
+    /// Do nothing: `NBD_CMD_CACHE`, since the device serves all pages at the same speed.
     Nothing,
-    /// Tell how bytes are stored.
+    /// Report how the bytes of the range are stored (block status).
     Status { offset: u64, len: u32, only_first: bool },
 }
 
-/// An error that is sent back.
+/// A protocol error that is sent back to the client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// Number.
+    /// NBD error number.
     pub errno: u32,
-    /// Sentence, for clients that take one.
+    /// Error message, sent to clients that negotiated structured replies.
     pub message: String,
 }
 
@@ -139,12 +143,12 @@ impl Refusal {
 }
 
 impl Request {
-    /// Whether the request asks for data and changes nothing.
+    /// Whether the request is a read, which changes nothing.
     pub fn is_read(&self) -> bool {
         self.command == command::READ
     }
 
-    /// Bytes of data that the request moves to or from the device.
+    /// Bytes of data that the request reads or writes; this is what the rate limit counts.
     pub fn moved_bytes(&self) -> u64 {
         match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES).into(),
@@ -154,7 +158,7 @@ impl Request {
         }
     }
 
-    /// Bytes that this request and its reply occupy together.
+    /// Bytes of memory that this request and its reply occupy together.
     pub fn footprint_bytes(&self) -> usize {
         const OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
@@ -165,15 +169,15 @@ impl Request {
         OVERHEAD_BYTES + self.payload.len() + reply
     }
 
-    /// Whether the reply must come in chunks.
+    /// Whether the reply must be structured chunks if structured replies were negotiated.
     pub(super) fn wants_chunks(&self) -> bool {
         self.command == command::READ || self.command == command::BLOCK_STATUS
     }
 
-    /// What is to be done.
+    /// Checks the request against the export and the negotiated features, and returns what is to be done.
     ///
     /// # Errors
-    /// What the protocol says about requests that are too long, beyond the end, not aligned, or unknown.
+    /// The NBD error for a request that is too long, beyond the end of the export, not aligned, or unknown.
     pub fn check(self, export: &Export, agreed: Negotiated) -> Result<Action, Refusal> {
         self.check_flags(agreed)?;
         let Self { command, flags, offset, len, payload, .. } = self;

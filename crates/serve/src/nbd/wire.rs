@@ -1,6 +1,6 @@
-//! The numbers of the NBD protocol, for whoever speaks it: this server, and clients of it.
+//! The constants of the NBD protocol, for this server and for clients of it.
 //!
-//! Names are those of the protocol's own document, without the prefixes that say where a number stands: a module says it.
+//! Their names are those of the protocol's specification, without the prefixes, which the modules here replace.
 
 #![expect(missing_docs, reason = "names and meanings are the protocol's")]
 
@@ -8,17 +8,18 @@ pub const GREETING_MAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 pub const OPTION_MAGIC: u64 = u64::from_be_bytes(*b"IHAVEOPT");
 pub const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
 
-/// Flags of the greeting and of the client's answer.
+/// Handshake flag of server and client: the negotiation is fixed newstyle.
 pub const FIXED_NEWSTYLE: u32 = 1 << 0;
+/// Handshake flag of server and client: no 124 zeros follow the reply to `NBD_OPT_EXPORT_NAME`.
 pub const NO_ZEROES: u32 = 1 << 1;
 
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
 pub const SIMPLE_MAGIC: u32 = 0x6744_6698;
 pub const CHUNK_MAGIC: u32 = 0x668e_33ef;
-/// Flag of the last chunk of a reply.
+/// Flag of the last structured chunk of a reply.
 pub const DONE: u16 = 1;
 
-/// Options.
+/// Numbers of the options that a client sends in the negotiation (`NBD_OPT_*`).
 pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
@@ -31,7 +32,7 @@ pub mod option {
     pub const SET_META_CONTEXT: u32 = 10;
 }
 
-/// Replies to options.
+/// Types of the server's replies to options (`NBD_REP_*`).
 pub mod answer {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
@@ -45,7 +46,7 @@ pub mod answer {
     pub const ERR_TOO_BIG: u32 = ERROR | 9;
 }
 
-/// Kinds of information.
+/// Types of information in a reply to `NBD_OPT_INFO` or `NBD_OPT_GO` (`NBD_INFO_*`).
 pub mod info {
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;
@@ -53,7 +54,7 @@ pub mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// Commands.
+/// Numbers of the commands in requests (`NBD_CMD_*`).
 pub mod command {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
@@ -65,7 +66,7 @@ pub mod command {
     pub const BLOCK_STATUS: u16 = 7;
 }
 
-/// Flags of commands.
+/// Flags of a command in a request (`NBD_CMD_FLAG_*`).
 pub mod command_flag {
     pub const FUA: u16 = 1 << 0;
     pub const NO_HOLE: u16 = 1 << 1;
@@ -74,7 +75,7 @@ pub mod command_flag {
     pub const FAST_ZERO: u16 = 1 << 4;
 }
 
-/// Kinds of chunks.
+/// Types of structured reply chunks (`NBD_REPLY_TYPE_*`).
 pub mod chunk {
     pub const NONE: u16 = 0;
     pub const OFFSET_DATA: u16 = 1;
@@ -82,7 +83,7 @@ pub mod chunk {
     pub const ERROR: u16 = 1 << 15 | 1;
 }
 
-/// Transmission flags.
+/// Transmission flags of an export (`NBD_FLAG_*`).
 pub mod transmission_flag {
     pub const HAS_FLAGS: u16 = 1 << 0;
     pub const READ_ONLY: u16 = 1 << 1;
@@ -96,7 +97,7 @@ pub mod transmission_flag {
     pub const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Error numbers of replies.
+/// Error numbers in replies.
 pub mod errno {
     pub const EPERM: u32 = 1;
     pub const EIO: u32 = 5;

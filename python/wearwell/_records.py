@@ -20,13 +20,13 @@ class BytesRecord(Section):
     completed_page_writes: int
     """Page writes of a part of a page that held data, so that the page was read first (read-modify-write)."""
     host_written: int
-    """Bytes of the host's write requests."""
+    """Bytes of the host's write requests in the run."""
     mapping_unit: int
     """Bytes of the smallest unit that the map can place: a page of the device."""
     partial_page_writes: int
     """Page writes to the FTL that cover only a part of their page; each of them programs a whole page."""
     programmed: int
-    """Bytes of all page programs."""
+    """Bytes of all page programs in the run."""
     ram_of_4k_map: int | None
     """RAM of a controller whose map has units of 4 KiB, bytes, for comparison with `RunRecord::ram_bytes`;
     absent if the device's pages are not larger than that."""
@@ -42,17 +42,17 @@ class BufferConfig(Section):
     })
 
     keep_at_end: bool
-    """Leave in the buffer what it holds after the last request: these pages are neither programmed nor
+    """Leave pages in the write buffer that are there after the last request: they are neither programmed nor
     counted."""
     pages: int | None
     """Pages of the write buffer; 0 = no buffer. Absent: four for each plane if a page is larger than 4 KiB,
     to join small writes to neighbouring pages, else 0."""
     policy: str
-    """Order in which buffered pages are evicted to flash."""
+    """Order in which the pages in the write buffer are evicted to flash."""
 
 
 class ContentConfig(Section):
-    """Content of host writes whose trace or workload brings no content."""
+    """Content of host writes if the trace or workload brings no content."""
 
     _optional = frozenset({
         "model",
@@ -75,24 +75,27 @@ class DeltaConfig(Section):
     area_share: float
     """Share of the spare (over-provisioned) space that pages of deltas may use."""
     cache_entries: int | None
-    """Entries of the cached mapping table; the tables are then on flash. Absent: all tables are in capacitor-
-    backed RAM."""
+    """Entries of the cached mapping table in RAM; the design's mapping tables are then on flash. Absent: all
+    tables are in capacitor-backed RAM."""
     heat_entries: int | None
-    """Entries of the table of access counts. Absent: `cache_entries`, or one for 16 logical pages."""
+    """Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as
+    `cache_entries`, or one for 16 logical pages."""
     hot_accesses: int
-    """Number of accesses that make a page hot, for reads and for writes."""
+    """Number of accesses from which a logical page counts as hot, for reads and for writes."""
     journal_pages: int | None
-    """Pages of a journal of map updates; when it has that many it is merged with the table. Absent: no
-    journal."""
+    """Pages of a journal of map updates on flash; when it has that many it is merged into the L2P table.
+    Absent: no journal."""
     max_ratio: float | None
     """Largest share of a page that a delta may take; a larger delta is not worth its time and the page is
     written whole. Absent: 1 - max(tR, transfer, encode) / tPROG."""
     open_pages: int
-    """Pages of the buffer for deltas (the paper's temp buffer) that are filled at the same time."""
+    """Pages of deltas that are filled at the same time in RAM before they are programmed (the paper's temp
+    buffer)."""
     scan_entries: int
-    """Approximate number of deltas that one scan for write-cold pages visits."""
+    """Approximate number of deltas that one scan for deltas of rarely written pages visits."""
     scan_interval_writes: int
-    """Host writes between two scans for deltas of pages that are no longer written often; 0 = never."""
+    """Host writes between two scans for deltas of pages that are no longer written often (such deltas are
+    merged into their pages); 0 = no scans."""
 
 
 class DeviceConfig(Section):
@@ -139,11 +142,12 @@ class DeviceConfig(Section):
     """Share of blocks that are bad from the factory, 0 to 0.2; the seed decides which."""
     fit: float | None
     """Resizes the device so that the pages that the workload touches are this share of the exported pages, in
-    (0, 1]. Absent: no resizing, but 1 for the preset `auto`."""
+    (0, 1]. Absent: the device keeps its size, but the preset `auto` uses 1."""
     logical_pages: int | None
-    """Number of exported pages; replaces over-provisioning."""
+    """Number of exported pages; if set, `over_provisioning` is not used."""
     over_provisioning: float | None
-    """Spare space as a share; `over_provisioning_of` says whether of the logical or of the physical pages."""
+    """Spare space of the flash as a share; `over_provisioning_of` sets whether of the logical or of the
+    physical pages."""
     over_provisioning_of: str | None
     """Base of `over_provisioning`. `logical`: spare / logical (0.15 exports 87 % of the flash). `physical`:
     spare / physical (0.15 exports 85 %)."""
@@ -177,14 +181,14 @@ class DeviceConfig(Section):
 
 
 class DftlConfig(Section):
-    """Options of the DFTL design."""
+    """Options of the DFTL design (page map on flash with a cache)."""
 
     _optional = frozenset({
         "cache_entries",
     })
 
     cache_entries: int | None
-    """Entries of the cached mapping table. Absent: as many as `mapping.cache_entries`."""
+    """Entries of DFTL's cached mapping table. Absent: as many as `mapping.cache_entries`."""
 
 
 class GcConfig(Section):
@@ -200,13 +204,13 @@ class GcConfig(Section):
     })
 
     background_share: float | None
-    """Share of free blocks of a pool below which GC also runs in idle time between requests; 0 = no
-    background GC."""
+    """Share of free blocks of a pool (a plane, or the planes of a superblock) below which GC also runs in
+    idle time between requests; 0 = no background GC."""
     d: int | None
     """Number of random blocks that the policy `d-choices` compares. Absent: 10."""
     free_share: float | None
-    """Free-block threshold of GC as a share of the pool's blocks; if `low_blocks` is set too, the larger
-    threshold counts."""
+    """Free-block threshold of GC as a share of the blocks of a pool (a plane, or the planes of a superblock);
+    if `low_blocks` is set too, the larger threshold counts."""
     low_blocks: int | None
     """Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs
     before a write."""
@@ -218,7 +222,7 @@ class GcConfig(Section):
     policy: str
     """Policy by which GC chooses its victim block."""
     ties: str
-    """Which block is the victim if several have the fewest valid pages."""
+    """Which block is GC's victim if several have the fewest valid pages."""
 
 
 class GeckoConfig(Section):
@@ -231,33 +235,35 @@ class GeckoConfig(Section):
     merge: str
     """How sorted runs of Logarithmic Gecko are merged."""
     parts: int | None
-    """Number of entries into which a block's bitmap is divided (the paper's S). Absent: each entry covers 32
-    pages."""
+    """Number of entries into which Logarithmic Gecko divides a block's bitmap of invalid pages (the paper's
+    S). Absent: each entry covers 32 pages."""
     size_ratio: int
-    """Size ratio of successive levels (the paper's T)."""
+    """Size ratio of successive levels of Logarithmic Gecko's sorted runs (the paper's T)."""
 
 
 class LifetimeConfig(Section):
     """Options of lifetime management: schemes that save flash writes, and throttling of host writes."""
 
     epoch_s: int
-    """Length of an epoch, seconds; the schemes are chosen anew for each epoch. Not used with `best`, which
-    has no clock and uses `epoch_writes`."""
+    """Length of an epoch, seconds; the write-saving schemes are chosen anew for each epoch. Not used with
+    `best`, which has no clock and uses `epoch_writes`."""
     epoch_writes: int
-    """Length of an epoch with `schemes = "best"`, in page writes of the host."""
+    """Length of an epoch (after which the write-saving schemes are chosen anew) with `schemes = "best"`, in
+    page writes of the host."""
     fitted_energy: bool
-    """Whether compression costs twice the energy that the paper states. With twice the energy the model
-    reproduces the paper's break-even; false = as stated."""
+    """Whether compression costs twice the energy that the integrated lifetime paper states. With twice the
+    energy the model reproduces the paper's break-even; false = as stated."""
     schemes: str
-    """Which schemes may be used, and whether writes are throttled."""
+    """Which write-saving schemes (deduplication, compression, ...) may be used, and whether host writes are
+    throttled."""
     target_years: float
-    """Years that the device shall last, counted from the first measured request."""
+    """Lifetime target in years, counted from the first measured request."""
     verify_on_hit: bool
     """Read the stored page and compare its bytes before deduplicating a write."""
 
 
 class MappingConfig(Section):
-    """Options of a map on flash; an absent value is the design's own."""
+    """Options of an L2P map on flash; an absent value is the design's own."""
 
     _optional = frozenset({
         "cache_entries",
@@ -269,22 +275,24 @@ class MappingConfig(Section):
     })
 
     cache_entries: int | None
-    """Entries of the map cache in RAM. Absent: 1/32 of the logical pages."""
+    """Entries of the L2P map's cache in RAM. Absent: 1/32 of the logical pages."""
     cached_nodes: int | None
-    """Number of inner nodes of the directory tree that are cached in RAM. Absent: all."""
+    """Number of inner nodes of the tree that locates translation pages which are cached in RAM. Absent:
+    all."""
     checkpoints: bool | None
-    """Checkpoints: write dirty map entries that have not changed for long, which bounds what recovery
-    reads."""
+    """Checkpoints: write dirty L2P map entries that have not changed for long to flash, which bounds what
+    recovery reads."""
     directory: str | None
-    """Where the directory is kept that locates translation pages."""
+    """Where the directory is stored that locates the translation pages of a map on flash."""
     dirty_share: float | None
-    """Share of the map cache that may be dirty; 1 = all of it."""
+    """Share of the cached L2P entries that may be dirty; 1 = all of them."""
     identification: str | None
-    """When the flash page that a write replaces is invalidated."""
+    """When the flash page that an overwrite makes obsolete is marked invalid."""
 
 
 class PartsConfig(Section):
-    """Parts of a design by name; an absent part is the design's own."""
+    """Parts of a design (content mechanisms, map, page validity, recovery) by name; an absent part is the
+    design's own."""
 
     _optional = frozenset({
         "content",
@@ -321,9 +329,9 @@ class PreconditionConfig(Section):
     })
 
     bound_share: float | None
-    """As the last step, random logical pages are bound (remapped) to the pages of others until this share of
-    the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7). Default:
-    none."""
+    """Last step of preconditioning: random logical pages are remapped to the flash pages of others until this
+    share of the reverse-map entries that `remap.size_mib` holds is valid (Remap-SSD, section 5.2: 0.7).
+    Default: no such step."""
     filled: bool | None
     """For `aged`: write every exported page once before ageing (default no)."""
     mode: str
@@ -353,9 +361,9 @@ class RecoveryConfig(Section):
     after_run: bool
     """Cut the power after the last request, run the recovery, and report it."""
     blocks: str
-    """What recovery reads of each block when it rebuilds a map in RAM from flash."""
+    """What recovery reads of each block when it rebuilds an L2P map in RAM from flash."""
     by: str | None
-    """What makes a map on flash survive a loss of power."""
+    """What makes an L2P map on flash survive a loss of power."""
 
 
 class RecycleConfig(Section):
@@ -367,24 +375,27 @@ class RecycleConfig(Section):
     })
 
     alpha: float
-    """Growth of a page's popularity per read, 0.10 to 0.15."""
+    """Relative growth of a page's popularity per read (the paper's alpha), 0.10 to 0.15."""
     beta: float
-    """Decay of a page's recycle probability per lost version, 0.15 to 0.20."""
+    """Relative decay of a dead page's recycle probability per newer version of its logical page (the paper's
+    beta), 0.15 to 0.20."""
     count_comparisons: bool
-    """Compute the rank of every hit in the fingerprint store, for the run record."""
+    """Compute the rank of every hit in the fingerprint store (the comparisons of a linear search), for the
+    run record."""
     entries: int | None
-    """Entries of the fingerprint store. Absent: 131072, or 1.25 % of the device's pages if that is less (the
-    paper's ratio)."""
+    """Entries of the fingerprint store (contents of dead pages). Absent: 131072, or 1.25 % of the device's
+    pages if that is less (the paper's ratio)."""
     policy: str
-    """Which dead pages the fingerprint store keeps."""
+    """Which dead (invalid) pages the fingerprint store keeps, so that a write of equal content can revive
+    them."""
     refresh_age_programs: int | None
     """Age of a dead page, in flash programs since its block was opened, beyond which it is not revived.
     Absent: pages do not age."""
     verify_on_hit: bool
-    """Read the dead page and compare its bytes before reviving it."""
+    """Read the dead page and compare its bytes before a write of equal content revives it."""
     window: int
-    """Fast loading: number of logical pages on each side of a hit whose dead pages are loaded into the store
-    too."""
+    """Fast loading: number of logical pages on each side of a hit in the fingerprint store whose dead pages
+    are loaded into the store too."""
 
 
 class RemapConfig(Section):
@@ -400,28 +411,31 @@ class RemapConfig(Section):
     """A remap command of several pages takes effect entirely or not at all; reverse-map entries take 24 bytes
     instead of 16."""
     dedup: bool
-    """Also deduplicate host writes."""
+    """Deduplicate host writes too, and not only execute the host's remap commands."""
     index_entries: int | None
-    """Entries of the content index that deduplication searches; absent = determined by `index_share`."""
+    """Entries of the content index (fingerprint to stored page) that deduplication searches; absent =
+    determined by `index_share`."""
     index_share: float | None
-    """Entries of the content index per exported page, greater than 0 and at most 1; the index has at least
-    131,072 entries. Absent = an entry for every stored page, but on the design wearwell one for 64 exported
-    pages."""
+    """Entries of the content index (fingerprint to stored page) per exported page, greater than 0 and at most
+    1; the index has at least 131,072 entries. Absent = an entry for every stored page, but on the design
+    wearwell one for 64 exported pages."""
     reverse_map: str
     """Reverse map: how the logical pages that share a flash page are recorded."""
     segment_bytes: int
     """Bytes of an NVRAM segment of the reverse map."""
     size_mib: float | None
-    """Size of the reverse map's NVRAM, or of its log on flash, MiB. Absent: the paper's ratio of 80 MiB to 36
-    GiB."""
+    """Size of the reverse map in NVRAM, or of its log on flash, MiB. Absent: the Remap-SSD paper's ratio of
+    80 MiB to 36 GiB of flash."""
     sparse_counts: bool
-    """Keep reference counts only for shared pages instead of a 4-bit count for every page."""
+    """Keep reference counts only for flash pages that several logical pages share, instead of a 4-bit count
+    for every flash page."""
     verify_on_hit: bool
-    """Read the stored page and compare its bytes before a deduplicated write is bound to it."""
+    """Read the stored page and compare its bytes before a host write is deduplicated, that is, mapped to the
+    stored page."""
 
 
 class ReplayConfig(Section):
-    """How requests are issued."""
+    """How the requests of the input are issued to the device."""
 
     _optional = frozenset({
         "queue_depth",
@@ -434,11 +448,11 @@ class ReplayConfig(Section):
     addresses: str
     """How trace addresses are mapped to logical pages of the device."""
     arrival: str
-    """How the arrival times of requests are determined."""
+    """How the arrival times of requests at the device are determined."""
     queue_depth: int | None
     """Requests in flight in closed loop, that is with `arrival = "closed"` (default 32)."""
     requests: int | None
-    """Number of requests after which the replay stops. Absent: the whole input."""
+    """Number of requests after which the replay stops. Absent: it replays the whole input."""
     seed: int | None
     """Seed of all random choices (default 1)."""
     time_scale: float | None
@@ -458,23 +472,24 @@ class TimingConfig(Section):
     })
 
     blocking_gc: bool
-    """Let a write wait until the GC that it triggered has finished (foreground GC)."""
+    """Let a host write wait until the GC that it triggered has finished (foreground GC)."""
     buffered_writes: int
-    """Number of writes that may be acknowledged before they are programmed."""
+    """Number of host writes that may be acknowledged before they are programmed."""
     compress_us: float
-    """Time to compress a page, microseconds (IL, section IV)."""
+    """Time to compress a page, microseconds (paper on integrated lifetime management, section IV)."""
     controller_overhead_us: float
-    """Time that each request spends outside the flash, microseconds."""
+    """Time that each host request spends outside the flash, microseconds."""
     decompress_us: float
-    """Time to decompress a page, microseconds. An assumption of ours, because the paper (IL) leaves reads
-    out."""
+    """Time to decompress a page, microseconds. An assumption of ours, because the paper on integrated
+    lifetime management leaves reads out."""
     delta_codec_units: int
-    """Number of units that make and apply deltas (DF, section 3.3.2: one processor); 0 = as many as there are
-    requests."""
+    """Number of hardware units that encode and apply deltas (Delta-FTL, section 3.3.2: one processor); 0 = as
+    many as there are requests."""
     delta_decode_us: float
-    """Time to apply a delta, microseconds (DF, table 1, at 619 MHz)."""
+    """Time to apply a delta to a page, microseconds (Delta-FTL, table 1, at 619 MHz)."""
     delta_encode_us: float
-    """Time to make a delta, microseconds (DF, table 1, at 619 MHz)."""
+    """Time to encode a delta (the difference of a page from its earlier version), microseconds (Delta-FTL,
+    table 1, at 619 MHz)."""
     gc_backlog_ops: int | None
     """Number of queued background operations per die above which background work is served before host
     writes. Absent: before host writes while the die has no erased page, and a share of it before each host
@@ -484,31 +499,33 @@ class TimingConfig(Section):
     gc_yields: bool
     """Serve background work (GC) only while no host work waits for the same die."""
     hash_us: float
-    """Time for hashing and index look-up in designs that examine content, microseconds (LX, RM: 32). Counts
-    once per request that hashed a page, because the next page is hashed while one is programmed."""
+    """Time for hashing and index look-up in designs that examine content, microseconds (32 in the papers on
+    the Recyclable SSD and on Remap-SSD). Counts once per request that hashed a page, because the next page is
+    hashed while one is programmed."""
     independent_planes: bool
     """Let each plane of a die work independently, as if it were a die."""
     mode: str
-    """Timing engine."""
+    """Timing engine: none, a timeline per die and channel, or discrete events."""
     multi_plane: bool
     """Run equal operations on several planes of a die as one multi-plane operation."""
     nvram_read_ns: float
-    """Time to read 64 bytes of NVRAM, nanoseconds (RM, section 5.1). There is one NVRAM, for which requests
-    queue."""
+    """Time to read 64 bytes of NVRAM, nanoseconds (Remap-SSD, section 5.1). There is one NVRAM, for which
+    requests queue."""
     nvram_write_ns: float
-    """Time to write 64 bytes of NVRAM, nanoseconds (RM, section 5.1)."""
+    """Time to write 64 bytes of NVRAM, nanoseconds (Remap-SSD, section 5.1)."""
     read_priority: bool
     """Serve host reads before host writes."""
     suspend: bool
     """Suspend programs and erases for host reads."""
     suspend_max: int
-    """Largest number of suspensions of one operation."""
+    """Largest number of suspensions of one program or erase."""
     suspend_overhead_us: float
-    """Time that a suspension adds to the suspended operation, microseconds."""
+    """Time that a suspension adds to the suspended program or erase, microseconds."""
 
 
 class ValidityConfig(Section):
-    """Options of page validity (which pages of each block are valid); an absent value is the design's own."""
+    """Options of the page-validity store (which pages of each block are valid); an absent value is the
+    design's own."""
 
     _optional = frozenset({
         "kind",
@@ -525,16 +542,17 @@ class WearConfig(Section):
     """Wear leveling: dynamic, static, or dual-pool."""
 
     dual_pool_gap: int
-    """Threshold of dual-pool wear leveling, in erases; 0 = off. Excludes static leveling."""
+    """Threshold of dual-pool wear leveling (Chang, SAC 2007), in erases; 0 = off. Excludes static wear
+    leveling."""
     dynamic: bool
     """Choose free blocks by wear when they are opened: the least worn for host data, the most worn for GC
     copies."""
     scan: bool
-    """Static leveling finds little-worn blocks by reading spare areas in turn, one per flash write, instead
-    of from erase counts in RAM."""
+    """Static wear leveling finds little-worn blocks by reading spare areas in turn, one per flash write,
+    instead of from erase counts in RAM."""
     static_gap: int
-    """Erases by which a block may lag the most worn block of its pool before static leveling moves its data;
-    0 = off."""
+    """Erases by which a block may lag the most worn block of its pool (plane, or planes of a superblock)
+    before static wear leveling moves its data; 0 = off."""
 
 
 class Config(Section):
@@ -562,41 +580,42 @@ class Config(Section):
     }
 
     buffer: BufferConfig
-    """Write buffer."""
+    """Options of the write buffer between host and FTL."""
     content: ContentConfig
-    """Content of host writes whose trace or workload brings no content."""
+    """Content of host writes if the trace or workload brings no content."""
     delta: DeltaConfig
-    """Options of the delta design."""
+    """Options of the delta design (Delta-FTL), which stores overwrites as differences."""
     device: DeviceConfig
     """Layout, timing and capacity of the device."""
     dftl: DftlConfig
-    """Options of the DFTL design."""
+    """Options of the DFTL design (page map on flash with a cache)."""
     gc: GcConfig
-    """Garbage collection."""
+    """Options of garbage collection."""
     gecko: GeckoConfig
-    """Options of Logarithmic Gecko, a page-validity store on flash."""
+    """Options of Logarithmic Gecko, a store of page validity on flash."""
     lifetime: LifetimeConfig
-    """Lifetime management: schemes chosen per epoch, and throttling for a target in years."""
+    """Options of lifetime management: write-saving schemes (deduplication, compression, ...) chosen per
+    epoch, and throttling for a target in years."""
     mapping: MappingConfig
-    """Maps whose L2P table is on flash."""
+    """Options of L2P maps that are stored on flash."""
     parts: PartsConfig
     """Parts (content mechanisms, map, page validity, recovery) that replace the design's own."""
     precondition: PreconditionConfig
-    """State of the device before the first measured request."""
+    """Preconditioning: the state of the device before the first measured request."""
     recovery: RecoveryConfig
-    """Recovery from a loss of power."""
+    """Options of recovery from a loss of power."""
     recycle: RecycleConfig
     """Recycling of dead pages: for the design `recyclable`, or with `parts.content=recycle`."""
     remap: RemapConfig
-    """Options of the remap design."""
+    """Options of the remap design (Remap-SSD), in which several logical pages may share a flash page."""
     replay: ReplayConfig
-    """How requests are issued to the device."""
+    """How the requests of the input are issued to the device."""
     timing: TimingConfig
-    """How time is modelled."""
+    """Options of the time model."""
     validity: ValidityConfig
-    """How the valid pages of each block are recorded."""
+    """How page validity (which pages of each block are valid) is recorded."""
     wear: WearConfig
-    """Wear leveling."""
+    """Options of wear leveling."""
 
 
 class LayoutRecord(Section):
@@ -624,9 +643,9 @@ class DeviceRecord(Section):
     endurance_cycles: int
     """Rated program/erase cycles of a block."""
     gc_low_blocks: int
-    """Number of free blocks of a pool at or below which GC runs."""
+    """Number of free blocks of a pool (a plane, or the planes of a superblock) at or below which GC runs."""
     layout: LayoutRecord
-    """Number of channels, dies, planes, blocks and pages."""
+    """Number of channels, dies, planes, blocks and pages of the device."""
     logical_pages: int
     """Number of exported pages."""
     over_provisioning: float
@@ -646,24 +665,24 @@ class DeviceRecord(Section):
 
 
 class Latency(Section):
-    """A latency distribution, microseconds."""
+    """A latency distribution of host requests, microseconds."""
 
     count: int
-    """Number of requests."""
+    """Number of requests in the latency distribution."""
     max: float
-    """Largest latency."""
+    """Largest latency, microseconds."""
     mean: float
-    """Mean latency."""
+    """Mean latency, microseconds."""
     p50: float
-    """Median latency."""
+    """Median latency, microseconds."""
     p90: float
-    """90th percentile of the latency."""
+    """90th percentile of the latency, microseconds."""
     p99: float
-    """99th percentile of the latency."""
+    """99th percentile of the latency, microseconds."""
     p999: float
-    """99.9th percentile of the latency."""
+    """99.9th percentile of the latency, microseconds."""
     p9999: float
-    """99.99th percentile of the latency."""
+    """99.99th percentile of the latency, microseconds."""
 
 
 class LatencyRecord(Section):
@@ -679,22 +698,24 @@ class LatencyRecord(Section):
     """Latency of flushes; if writes are acknowledged before they are programmed, the host waits for the
     programs here."""
     read: Latency
-    """Latency of host reads."""
+    """Latency of host reads, microseconds."""
     write: Latency
-    """Latency of host writes."""
+    """Latency of host writes, microseconds."""
 
 
 class SchemeRecord(Section):
-    """How long a content scheme was running under lifetime management."""
+    """How long a write-saving scheme (such as deduplication) was running under lifetime management."""
 
     epochs: int
-    """Number of epochs in which the scheme was running."""
+    """Number of epochs in which the content scheme (such as deduplication) was running."""
     share_of_writes: float
-    """Share of the host's page writes that arrived in the epochs in which the scheme was running."""
+    """Share of the host's page writes that arrived in the epochs in which the content scheme (such as
+    deduplication) was running."""
 
 
 class LifetimeRecord(Section):
-    """Wear, the lifetime that it implies, and the work of lifetime management. A year has 365 days."""
+    """Wear of the drive, the lifetime that it implies, and the work of lifetime management. A year has 365
+    days."""
 
     _tables = {
         "schemes": SchemeRecord,
@@ -719,7 +740,7 @@ class LifetimeRecord(Section):
     """Share of the rated cycles that the measured part used, mean over all blocks."""
     energy_uj_per_page: float
     """Energy of programs, hashing and compression per host page write, microjoules, with the powers and times
-    of the paper (IL); reads and erases are left out, as in the paper."""
+    of the paper on integrated lifetime management; reads and erases are left out, as in that paper."""
     epochs: int
     """Number of epochs of lifetime management in which requests arrived; 0 without management."""
     held_s: float
@@ -750,58 +771,58 @@ class LifetimeRecord(Section):
     """How long each content scheme (such as deduplication) was running under lifetime management, by its name
     in `parts.content`; empty without management."""
     throttled_epochs: int
-    """Number of epochs in which writes were throttled."""
+    """Number of epochs of lifetime management in which host writes were throttled."""
     write_until_programmed_us: float
-    """Mean response time of host writes until their content is programmed or bound to a page with equal
-    content, microseconds. A page that is buffered until a compressed chunk is full counts with the response
-    time of the write that completes the chunk. 0 without timing or compression; `latency_us.write` is then
-    the figure."""
+    """Mean response time of host writes until their content is programmed or mapped to a stored page with
+    equal content, microseconds. A page that is buffered until a compressed chunk is full counts with the
+    response time of the write that completes the chunk. 0 without timing or compression; `latency_us.write`
+    is then the figure."""
     years: float | None
-    """Years until `host_tb_written_until_worn` is reached, at the rate of host bytes in `elapsed_s`; absent
+    """Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent
     without time."""
     years_after_first_epoch: float | None
-    """As `years_by_programs`, but without the first epoch of lifetime management, in which nothing is known
-    and no scheme runs: in five years that epoch is a 500,000th, but in a short run a large part. Absent
-    without management."""
+    """Years until the rated cycles are used, as `years_by_programs`, but without the first epoch of lifetime
+    management, in which nothing is known and no write-saving scheme runs: in five years that epoch is a
+    500,000th, but in a short run a large part. Absent without management."""
     years_by_programs: float | None
     """Years until the rated cycles are used, from the page programs of the whole measured part, including
-    those before the first collection."""
+    those before the first garbage collection."""
 
 
 class SeriesPoint(Section):
-    """Counters at one moment of the run; all counts are totals since the first measured request."""
+    """Counters at one moment of a run; all counts are totals since the first measured request."""
 
     device_s: float
-    """Device time of this moment, seconds; 0 without timing."""
+    """Device time at this moment of the run, seconds; 0 without timing."""
     erases: int
-    """Block erases so far."""
+    """Block erases of the run so far."""
     free_blocks: int
-    """Number of free blocks at this moment."""
+    """Number of free blocks of the drive at this moment of the run."""
     host_bytes: int
     """Bytes of the host's write requests so far."""
     host_page_remaps: int
     """Pages that the host remapped so far."""
     host_page_writes: int
-    """Host page writes so far."""
+    """Host page writes of the run so far."""
     programs: int
-    """Page programs so far."""
+    """Page programs of the run so far."""
     recycled_writes: int
     """Host page writes so far that revived a dead page."""
     requests: int
-    """Requests so far."""
+    """Requests of the run so far."""
 
 
 class RecoveryCost(Section):
-    """Flash operations of a recovery or of one of its steps, and their time."""
+    """Flash operations of a recovery (or of one of its steps), and the time that they take."""
 
     page_reads: int
-    """Reads of pages."""
+    """Reads of whole pages during the recovery."""
     programs: int
-    """Page programs."""
+    """Page programs during the recovery."""
     spare_reads: int
-    """Reads of spare areas alone."""
+    """Reads of spare areas alone during the recovery."""
     time_s: float
-    """Sum of the times of the operations, seconds."""
+    """Sum of the times of the recovery's flash operations, seconds."""
 
 
 class RecoveryRecord(Section):
@@ -819,13 +840,13 @@ class RecoveryRecord(Section):
     battery_programs: int
     """Pages that a battery wrote to flash when the power was lost."""
     steps: dict[str, RecoveryCost]
-    """Steps of the recovery by name; steps without flash operations are absent."""
+    """Cost of the steps of recovery by name; steps without flash operations are absent."""
     total: RecoveryCost
-    """The whole recovery, without the pages that a battery wrote."""
+    """Cost of the whole recovery, without the pages that a battery wrote."""
 
 
 class ServiceRecord(Section):
-    """How requests arrived, and how many the drive answered; without a timing engine all figures but
+    """How requests of a run arrived, and how many the drive answered; without a timing engine all figures but
     `unwritten_page_reads` are absent."""
 
     _optional = frozenset({
@@ -837,15 +858,15 @@ class ServiceRecord(Section):
     })
 
     arrival: str | None
-    """The arrival mode that was in effect: at the input's times, closed loop, or think time."""
+    """The arrival mode that was in effect in the run: at the input's times, closed loop, or think time."""
     is_overloaded: bool
     """Whether requests arrived faster than the drive could answer them. Latencies then reflect the length of
     the queue, and grow with the run."""
     mb_per_s: float | None
     """Rate of host reads and writes, MB (10^6 bytes) per second of device time."""
     queue_at_end_s: float | None
-    """Time from the last arrival to the last answer, seconds; only if requests arrive at the input's
-    times."""
+    """Time from the last arrival of a request to the last answer, seconds; only if requests arrive at the
+    input's times."""
     queue_depth: int | None
     """Number of requests in flight; only in closed loop."""
     requests_per_s: float | None
@@ -884,47 +905,47 @@ class WearHistogram(Section):
     """Histogram of the erase counts of the blocks since the drive was new; retired blocks are left out."""
 
     blocks: list[int]
-    """Number of blocks in each bin; at most 40 bins."""
+    """Number of blocks in each bin of erase counts; at most 40 bins."""
     erases_per_bin: int
-    """Width of a bin, erases."""
+    """Width of a histogram bin, erases."""
     first_erases: int
-    """Erases of the least worn block, at which the first bin begins."""
+    """Erases of the least worn block, at which the histogram's first bin begins."""
 
 
 class TimelineFrame(Section):
-    """A map of the blocks at one moment, and their wear."""
+    """A map of a drive's blocks at one moment of a run, and their wear."""
 
     _sections = {
         "wear": WearHistogram,
     }
 
     cells: str
-    """The cells of the map, two base64url digits each, that is a number of 12 bits. The high four bits are
-    the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low
+    """The cells of the block map, two base64url digits each, that is a number of 12 bits. The high four bits
+    are the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low
     four state what most blocks in use hold: 0 nothing (all are free), 1 data, 2 translation pages, 3 deltas,
-    4 chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired."""
+    4 compressed chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired."""
     host_bytes: int
-    """Bytes of the host's write requests so far."""
+    """Bytes of the host's write requests up to the moment of this block map."""
     requests: int
-    """Requests so far."""
+    """Requests of the run up to the moment of this block map."""
     wear: WearHistogram
-    """Histogram of the erase counts of the blocks."""
+    """Histogram of the erase counts of the drive's blocks."""
 
 
 class WindowLatency(Section):
-    """Latencies of the requests answered between two samples, microseconds. If two windows were joined to
-    save memory, each percentile is the larger of the two."""
+    """Latencies of the requests answered between two samples of a timeline, microseconds. If two windows were
+    joined to save memory, each percentile is the larger of the two."""
 
     count: int
-    """Number of requests."""
+    """Number of requests answered between the two samples."""
     max: float
-    """Largest latency, within 0.1 %."""
+    """Largest latency between two samples, microseconds, within 0.1 %."""
     p50: float
-    """Median latency."""
+    """Median latency of the requests between two samples, microseconds."""
     p99: float
-    """99th percentile of the latency."""
+    """99th percentile of the latency between two samples, microseconds."""
     p999: float
-    """99.9th percentile of the latency."""
+    """99.9th percentile of the latency between two samples, microseconds."""
 
 
 class TimelineWindow(Section):
@@ -941,25 +962,25 @@ class TimelineWindow(Section):
     })
 
     device_s: float
-    """Device time of this moment, seconds; 0 without timing."""
+    """Device time of this sample, seconds; 0 without timing."""
     free_blocks: int
-    """Number of free blocks at this moment."""
+    """Number of free blocks at the moment of this sample."""
     host_bytes: int
-    """Bytes of the host's write requests so far."""
+    """Bytes of the host's write requests up to this sample."""
     host_page_writes: int
-    """Host page writes so far."""
+    """Host page writes up to this sample."""
     programs_by_cause: dict[str, int]
-    """Page programs so far by cause; causes without any are absent."""
+    """Page programs up to this sample by cause; causes without any are absent."""
     read_us: WindowLatency | None
     """Latencies of host reads answered since the previous sample; absent if there were none."""
     requests: int
-    """Requests so far."""
+    """Requests of the run up to this sample."""
     write_us: WindowLatency | None
     """Latencies of host writes answered since the previous sample; absent if there were none."""
 
 
 class Timeline(Section):
-    """A run or a life over time; recorded only if `replay.timeline_cells` is set."""
+    """Timeline of a run or of a drive's life; recorded only if `replay.timeline_cells` is set."""
 
     _sections = {
         "frames": TimelineFrame,
@@ -969,10 +990,10 @@ class Timeline(Section):
     blocks: int
     """Number of blocks of the drive."""
     blocks_per_cell: int
-    """Number of consecutive blocks that share a cell of the map; the last cell may have fewer."""
+    """Number of consecutive blocks that share a cell of the block map; the last cell may have fewer."""
     frames: list[TimelineFrame]
-    """Maps of the blocks, at most 64. The first shows the drive before the first request, the last the drive
-    after the last request."""
+    """Block maps at moments of the run, at most 64. The first shows the drive before the first request, the
+    last the drive after the last request."""
     windows: list[TimelineWindow]
     """Samples of the run in order, at most 400: counters so far, and latencies since the previous sample."""
 
@@ -1039,9 +1060,9 @@ class RunRecord(Section):
     })
 
     buffer_absorbed_writes: int
-    """Page writes absorbed by the write buffer."""
+    """Page writes that the write buffer absorbed, so that the FTL did not receive them."""
     bytes: BytesRecord
-    """What the host wrote and what was programmed, in bytes."""
+    """What the host wrote and what was programmed in the run, in bytes."""
     config: Config
     """The configuration with every value that the run used; it repeats the run on the same input."""
     cpu_seconds: float
@@ -1062,11 +1083,12 @@ class RunRecord(Section):
     host_page_trims: int
     """Pages that the host deallocated (trimmed)."""
     host_page_writes: int
-    """Page writes that the FTL received from the write buffer, or from the host if there is no buffer."""
+    """Page writes that the FTL received from the write buffer, or from the host if there is no write
+    buffer."""
     latency_us: LatencyRecord
     """Latencies of host requests, microseconds; zero without a timing engine."""
     lifetime: LifetimeRecord
-    """Wear of the blocks, and lifetime extrapolated from it."""
+    """Wear of the blocks in the run, and lifetime extrapolated from it."""
     lost_pages: int
     """Pages whose data was lost: garbage collection could not read them, and programmed a page marked as lost
     in their place."""
@@ -1075,18 +1097,18 @@ class RunRecord(Section):
     notes: list[str]
     """Remarks on the result, such as which figures rest on a model rather than on the input."""
     partial: bool
-    """Whether the run ended before the end of the input; all figures then describe the part that was
-    replayed."""
+    """Whether the run ended before the end of the input; all figures of the record then describe the part
+    that was replayed."""
     partial_reason: str | None
-    """Why the run ended early; absent if it did not."""
+    """Why the run ended before the end of the input; absent if it did not."""
     parts: dict[str, float]
-    """Figures of the design's parts (such as map cache hits or merges), by name; figures that are zero are
-    absent."""
+    """Figures of the design's parts in the run (such as map cache hits or merges), by name; figures that are
+    zero are absent."""
     peak_rss_bytes: int
     """Largest resident memory of this process during the run, bytes; 0 on systems that do not report it."""
     phases: list[SeriesPoint]
-    """Counters at the end of each phase, for inputs that have phases; the difference of two entries is the
-    activity of a phase."""
+    """Counters at the end of each phase of the run, for inputs that have phases; the difference of two
+    entries is the activity of a phase."""
     precondition_cpu_seconds: float
     """CPU time of preconditioning, seconds."""
     programs: int
@@ -1102,8 +1124,8 @@ class RunRecord(Section):
     reads_by_cause: dict[str, int]
     """Flash reads by cause; causes without any are absent."""
     recovery: RecoveryRecord | None
-    """Cost of the recovery after the last request, or after `recovery.after_requests` requests, if the
-    configuration requests one."""
+    """Cost of the recovery from a loss of power after the last request, or after `recovery.after_requests`
+    requests, if the configuration sets one."""
     recycled_writes: int
     """Host page writes that programmed nothing because a dead page with equal content was revived."""
     seed: int
@@ -1111,19 +1133,21 @@ class RunRecord(Section):
     series: list[SeriesPoint]
     """Counters at regular moments of the run, at most 200 points."""
     service: ServiceRecord
-    """How requests arrived, and how many the drive answered."""
+    """How requests arrived in the run, and how many the drive answered."""
     spare_reads_by_cause: dict[str, int]
     """Flash reads that read only a spare area, by cause; they are included in `reads_by_cause`."""
     steady: Steadiness
-    """Whether write amplification was steady in the measured part."""
+    """Whether write amplification was steady in the measured part of the run."""
     timeline: Timeline | None
-    """What happened over time and where on the flash; recorded only if `replay.timeline_cells` is set."""
+    """Timeline of the run (counters, latencies and maps of the blocks); recorded only if
+    `replay.timeline_cells` is set."""
     timing: TimeRecord
-    """Figures of the time model: device time and utilisation."""
+    """Figures of the time model for the run: device time and utilisation."""
     trace: TraceRecord
     """The input of the run."""
     variant: str
-    """Settings that distinguish the run from others of a comparison; empty if the design alone does."""
+    """Settings that distinguish this run from the others of a comparison; empty if the design's name
+    suffices."""
     version: str
     """Version of this software."""
     write_amplification: float
@@ -1133,4 +1157,6 @@ class RunRecord(Section):
     """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`,
     without programs of garbage collection."""
     writes_by_form: dict[str, int]
-    """Host page writes by how they were stored: page, recycled, deduplicated, delta, packed."""
+    """Host page writes by how they were stored: `page` (whole), `recycled` (by reviving a dead page),
+    `deduplicated` (mapped to a stored page of equal content), `delta`, or `packed` (into a compressed
+    chunk)."""

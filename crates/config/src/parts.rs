@@ -54,7 +54,8 @@ impl ContentName {
     /// All content mechanisms, in the order in which lists name them.
     pub const ALL: [Self; 5] = [Self::Recycle, Self::Remap, Self::Dedup, Self::Delta, Self::Compress];
 
-    /// Returns the content mechanism called `name`, if there is one.
+    /// Returns the mechanism that looks at page contents (deduplication, recycling, delta encoding, compression)
+    /// called `name`, if there is one.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.name() == name)
     }

@@ -241,7 +241,8 @@ pub struct LifeRecord {
     pub leveling: Leveling,
     /// RAM that wear leveling takes in a controller, bytes.
     pub leveling_ram_bytes: u64,
-    /// The configuration with every value that the lives used, without the seed, which differs between the lives.
+    /// Configuration with every value that the simulated lives (runs of the drive until it is worn out, one per seed)
+    /// used, without the seed.
     pub config: Config,
     /// Distribution of the blocks' endurance limits, and the condition for the end of the drive.
     pub endurance: Endurance,

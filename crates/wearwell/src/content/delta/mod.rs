@@ -60,8 +60,8 @@ pub struct DeltaDesign {
     pub hot_accesses: u8,
     /// Number of pages of the RAM buffer that are filled with deltas at the same time.
     pub open_pages: u32,
-    /// Largest share of a flash page that a delta may take on average, packing loss included, for deltas to be used: `1
-    /// - max(tR, transfer, encode) / tPROG` (section 3.3). 1 means always.
+    /// Largest share of a flash page that a delta may take on average, packing loss included, for deltas to be used:
+    /// `1 - max(tR, transfer, encode) / tPROG` (section 3.3). 1 means always.
     pub max_ratio: f64,
     /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
     /// scans.

@@ -58,6 +58,7 @@ fuzz_target!(|input: &[u8]| {
         knows_sizes: agreed & 2 != 0,
         allocation: agreed & 4 != 0,
         state: agreed & 8 != 0,
+        export: 0,
     };
     DEVICES.with_borrow_mut(|devices| {
         let device = &mut devices[*design as usize % DESIGNS.len()];

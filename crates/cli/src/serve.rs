@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tracing::{error, info, warn};
+use tracing::{error, error_span, info, warn};
 use wearwell::Device;
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
@@ -143,9 +143,11 @@ fn serve_images<B: Backing + Send + 'static>(
     failures.require_any(&locked)?;
     let doors = Doors::bind(args)?;
     let open = |image: &NamedImage, files| {
+        let _logged_as = error_span!("engine", export = image.name).entered();
         systemd::notify_status(&format!("opening {}", image.directory.display()));
         let opened = (mode.open)(files, &image.directory, args)?;
-        info!("{}", found(&image.directory, &opened));
+        let how = if args.medium.is_for_reading() { "; served for reading" } else { "" };
+        info!("{}{how}", found(&image.directory, &opened));
         Ok(named(&image.name, device_over(opened, args)?))
     };
     let devices: Vec<_> = locked

@@ -143,6 +143,17 @@ fn a_level_leaves_out_what_is_less_important() {
     }
 }
 
+/// Whoever reads the log may end before the server.
+#[test]
+fn a_log_that_nobody_takes_does_not_end_the_server() {
+    let mut server = Server::start(&["--log-level", "debug"]);
+    drop(server.child.stderr.take());
+    two_clients(&server);
+    let mut client = server.client();
+    drop(client.write_all(&[7; 28]));
+    assert_eq!(server.end(), Vec::<String>::new(), "it ends in order");
+}
+
 #[test]
 fn a_refused_request_is_logged_for_whoever_looks_for_it() {
     let server = Server::start(&["--log-level", "debug"]);

@@ -9,6 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use wearwell_replay::input::format_named;
 use wearwell_replay::life::{Endurance, Leveling};
 use wearwell_serve::{Limits, SocketMode};
+#[cfg(feature = "tls")]
+use wearwell_serve::{Tls, TlsError};
 use wearwell_trace::{Action, Assume, Columns, OpenOptions, TimeUnit};
 
 use crate::log::{LogFormat, LogLevel};
@@ -535,10 +537,37 @@ pub(crate) struct ServeArgs {
     /// Name of the export
     #[arg(long, value_name = "NAME", default_value = "wearwell")]
     pub(crate) export: String,
+    #[cfg(feature = "tls")]
+    #[command(flatten)]
+    pub(crate) tls: TlsArgs,
     #[command(flatten)]
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
+}
+
+/// Certificates of an encrypted server.
+#[cfg(feature = "tls")]
+#[derive(Args)]
+pub(crate) struct TlsArgs {
+    /// Certificate that clients are shown (PEM, the whole chain): TLS is offered, and required over TCP
+    #[arg(long = "tls-certificate", value_name = "FILE", requires = "key")]
+    certificate: Option<PathBuf>,
+    /// Private key of the certificate (PEM)
+    #[arg(long = "tls-key", value_name = "FILE", requires = "certificate")]
+    key: Option<PathBuf>,
+    /// Certificate of who signs clients' certificates (PEM): clients have to show one, and --tcp may be any address
+    #[arg(long = "tls-client-ca", value_name = "FILE", requires = "certificate")]
+    client_ca: Option<PathBuf>,
+}
+
+#[cfg(feature = "tls")]
+impl TlsArgs {
+    /// What the files hold, if any are given.
+    pub(crate) fn read(&self) -> Result<Option<Tls>, TlsError> {
+        let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else { return Ok(None) };
+        Tls::from_files(certificate, key, self.client_ca.as_deref()).map(Some)
+    }
 }
 
 /// Limits of what the clients of a server may use.

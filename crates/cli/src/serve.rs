@@ -11,7 +11,8 @@ use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
 use wearwell_serve::{
-    Address, Bound, DeviceError, FlashDevice, Medium, NamedDevice, ServeError, Server, SocketMode, memory,
+    Address, Bound, DeviceError, FlashDevice, Medium, NamedDevice, Reach, ServeError, Server, SocketMode,
+    Tls, memory,
 };
 
 use crate::args::{MediumArgs, NamedImage, ServeArgs};
@@ -48,6 +49,8 @@ fn serve_as_told(args: &ServeArgs) -> Result<Outcome, Failure> {
 /// the server cannot listen does not leave an unclean session of the image.
 #[derive(Default)]
 struct Doors {
+    /// How NBD is encrypted.
+    tls: Option<Tls>,
     control: Vec<Bound>,
     metrics: Vec<Bound>,
     nbd: Vec<Bound>,
@@ -55,25 +58,35 @@ struct Doors {
 
 impl Doors {
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
-        let mut doors = Self::default();
+        let mut doors = Self { tls: tls_of(args)?, ..Self::default() };
+        let reach = doors.reach();
         let unix = [(Protocol::Control, &args.control), (Protocol::Nbd, &args.socket)];
         for (protocol, path) in
             unix.into_iter().filter_map(|(protocol, path)| Some((protocol, path.clone()?)))
         {
             doors.bind_at(protocol, &Address::Unix(path), args.socket_mode)?;
         }
-        let tcp = [(Protocol::Metrics, args.metrics), (Protocol::Nbd, args.tcp)];
-        for (protocol, address) in
-            tcp.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)))
-        {
-            doors.bind_at(protocol, &Address::Tcp(address), args.socket_mode)?;
+        if let Some(address) = args.metrics {
+            doors.bind_at(Protocol::Metrics, &Address::Tcp(address), args.socket_mode)?;
+        }
+        match args.tcp {
+            Some(address) if reach == Reach::Everywhere => {
+                doors.nbd.push(Bound::everywhere(address).map_err(|error| of_server(&error))?);
+            }
+            Some(address) => doors.bind_at(Protocol::Nbd, &Address::Tcp(address), args.socket_mode)?,
+            None => {}
         }
         if args.socket_activation {
-            for (protocol, bound) in systemd::inherited_sockets()? {
+            for (protocol, bound) in systemd::inherited_sockets(reach)? {
                 doors.of(protocol).push(bound);
             }
         }
         Ok(doors)
+    }
+
+    /// Who may reach NBD over TCP: everybody, if clients have to prove who they are.
+    fn reach(&self) -> Reach {
+        if self.tls.as_ref().is_some_and(Tls::asks_clients) { Reach::Everywhere } else { Reach::Loopback }
     }
 
     fn bind_at(&mut self, protocol: Protocol, address: &Address, mode: SocketMode) -> Result<(), Failure> {
@@ -89,6 +102,17 @@ impl Doors {
             Protocol::Metrics => &mut self.metrics,
         }
     }
+}
+
+#[cfg(feature = "tls")]
+fn tls_of(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
+    args.tls.read().map_err(|error| Failure::of_usage(error.to_string()))
+}
+
+#[cfg(not(feature = "tls"))]
+#[expect(clippy::unnecessary_wraps, reason = "with TLS there are files to read")]
+fn tls_of(_: &ServeArgs) -> Result<Option<Tls>, Failure> {
+    Ok(None)
 }
 
 fn serve_memory(args: &ServeArgs, signals: &Signals) -> Result<(), Failure> {
@@ -390,6 +414,9 @@ fn open_doors<N: Medium>(
     for bound in doors.metrics {
         let address = server.open_metrics_on(bound)?;
         info!("metrics at http://{address}/metrics");
+    }
+    if let Some(tls) = doors.tls {
+        server.offer_tls(tls);
     }
     for bound in doors.nbd {
         let address = server.open_nbd_on(bound)?;

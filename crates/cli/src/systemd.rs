@@ -8,7 +8,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use listenfd::ListenFd;
 use tracing::debug;
-use wearwell_serve::{Bound, ServeError};
+use wearwell_serve::{Bound, Reach, ServeError};
 
 use crate::Failure;
 
@@ -36,14 +36,15 @@ impl Protocol {
     }
 }
 
-/// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD.
-pub(crate) fn inherited_sockets() -> Result<Vec<(Protocol, Bound)>, Failure> {
+/// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD, or if a TCP address has
+/// a wider reach than allowed.
+pub(crate) fn inherited_sockets(reach: Reach) -> Result<Vec<(Protocol, Bound)>, Failure> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
     let names = names.split(':').chain(std::iter::repeat(""));
     let sockets: Vec<_> = names
         .zip(0..passed.len())
-        .map(|(name, index)| inherited_socket(&mut passed, index, name))
+        .map(|(name, index)| inherited_socket(&mut passed, index, name, reach))
         .collect::<Result<_, _>>()?;
     if sockets.iter().any(|&(protocol, _)| protocol == Protocol::Nbd) {
         return Ok(sockets);
@@ -53,7 +54,12 @@ pub(crate) fn inherited_sockets() -> Result<Vec<(Protocol, Bound)>, Failure> {
     ))
 }
 
-fn inherited_socket(passed: &mut ListenFd, index: usize, name: &str) -> Result<(Protocol, Bound), Failure> {
+fn inherited_socket(
+    passed: &mut ListenFd,
+    index: usize,
+    name: &str,
+    reach: Reach,
+) -> Result<(Protocol, Bound), Failure> {
     let Some(protocol) = Protocol::of_name(name) else {
         return Err(Failure::of_usage(format!(
             "systemd passed a socket named `{name}`: FileDescriptorName= is nbd, control or metrics"
@@ -64,7 +70,10 @@ fn inherited_socket(passed: &mut ListenFd, index: usize, name: &str) -> Result<(
         return Ok((protocol, Bound::inherited_unix(listener).map_err(usage)?));
     }
     match passed.take_tcp_listener(index) {
-        Ok(Some(listener)) => Ok((protocol, Bound::inherited_tcp(listener).map_err(usage)?)),
+        Ok(Some(listener)) => {
+            let reach = if protocol == Protocol::Nbd { reach } else { Reach::Loopback };
+            Ok((protocol, Bound::inherited_tcp(listener, reach).map_err(usage)?))
+        }
         Ok(None) => unreachable!("each index is taken once"),
         Err(error) => Err(Failure::of_usage(format!(
             "systemd passed a socket that is neither a Unix nor a TCP stream: {error}; use ListenStream="

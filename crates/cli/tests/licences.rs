@@ -74,7 +74,7 @@ fn root() -> &'static Path {
 fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["metadata", "--format-version", "1", "--locked", "--offline"]).args(more);
+    command.args(["metadata", "--format-version", "1", "--all-features", "--locked", "--offline"]).args(more);
     let output = command.current_dir(root()).output().expect("cargo runs");
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("metadata is JSON"))
 }

@@ -18,6 +18,8 @@ mod serve_exports;
 mod serve_image;
 mod serve_log;
 mod serve_systemd;
+#[cfg(feature = "tls")]
+mod serve_tls;
 mod sweep;
 #[path = "../../serve/tests/versions/mod.rs"]
 #[allow(dead_code, reason = "a part of the oracle is used")]

@@ -23,9 +23,12 @@ use tracing::{Span, debug, info, warn};
 use crate::budget::{ALLOWANCE_BYTES, ANSWER_TIMEOUT, Budget, Claim};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, Progress, Work};
-use crate::nbd::{Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step};
+use crate::nbd::{
+    Decoded, Decoder, Execution, Export, Negotiated, Negotiation, Outcome, Reply, Step, TlsPolicy,
+};
 use crate::rate::RateLimit;
 use crate::socket::Socket;
+use crate::tls::Tls;
 
 /// Most bytes of requests and replies that one connection may have in flight.
 pub const IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
@@ -52,6 +55,35 @@ pub(crate) struct Target<D> {
     pub(crate) rate: RateLimit,
 }
 
+/// Whether NBD connections are encrypted by TLS.
+#[derive(Clone, Debug)]
+pub(crate) enum Security {
+    /// Never.
+    None,
+    /// If the client asks for it.
+    Offered(Tls),
+    /// Always: no other option is negotiated before TLS.
+    Required(Tls),
+}
+
+impl Security {
+    fn tls(&self) -> Option<&Tls> {
+        match self {
+            Self::None => None,
+            Self::Offered(tls) | Self::Required(tls) => Some(tls),
+        }
+    }
+
+    /// Returns what the negotiation answers to `NBD_OPT_STARTTLS`.
+    fn policy(&self) -> TlsPolicy {
+        match self {
+            Self::None => TlsPolicy::Refused,
+            Self::Offered(_) => TlsPolicy::Offered,
+            Self::Required(_) => TlsPolicy::Required,
+        }
+    }
+}
+
 /// How an NBD connection ended, apart from errors of its socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
@@ -66,12 +98,17 @@ enum End {
 }
 
 /// Serves one NBD client until it disconnects: negotiates, then executes its requests on the export that it chose.
-pub(crate) fn serve<D: BlockDevice>(socket: &Arc<Socket>, targets: &[Target<D>], budget: &Arc<Budget>) {
+pub(crate) fn serve<D: BlockDevice>(
+    socket: &Arc<Socket>,
+    targets: &[Target<D>],
+    budget: &Arc<Budget>,
+    security: &Security,
+) {
     let mut buffer = vec![0; CHUNK_BYTES];
     // An export whose engine has stopped is not offered.
     let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
     let exports = offered.iter().map(|target| &target.export).collect();
-    match negotiate(socket, exports, &mut buffer) {
+    match negotiate(socket, exports, security, &mut buffer) {
         Ok(Some((agreed, early))) => {
             let target = offered[agreed.export];
             Span::current().record("export", &target.export.name);
@@ -81,6 +118,7 @@ pub(crate) fn serve<D: BlockDevice>(socket: &Arc<Socket>, targets: &[Target<D>],
         Ok(None) => debug!("the client left before it chose an export"),
         Err(error) => debug!("the client left before it chose an export: {error}"),
     }
+    socket.say_goodbye();
 }
 
 fn log_end(end: &io::Result<End>) {
@@ -137,11 +175,12 @@ fn transmit<D: BlockDevice>(
 fn negotiate(
     socket: &Socket,
     exports: Vec<&Export>,
+    security: &Security,
     buffer: &mut [u8],
 ) -> io::Result<Option<(Negotiated, Vec<u8>)>> {
     let deadline = Instant::now() + NEGOTIATION_LIMIT;
     let (mut input, mut reply) = (Vec::new(), Vec::new());
-    let mut negotiation = Negotiation::new(exports, &mut reply);
+    let mut negotiation = Negotiation::new(exports, &mut reply).with_tls(security.policy());
     socket.set_write_timeout(Some(NEGOTIATION_LIMIT))?;
     loop {
         { socket }.write_all(&reply)?;
@@ -160,14 +199,25 @@ fn negotiate(
         input.drain(..taken);
         if outcome != Outcome::Continues {
             { socket }.write_all(&reply)?;
-            socket.set_read_timeout(None)?;
-            socket.set_write_timeout(None)?;
+            reply.clear();
         }
         match outcome {
-            Outcome::Continues => {}
-            Outcome::Agreed(agreed) => return Ok(Some((agreed, input))),
-            Outcome::Ended => return Ok(None),
+            Outcome::Continues => continue,
+            Outcome::StartsTls => {
+                // What came before the handshake was not encrypted, whoever sent it.
+                let Some(tls) = security.tls().filter(|_| input.is_empty()) else { return Ok(None) };
+                socket.encrypt(tls, deadline)?;
+                debug!("the connection is encrypted");
+                continue;
+            }
+            Outcome::Agreed(_) | Outcome::Ended => {}
         }
+        socket.set_read_timeout(None)?;
+        socket.set_write_timeout(None)?;
+        return Ok(match outcome {
+            Outcome::Agreed(agreed) => Some((agreed, input)),
+            _ => None,
+        });
     }
 }
 

@@ -26,11 +26,13 @@ pub mod record;
 pub mod server;
 mod socket;
 mod specification;
+mod tls;
 
 pub use budget::BUDGET_BYTES;
 pub use connection::IN_FLIGHT_MAX_BYTES;
 pub use device::{BlockDevice, DeviceError, FlashDevice, Medium, Refused};
 pub use limits::Limits;
 pub use server::{Bound, NamedDevice, ServeError, Server};
-pub use socket::{Address, SocketMode};
+pub use socket::{Address, Reach, SocketMode};
 pub use specification::size_bytes;
+pub use tls::{Tls, TlsError};

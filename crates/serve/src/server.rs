@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{Shutdown, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,13 +16,14 @@ use std::time::Duration;
 use tracing::{debug, error_span, field, warn};
 
 use crate::budget::Budget;
-use crate::connection::{self, STACK_BYTES, Target};
+use crate::connection::{self, STACK_BYTES, Security, Target};
 use crate::device::{BlockDevice, DeviceError};
 use crate::engine::{Engine, EngineThread, Stopped};
 use crate::limits::Limits;
 use crate::nbd::Export;
 use crate::rate::RateLimit;
-use crate::socket::{Address, Listener, Socket, SocketMode};
+use crate::socket::{Address, Listener, Reach, Socket, SocketMode};
+use crate::tls::Tls;
 
 /// Default of the most connections that one listening socket has at a time; a client beyond that is disconnected at
 /// once.
@@ -79,7 +80,19 @@ impl Bound {
     /// [`ServeError::Listen`].
     pub fn with_mode(address: &Address, mode: SocketMode) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let listener = Listener::bind(address, mode).map_err(failed)?;
+        let listener = Listener::bind(address, mode, Reach::Loopback).map_err(failed)?;
+        let address = listener.address().map_err(failed)?;
+        Ok(Self { listener, address })
+    }
+
+    /// Listens for NBD on a TCP port of any address: for servers whose clients have to prove who they are.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn everywhere(address: SocketAddr) -> Result<Self, ServeError> {
+        let address = Address::Tcp(address);
+        let failed = |source| ServeError::Listen { address: address.clone(), source };
+        let listener = Listener::bind(&address, SocketMode::default(), Reach::Everywhere).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -96,9 +109,9 @@ impl Bound {
     /// Takes over a TCP socket that listens already. When the server ends, the socket stays open.
     ///
     /// # Errors
-    /// [`ServeError::Inherit`], also for an address that is no loopback address.
-    pub fn inherited_tcp(listener: TcpListener) -> Result<Self, ServeError> {
-        Self::inherited(Listener::inherit_tcp(listener))
+    /// [`ServeError::Inherit`], also for an address with a wider reach than `reach`.
+    pub fn inherited_tcp(listener: TcpListener, reach: Reach) -> Result<Self, ServeError> {
+        Self::inherited(Listener::inherit_tcp(listener, reach))
     }
 
     fn inherited(listener: io::Result<Listener>) -> Result<Self, ServeError> {
@@ -130,6 +143,7 @@ pub struct Server<D> {
     has_names: bool,
     connections_max: usize,
     budget: Arc<Budget>,
+    tls: Option<Tls>,
     doors: Vec<Door>,
 }
 
@@ -159,8 +173,14 @@ impl<D: BlockDevice> Server<D> {
             has_names: true,
             connections_max: limits.connections,
             budget: Arc::new(Budget::of(limits.memory_bytes)),
+            tls: None,
             doors: Vec::new(),
         }
+    }
+
+    /// Offers TLS on NBD listeners that are opened from now on. TCP clients have to use it.
+    pub fn offer_tls(&mut self, tls: Tls) {
+        self.tls = Some(tls);
     }
 
     /// Makes reports (metrics) omit the name of the export, for a server that has only one.
@@ -196,7 +216,12 @@ impl<D: BlockDevice> Server<D> {
     /// [`ServeError::Listen`].
     pub fn open_nbd_on(&mut self, bound: Bound) -> Result<Address, ServeError> {
         let (targets, budget) = (Arc::clone(&self.targets), Arc::clone(&self.budget));
-        self.open(bound, move |socket| connection::serve(socket, &targets, &budget))
+        let security = match (self.tls.clone(), &bound.address) {
+            (None, _) => Security::None,
+            (Some(tls), Address::Unix(_)) => Security::Offered(tls),
+            (Some(tls), Address::Tcp(_)) => Security::Required(tls),
+        };
+        self.open(bound, move |socket| connection::serve(socket, &targets, &budget, &security))
     }
 
     /// Accepts clients on a listening socket: `serve` is called with the socket of each client, on a thread of its own.
@@ -408,11 +433,12 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::socket::Stream;
 
     /// Adds as many connections as one listening socket may have.
     fn fill(clients: &Clients) {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
-        let one = Arc::new(Socket::Unix(one));
+        let one = Arc::new(Socket::from(Stream::Unix(one)));
         let taken = (1_000_000..).take(CONNECTIONS_MAX).map(|number| (number, Arc::clone(&one)));
         clients.sockets().open.extend(taken);
     }
@@ -421,7 +447,9 @@ mod tests {
     #[test]
     fn the_first_client_without_a_place_is_logged_and_again_after_there_was_room() {
         let any_port = Address::Tcp((Ipv4Addr::LOCALHOST, 0).into());
-        let listener = Arc::new(Listener::bind(&any_port, SocketMode::default()).expect("there is a port"));
+        let listener = Arc::new(
+            Listener::bind(&any_port, SocketMode::default(), Reach::Loopback).expect("there is a port"),
+        );
         let Ok(Address::Tcp(address)) = listener.address() else { panic!("it was bound") };
         let clients = Arc::new(Clients::up_to(CONNECTIONS_MAX));
         let (tell, told) = mpsc::channel();

@@ -6,13 +6,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::nbd::Reply;
+use crate::tls::{Session, Tls};
 
 /// Most buffers that one `sendmsg` call takes.
 const SLICES_MAX: usize = 1024;
@@ -87,11 +89,11 @@ impl AsFd for ListeningSocket {
 impl ListeningSocket {
     fn accept(&self) -> io::Result<Socket> {
         match self {
-            Self::Unix(listener) => Ok(Socket::Unix(listener.accept()?.0)),
+            Self::Unix(listener) => Ok(Stream::Unix(listener.accept()?.0).into()),
             Self::Tcp(listener) => {
                 let socket = listener.accept()?.0;
                 socket.set_nodelay(true)?;
-                Ok(Socket::Tcp(socket))
+                Ok(Stream::Tcp(socket).into())
             }
         }
     }
@@ -112,9 +114,9 @@ impl ListeningSocket {
 }
 
 impl Listener {
-    /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must be a
-    /// loopback address, because neither NBD nor the control socket authenticates clients.
-    pub(crate) fn bind(address: &Address, mode: SocketMode) -> io::Result<Self> {
+    /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must not have a wider
+    /// reach than `reach`: loopback only, where clients are not authenticated.
+    pub(crate) fn bind(address: &Address, mode: SocketMode, reach: Reach) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
                 remove_stale(path)?;
@@ -124,7 +126,7 @@ impl Listener {
                 Ok(listener)
             }
             Address::Tcp(address) => {
-                require_loopback(*address)?;
+                reach.require(*address)?;
                 Self::over(ListeningSocket::Tcp(TcpListener::bind(address)?))
             }
         }
@@ -135,9 +137,9 @@ impl Listener {
         Self::inherit(ListeningSocket::Unix(listener))
     }
 
-    /// Takes over a listening TCP socket that another process opened, if its address is a loopback address.
-    pub(crate) fn inherit_tcp(listener: TcpListener) -> io::Result<Self> {
-        require_loopback(listener.local_addr()?)?;
+    /// Takes over a listening TCP socket that another process opened, if its address has no wider reach than `reach`.
+    pub(crate) fn inherit_tcp(listener: TcpListener, reach: Reach) -> io::Result<Self> {
+        reach.require(listener.local_addr()?)?;
         Self::inherit(ListeningSocket::Tcp(listener))
     }
 
@@ -204,14 +206,26 @@ impl Drop for Listener {
     }
 }
 
-fn require_loopback(address: SocketAddr) -> io::Result<()> {
-    if address.ip().is_loopback() {
-        return Ok(());
+/// Who can reach a TCP socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// Programs of this machine.
+    #[default]
+    Loopback,
+    /// Everybody: for clients that prove who they are.
+    Everywhere,
+}
+
+impl Reach {
+    fn require(self, address: SocketAddr) -> io::Result<()> {
+        if self == Self::Everywhere || address.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "there is no authentication, so only loopback addresses are served: use 127.0.0.1 and a tunnel",
+        ))
     }
-    Err(io::Error::new(
-        io::ErrorKind::InvalidInput,
-        "there is no authentication, so only loopback addresses are served: use 127.0.0.1 and a tunnel",
-    ))
 }
 
 /// Removes the socket file that an earlier server left; refuses if another server listens on it, or if it is no socket.
@@ -229,54 +243,136 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A connected socket of a client.
+/// A connected socket, as the operating system has it.
 #[derive(Debug)]
-pub(crate) enum Socket {
+pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(socket) => socket.as_fd(),
+            Self::Tcp(socket) => socket.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(socket) => socket.set_read_timeout(timeout),
+            Self::Tcp(socket) => socket.set_read_timeout(timeout),
+        }
+    }
+
+    fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Self::Unix(socket) => { socket }.write_vectored(slices),
+            Self::Tcp(socket) => { socket }.write_vectored(slices),
+        }
+    }
+}
+
+impl Read for &Stream {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = match self {
+                Stream::Unix(socket) => (&mut &*socket).read(into),
+                Stream::Tcp(socket) => (&mut &*socket).read(into),
+            };
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+impl Write for &Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(socket) => (&mut &*socket).write(bytes),
+            Stream::Tcp(socket) => (&mut &*socket).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A connected socket, which is encrypted from some moment on if the client asks for it.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    stream: Stream,
+    session: OnceLock<Session>,
+}
+
+impl From<Stream> for Socket {
+    fn from(stream: Stream) -> Self {
+        Self { stream, session: OnceLock::new() }
+    }
+}
+
 impl Socket {
+    /// Encrypts everything from now on, after a handshake that ends before a deadline.
+    pub(crate) fn encrypt(&self, tls: &Tls, deadline: Instant) -> io::Result<()> {
+        let session = tls.accept(&self.stream, deadline)?;
+        self.session.set(session).map_err(|_| io::Error::other("the socket is encrypted already"))
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) {
         // An error means that the socket is not connected any more.
-        let _ = match self {
-            Self::Unix(socket) => socket.shutdown(how),
-            Self::Tcp(socket) => socket.shutdown(how),
+        let _ = match &self.stream {
+            Stream::Unix(socket) => socket.shutdown(how),
+            Stream::Tcp(socket) => socket.shutdown(how),
         };
     }
 
+    /// Tells an encrypted client that no more data follows (TLS `close_notify`).
+    pub(crate) fn say_goodbye(&self) {
+        if let Some(session) = self.session.get() {
+            session.say_goodbye(&self.stream);
+        }
+    }
+
     /// Reads and appends `count` bytes, fewer if the client disconnects. Returns how many. The memory for them is not
-    /// cleared first.
+    /// cleared first, unless the connection is encrypted.
     pub(crate) fn read_into(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
-        match self {
-            Self::Unix(socket) => socket.take(count as u64).read_to_end(into),
-            Self::Tcp(socket) => socket.take(count as u64).read_to_end(into),
+        if self.session.get().is_some() {
+            return { self }.take(count as u64).read_to_end(into);
+        }
+        match &self.stream {
+            Stream::Unix(socket) => socket.take(count as u64).read_to_end(into),
+            Stream::Tcp(socket) => socket.take(count as u64).read_to_end(into),
         }
     }
 
     /// Sends as many bytes of the replies as the socket accepts without blocking, and returns how many.
     pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
+        if self.session.get().is_some() {
+            // What is encrypted has to be sent whole.
+            return Ok(0);
+        }
         let slices: Vec<_> =
             replies.iter().take(SLICES_MAX).map(|reply| IoSlice::new(reply.bytes())).collect();
-        let socket = match self {
-            Self::Unix(socket) => socket.as_fd(),
-            Self::Tcp(socket) => socket.as_fd(),
-        };
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        Ok(rustix::net::sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags)?)
+        Ok(rustix::net::sendmsg(&self.stream, &slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
     /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent.
     pub(crate) fn write_replies(&self, replies: &[Reply], sent_bytes: usize) -> io::Result<()> {
+        if self.session.get().is_some() {
+            debug_assert_eq!(sent_bytes, 0, "nothing is sent in parts");
+            return { self }.write_all(&replies.iter().map(Reply::bytes).collect::<Vec<_>>().concat());
+        }
         let mut slices: Vec<_> = replies.iter().map(|reply| IoSlice::new(reply.bytes())).collect();
         let mut slices = &mut slices[..];
         IoSlice::advance_slices(&mut slices, sent_bytes);
         while !slices.is_empty() {
-            let sent = match self {
-                Self::Unix(socket) => { socket }.write_vectored(slices),
-                Self::Tcp(socket) => { socket }.write_vectored(slices),
-            };
-            match sent {
+            match self.stream.write_vectored(slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => IoSlice::advance_slices(&mut slices, count),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -287,40 +383,31 @@ impl Socket {
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Unix(socket) => socket.set_read_timeout(timeout),
-            Self::Tcp(socket) => socket.set_read_timeout(timeout),
-        }
+        self.stream.set_read_timeout(timeout)
     }
 
     pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Unix(socket) => socket.set_write_timeout(timeout),
-            Self::Tcp(socket) => socket.set_write_timeout(timeout),
+        match &self.stream {
+            Stream::Unix(socket) => socket.set_write_timeout(timeout),
+            Stream::Tcp(socket) => socket.set_write_timeout(timeout),
         }
     }
 }
 
 impl Read for &Socket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = match self {
-                Socket::Unix(socket) => (&mut &*socket).read(into),
-                Socket::Tcp(socket) => (&mut &*socket).read(into),
-            };
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
+        match self.session.get() {
+            Some(session) => session.read(&self.stream, into),
+            None => { &self.stream }.read(into),
         }
     }
 }
 
 impl Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Unix(socket) => (&mut &*socket).write(bytes),
-            Socket::Tcp(socket) => (&mut &*socket).write(bytes),
+        match self.session.get() {
+            Some(session) => session.write_all(&self.stream, bytes).map(|()| bytes.len()),
+            None => { &self.stream }.write(bytes),
         }
     }
 

@@ -22,6 +22,8 @@ mod mutants;
 mod negotiation;
 mod oracle;
 mod record;
+#[cfg(feature = "tls")]
+mod tls;
 mod transmission;
 mod versions;
 

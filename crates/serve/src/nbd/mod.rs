@@ -6,15 +6,15 @@
 //! reply as bytes. The memory that a client can make them hold is bounded: by [`OPTION_MAX_BYTES`] while options are
 //! negotiated, by [`PAYLOAD_MAX_BYTES`] afterwards.
 //!
-//! Supported: fixed newstyle, structured replies, the metadata contexts `base:allocation` and [`STATE_CONTEXT`]. Not
-//! supported: TLS (refused with a sentence), extended headers (refused as unsupported; clients continue without them).
+//! Supported: fixed newstyle, structured replies, the metadata contexts `base:allocation` and [`STATE_CONTEXT`], TLS where it is
+//! offered. Not supported: extended headers (refused as unsupported; clients continue without them).
 
 mod negotiation;
 mod reply;
 mod request;
 pub mod wire;
 
-pub use negotiation::{Negotiated, Negotiation, Outcome};
+pub use negotiation::{Negotiated, Negotiation, Outcome, TlsPolicy};
 pub use reply::{Execution, Reply, Step, execute};
 pub use request::{Action, Decoded, Decoder, Refusal, Request};
 

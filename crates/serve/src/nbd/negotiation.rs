@@ -35,14 +35,30 @@ pub enum Outcome {
     Continues,
     /// The client chose an export: the next byte belongs to the transmission phase.
     Agreed(Negotiated),
+    /// The connection is encrypted from the next byte on, and the negotiation begins anew.
+    StartsTls,
     /// The connection ends: the client sent `NBD_OPT_ABORT`, or bytes that are not this protocol.
     Ended,
+}
+
+/// What the server answers to a client that asks for TLS (`NBD_OPT_STARTTLS`), or that does not ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TlsPolicy {
+    /// TLS is not available.
+    #[default]
+    Refused,
+    /// A client that asks for TLS gets it.
+    Offered,
+    /// No other option is negotiated before TLS.
+    Required,
 }
 
 /// The negotiation with one NBD client.
 #[derive(Clone, Debug)]
 pub struct Negotiation<'a> {
     exports: Vec<&'a Export>,
+    tls: TlsPolicy,
+    is_encrypted: bool,
     has_client_flags: bool,
     no_zeroes: bool,
     agreed: Negotiated,
@@ -57,7 +73,21 @@ impl<'a> Negotiation<'a> {
         reply.extend(GREETING_MAGIC.to_be_bytes());
         reply.extend(OPTION_MAGIC.to_be_bytes());
         reply.extend(((FIXED_NEWSTYLE | NO_ZEROES) as u16).to_be_bytes());
-        Self { exports, has_client_flags: false, no_zeroes: false, agreed: Negotiated::default(), to_skip: 0 }
+        Self {
+            exports,
+            tls: TlsPolicy::Refused,
+            is_encrypted: false,
+            has_client_flags: false,
+            no_zeroes: false,
+            agreed: Negotiated::default(),
+            to_skip: 0,
+        }
+    }
+
+    /// Says what is done about TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: TlsPolicy) -> Self {
+        Self { tls, ..self }
     }
 
     /// Takes complete options from the front of `input`, appends the replies to `reply`, and returns the number of
@@ -114,6 +144,16 @@ impl<'a> Negotiation<'a> {
     }
 
     fn perform(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
+        let lacks_tls = self.tls == TlsPolicy::Required && !self.is_encrypted;
+        match number {
+            option::STARTTLS | option::ABORT => {}
+            option::EXPORT_NAME if lacks_tls => return Outcome::Ended,
+            _ if lacks_tls => {
+                put(reply, number, answer::ERR_TLS_REQD, b"this server wants TLS: start it first");
+                return Outcome::Continues;
+            }
+            _ => {}
+        }
         match number {
             option::EXPORT_NAME => return self.export_by_name(data, reply),
             option::ABORT => {
@@ -122,12 +162,7 @@ impl<'a> Negotiation<'a> {
             }
             option::GO | option::INFO => return self.inform(number, data, reply),
             option::LIST => self.list(data, reply),
-            option::STARTTLS => put(
-                reply,
-                number,
-                answer::ERR_POLICY,
-                b"this server has no TLS: it listens on Unix sockets and loopback only, put a TLS tunnel in front",
-            ),
+            option::STARTTLS => return self.start_tls(data, reply),
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.agreed.is_structured = true;
                 put(reply, number, answer::ACK, &[]);
@@ -137,6 +172,27 @@ impl<'a> Negotiation<'a> {
             _ => put(reply, number, answer::ERR_UNSUP, b"this server does not know the option"),
         }
         Outcome::Continues
+    }
+
+    /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come from an attacker.
+    fn start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> Outcome {
+        let refusal: Option<(u32, &[u8])> = match self.tls {
+            TlsPolicy::Refused => Some((
+                answer::ERR_POLICY,
+                b"this server has no TLS: it listens on Unix sockets and loopback only, put a TLS tunnel in front",
+            )),
+            _ if !data.is_empty() => Some((answer::ERR_INVALID, b"this option has no data")),
+            _ if self.is_encrypted => Some((answer::ERR_INVALID, b"the connection is encrypted already")),
+            _ => None,
+        };
+        if let Some((kind, sentence)) = refusal {
+            put(reply, option::STARTTLS, kind, sentence);
+            return Outcome::Continues;
+        }
+        put(reply, option::STARTTLS, answer::ACK, &[]);
+        self.agreed = Negotiated::default();
+        self.is_encrypted = true;
+        Outcome::StartsTls
     }
 
     /// Returns the index of the export with this name. An empty name means the only export of a server that has one.

@@ -58,8 +58,8 @@ pub struct Reply {
     pub extents: Vec<(u32, Vec<(u32, u32)>)>,
 }
 
-pub struct Client {
-    pub stream: UnixStream,
+pub struct Client<S = UnixStream> {
+    pub stream: S,
     cookie: u64,
     /// Bytes that each read asked for, by cookie: simple replies do not say.
     reads: std::collections::HashMap<u64, u32>,
@@ -105,9 +105,16 @@ impl Client {
     pub fn connect(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout can be set");
-        let mut client = Self { stream, cookie: 0, reads: std::collections::HashMap::new() };
+        let mut client = Self::over(stream);
         assert_eq!(client.bytes(18), b"NBDMAGICIHAVEOPT\x00\x03");
         client
+    }
+}
+
+impl<S: Read + Write> Client<S> {
+    /// A client on a connection of any kind.
+    pub fn over(stream: S) -> Self {
+        Self { stream, cookie: 0, reads: std::collections::HashMap::new() }
     }
 
     pub fn ready(mut self) -> Self {

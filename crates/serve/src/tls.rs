@@ -1,0 +1,263 @@
+//! TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a [`Tls`].
+//!
+//! One thread of a connection reads and others write, so the state of the protocol is behind a mutex that nobody holds while he
+//! waits for the network: whoever reads waits for bytes before he locks, whoever writes locks, takes what is encrypted, and sends
+//! it behind a second mutex, which keeps the order.
+
+#[cfg(feature = "tls")]
+pub(crate) use with_tls::Session;
+#[cfg(feature = "tls")]
+pub use with_tls::Tls;
+#[cfg(not(feature = "tls"))]
+pub(crate) use without_tls::Session;
+#[cfg(not(feature = "tls"))]
+pub use without_tls::Tls;
+
+/// Why clients cannot be offered TLS.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file of PEM cannot be read.
+    #[error("cannot read {what} from {path}: {reason}; it is a file in PEM format")]
+    File {
+        /// A certificate or a key.
+        what: &'static str,
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Certificates and key do not go together.
+    #[error("the certificates cannot be used: {0}")]
+    Certificates(String),
+}
+
+#[cfg(feature = "tls")]
+mod with_tls {
+    use std::io::{self, Read as _, Write as _};
+    use std::path::Path;
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    use std::time::Instant;
+
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::server::WebPkiClientVerifier;
+    use rustls::{RootCertStore, ServerConfig, ServerConnection};
+
+    use super::TlsError;
+    use crate::socket::Stream;
+
+    /// Bytes that are encrypted, and read from the network, at once.
+    const PIECE_BYTES: usize = 16 << 10;
+
+    /// Certificates that the server shows, and those that it asks for.
+    #[derive(Clone, Debug)]
+    pub struct Tls {
+        config: Arc<ServerConfig>,
+        asks_clients: bool,
+    }
+
+    impl Tls {
+        /// Reads the server's certificate chain and key, and the certificate of those who sign clients' certificates, if clients
+        /// are asked for one.
+        ///
+        /// # Errors
+        /// [`TlsError`]: files that are no PEM, a key of another certificate.
+        pub fn from_files(
+            certificate: &Path,
+            key: &Path,
+            client_ca: Option<&Path>,
+        ) -> Result<Self, TlsError> {
+            let chain = certificates(certificate)?;
+            let key =
+                PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("a private key", key, error))?;
+            let unusable = |error: &dyn std::fmt::Display| TlsError::Certificates(error.to_string());
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+            let builder = builder.with_safe_default_protocol_versions().map_err(|error| unusable(&error))?;
+            let builder = match client_ca {
+                None => builder.with_no_client_auth(),
+                Some(path) => {
+                    let mut signers = RootCertStore::empty();
+                    for signer in certificates(path)? {
+                        signers.add(signer).map_err(|error| unusable(&error))?;
+                    }
+                    let verifier =
+                        WebPkiClientVerifier::builder_with_provider(Arc::new(signers), provider).build();
+                    builder.with_client_cert_verifier(verifier.map_err(|error| unusable(&error))?)
+                }
+            };
+            let config = builder.with_single_cert(chain, key).map_err(|error| unusable(&error))?;
+            Ok(Self { config: Arc::new(config), asks_clients: client_ca.is_some() })
+        }
+
+        /// Whether clients have to prove who they are.
+        pub fn asks_clients(&self) -> bool {
+            self.asks_clients
+        }
+
+        /// Shakes hands with a client, until a deadline.
+        ///
+        /// # Errors
+        /// The client goes, takes too long, speaks no TLS, or shows no certificate that is wanted.
+        pub(crate) fn accept(&self, stream: &Stream, deadline: Instant) -> io::Result<Session> {
+            let state = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
+            let session =
+                Session { state: Mutex::new(state), received: Mutex::default(), sending: Mutex::new(()) };
+            while session.state().is_handshaking() {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                stream.set_read_timeout(Some(left))?;
+                session.send_pending(stream)?;
+                if session.state().is_handshaking() && session.receive(stream)? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            session.send_pending(stream)?;
+            Ok(session)
+        }
+    }
+
+    fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+        let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        match read {
+            Ok(certificates) if certificates.is_empty() => {
+                Err(unreadable("a certificate", path, "there is none in it"))
+            }
+            read => read.map_err(|error| unreadable("a certificate", path, error)),
+        }
+    }
+
+    fn unreadable(what: &'static str, path: &Path, reason: impl std::fmt::Display) -> TlsError {
+        TlsError::File { what, path: path.display().to_string(), reason: reason.to_string() }
+    }
+
+    /// An encrypted connection.
+    #[derive(Debug)]
+    pub(crate) struct Session {
+        state: Mutex<ServerConnection>,
+        /// Encrypted bytes that were received and not decrypted yet.
+        received: Mutex<Vec<u8>>,
+        /// Held while bytes are sent.
+        sending: Mutex<()>,
+    }
+
+    impl Session {
+        fn state(&self) -> MutexGuard<'_, ServerConnection> {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        /// Reads decrypted bytes; none when the client has ended the connection.
+        pub(crate) fn read(&self, stream: &Stream, into: &mut [u8]) -> io::Result<usize> {
+            loop {
+                match self.state().reader().read(into) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    // A connection that was cut is over as well.
+                    Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
+                    read => return read,
+                }
+                if self.receive(stream)? == 0 {
+                    return Ok(0);
+                }
+                self.send_pending(stream)?;
+            }
+        }
+
+        /// Receives bytes, if none are left, and decrypts some; none when the connection has ended.
+        fn receive(&self, stream: &Stream) -> io::Result<usize> {
+            let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
+            if received.is_empty() {
+                let mut piece = [0; PIECE_BYTES];
+                let count = { stream }.read(&mut piece)?;
+                received.extend(&piece[..count]);
+            }
+            let mut state = self.state();
+            let taken = state.read_tls(&mut &received[..])?;
+            received.drain(..taken);
+            if let Err(error) = state.process_new_packets() {
+                drop(state);
+                // The client is told why, if it listens.
+                let _ = self.send_pending(stream);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+            }
+            Ok(taken)
+        }
+
+        /// Encrypts and sends bytes.
+        pub(crate) fn write_all(&self, stream: &Stream, bytes: &[u8]) -> io::Result<()> {
+            for piece in bytes.chunks(PIECE_BYTES) {
+                let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+                self.state().writer().write_all(piece)?;
+                self.send_encrypted(stream)?;
+            }
+            Ok(())
+        }
+
+        /// Tells the client that nothing follows.
+        pub(crate) fn say_goodbye(&self, stream: &Stream) {
+            self.state().send_close_notify();
+            // The client may be gone.
+            let _ = self.send_pending(stream);
+        }
+
+        /// Sends what the protocol has to say by itself.
+        fn send_pending(&self, stream: &Stream) -> io::Result<()> {
+            let _sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+            self.send_encrypted(stream)
+        }
+
+        /// Sends what is encrypted. The caller sees to the order.
+        fn send_encrypted(&self, stream: &Stream) -> io::Result<()> {
+            let mut encrypted = Vec::new();
+            let mut state = self.state();
+            while state.wants_write() {
+                state.write_tls(&mut encrypted)?;
+            }
+            drop(state);
+            { stream }.write_all(&encrypted)
+        }
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+mod without_tls {
+    use std::io;
+    use std::time::Instant;
+
+    use crate::socket::Stream;
+
+    /// Certificates, of which there are none: this build has no TLS.
+    #[derive(Clone, Debug)]
+    pub enum Tls {}
+
+    impl Tls {
+        /// Whether clients have to prove who they are.
+        pub fn asks_clients(&self) -> bool {
+            match *self {}
+        }
+
+        pub(crate) fn accept(&self, _: &Stream, _: Instant) -> io::Result<Session> {
+            match *self {}
+        }
+    }
+
+    /// An encrypted connection, of which there is none.
+    #[derive(Debug)]
+    pub(crate) enum Session {}
+
+    impl Session {
+        pub(crate) fn read(&self, _: &Stream, _: &mut [u8]) -> io::Result<usize> {
+            match *self {}
+        }
+
+        pub(crate) fn write_all(&self, _: &Stream, _: &[u8]) -> io::Result<()> {
+            match *self {}
+        }
+
+        pub(crate) fn say_goodbye(&self, _: &Stream) {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! TLS: what is encrypted is served as ever, what comes before counts for nothing, and clients prove who they are.
+
+use crate::common;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::client::*;
+use common::{MIB, Random, specification};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use wearwell::nand::SimNand;
+use wearwell_serve::{Address, Bound, FlashDevice, Server, Tls};
+
+const ERR_TLS_REQD: u32 = (1 << 31) + 5;
+
+/// Certificates of the tests: `authority` signed `server` and `client`, and somebody else `stranger`.
+fn file(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
+}
+
+fn tls(asks_clients: bool) -> Tls {
+    let signer = file("authority.pem");
+    Tls::from_files(&file("server.pem"), &file("server.key"), asks_clients.then_some(&*signer))
+        .expect("the files are certificates")
+}
+
+/// A drive of 16 MiB behind a Unix socket and a TCP port.
+struct Secure {
+    server: Server<FlashDevice<SimNand>>,
+    port: std::net::SocketAddr,
+    folder: tempfile::TempDir,
+}
+
+impl Secure {
+    fn start(asks_clients: bool) -> Self {
+        let device = specification("page-map", 16 * MIB).build().expect("it fits");
+        let folder = tempfile::tempdir().unwrap();
+        let mut server = Server::start(device, "drive", "");
+        server.offer_tls(tls(asks_clients));
+        server.open_nbd(&Address::Unix(folder.path().join("nbd"))).unwrap();
+        let any = Bound::everywhere("127.0.0.1:0".parse().unwrap()).unwrap();
+        let Ok(Address::Tcp(port)) = server.open_nbd_on(any) else { panic!("a port is free") };
+        Self { server, port, folder }
+    }
+
+    fn plain(&self) -> Client {
+        let mut client = Client::connect(&self.folder.path().join("nbd"));
+        client.send(&3_u32.to_be_bytes());
+        client
+    }
+
+    fn plain_tcp(&self) -> Client<TcpStream> {
+        let stream = TcpStream::connect(self.port).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut client = Client::over(stream);
+        assert_eq!(client.bytes(18), b"NBDMAGICIHAVEOPT\x00\x03");
+        client.send(&3_u32.to_be_bytes());
+        client
+    }
+}
+
+/// A client's side, with a certificate of that name.
+fn config(certificate: Option<&str>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(file("authority.pem")).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder =
+        ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(roots);
+    match certificate {
+        None => builder.with_no_client_auth(),
+        Some(name) => {
+            let chain = vec![CertificateDer::from_pem_file(file(&format!("{name}.pem"))).unwrap()];
+            let key = PrivateKeyDer::from_pem_file(file(&format!("{name}.key"))).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        }
+    }
+}
+
+type Encrypted<S> = Client<StreamOwned<ClientConnection, S>>;
+
+/// Asks for TLS and encrypts everything that follows.
+fn encrypt<S: std::io::Read + std::io::Write>(
+    mut client: Client<S>,
+    certificate: Option<&str>,
+) -> Encrypted<S> {
+    assert_eq!(client.option(STARTTLS, &[]), [(REP_ACK, vec![])]);
+    let name = ServerName::try_from("localhost").unwrap();
+    let connection = ClientConnection::new(Arc::new(config(certificate)), name).unwrap();
+    Client::over(StreamOwned::new(connection, client.stream))
+}
+
+#[test]
+fn an_encrypted_client_is_served_as_any_other() {
+    let secure = Secure::start(false);
+    let mut client = encrypt(secure.plain(), None);
+    client.ready_after_flags();
+    let mut random = Random::new(1);
+    let bytes = random.bytes(8 << 20);
+    client.write(0, &bytes);
+    assert!(client.read(0, 8 << 20) == bytes);
+    assert_eq!(client.status(0, 16 << 20, 0).len(), 2);
+    // Replies and requests pass each other.
+    let cookies: Vec<u64> = (0..200)
+        .map(|page| {
+            if page % 2 == 0 {
+                client.request(WRITE, 0, (8 << 20) + page * 4096, 4096, &bytes[..4096])
+            } else {
+                client.request(READ, 0, page * 4096, 4096, &[])
+            }
+        })
+        .collect();
+    for (page, cookie) in cookies.into_iter().enumerate() {
+        let reply = client.reply();
+        assert_eq!((reply.cookie, reply.errno), (cookie, 0));
+        assert!(page % 2 == 0 || reply.data == bytes[page * 4096..(page + 1) * 4096], "{page}");
+    }
+    let mut tcp = encrypt(secure.plain_tcp(), None);
+    tcp.ready_after_flags();
+    assert!(tcp.read(0, 1 << 20) == bytes[..1 << 20]);
+    // The end of the connection is told, so nobody can cut it off unseen.
+    tcp.send(&request_bytes(2, 0, 0, 0, 0));
+    assert_eq!(tcp.stream.read(&mut [0]).expect("the server says goodbye"), 0);
+    secure.server.stop().expect("the engine is sound");
+}
+
+#[test]
+fn tls_is_offered_on_a_socket_file_and_required_over_tcp() {
+    let secure = Secure::start(false);
+    let mut client = secure.plain();
+    client.ready_after_flags();
+    client.write(0, &[1; 4096]);
+    let mut client = secure.plain_tcp();
+    for (number, data) in [
+        (LIST, vec![]),
+        (INFO, info_request("drive", &[])),
+        (GO, info_request("drive", &[])),
+        (STRUCTURED_REPLY, vec![]),
+        (SET_META_CONTEXT, queries("drive", &[ALLOCATION])),
+    ] {
+        let replies = client.option(number, &data);
+        assert_eq!(
+            replies.iter().map(|reply| reply.0).collect::<Vec<_>>(),
+            [ERR_TLS_REQD],
+            "option {number}"
+        );
+    }
+    assert_eq!(client.option(ABORT, &[]), [(REP_ACK, vec![])]);
+    let mut client = secure.plain_tcp();
+    client.send(&option_bytes(EXPORT_NAME, b"drive"));
+    assert_eq!(client.stream.read(&mut [0]).unwrap(), 0, "the oldest option cannot refuse");
+    secure.server.stop().expect("the engine is sound");
+}
+
+/// Somebody in between could slip in options before the handshake.
+#[test]
+fn what_comes_before_the_handshake_counts_for_nothing() {
+    let secure = Secure::start(false);
+    let mut client = secure.plain();
+    assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
+    let mut client = encrypt(client, None);
+    let refused = client.option(SET_META_CONTEXT, &queries("drive", &[ALLOCATION]));
+    assert_eq!(refused[0].0, ERR_INVALID, "structured replies have to be agreed on again");
+    assert_eq!(client.option(STARTTLS, &[])[0].0, ERR_INVALID, "it is encrypted already");
+    client.ready_after_flags();
+    client.write(0, &[1; 4096]);
+
+    let mut client = secure.plain();
+    client.send(&[option_bytes(STARTTLS, &[]), option_bytes(LIST, &[])].concat());
+    assert_eq!(client.option_replies(STARTTLS), [(REP_ACK, vec![])]);
+    assert!(client.is_closed(), "an option behind it is not answered");
+    let mut client = secure.plain();
+    assert_eq!(client.option(STARTTLS, b"x")[0].0, ERR_INVALID);
+    assert_eq!(client.option(STARTTLS, &[]), [(REP_ACK, vec![])]);
+    client.send(&[7; 100]);
+    let mut rest = Vec::new();
+    let _ = client.stream.read_to_end(&mut rest);
+    assert!(rest.len() < 100, "who does not shake hands gets an alert at the most: {rest:?}");
+    secure.server.stop().expect("the engine is sound");
+}
+
+#[test]
+fn clients_prove_who_they_are_where_they_are_asked() {
+    let secure = Secure::start(true);
+    let mut client = encrypt(secure.plain_tcp(), Some("client"));
+    client.ready_after_flags();
+    client.write(0, &[1; 4096]);
+    for certificate in [None, Some("stranger")] {
+        let mut client = encrypt(secure.plain_tcp(), certificate);
+        // The client's side of the handshake ends first, so an option may be sent, but it is not answered.
+        let sent = client.stream.write_all(&option_bytes(LIST, &[]));
+        let answered = sent.and_then(|()| client.stream.read(&mut [0; 16]));
+        assert!(answered.is_err(), "{certificate:?}: {answered:?}");
+    }
+    secure.server.stop().expect("the engine is sound");
+}
+
+#[test]
+fn files_that_are_no_certificates_are_refused_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.pem");
+    std::fs::write(&empty, "").unwrap();
+    let nowhere = folder.path().join("nowhere.pem");
+    for (certificate, key, signer, part) in [
+        (&nowhere, &file("server.key"), None, "nowhere.pem"),
+        (&empty, &file("server.key"), None, "there is none in it"),
+        (&file("server.pem"), &file("server.pem"), None, "cannot read a private key"),
+        (&file("server.pem"), &file("client.key"), None, "the certificates cannot be used"),
+        (&file("server.pem"), &file("server.key"), Some(&*empty), "there is none in it"),
+    ] {
+        let error = Tls::from_files(certificate, key, signer).expect_err("it is refused").to_string();
+        assert!(error.contains(part), "`{part}` is missing in: {error}");
+    }
+}
+
+/// A client that does not shake hands, and one that goes in the middle of it.
+#[test]
+fn silent_and_vanishing_clients_disturb_nobody() {
+    let secure = Secure::start(false);
+    let silent: Vec<Client> = (0..50)
+        .map(|_| {
+            let mut client = secure.plain();
+            assert_eq!(client.option(STARTTLS, &[]), [(REP_ACK, vec![])]);
+            client
+        })
+        .collect();
+    for _ in 0..20 {
+        let mut vanishing = encrypt(secure.plain(), None);
+        vanishing.ready_after_flags();
+        let request = request_bytes(WRITE, 0, 9, 0, 1 << 20);
+        vanishing.send(&[&request[..], &[3; 1000]].concat());
+        let stream: UnixStream = vanishing.stream.sock;
+        drop(stream);
+    }
+    let mut good = encrypt(secure.plain(), None);
+    good.ready_after_flags();
+    good.write(0, &[5; 8192]);
+    assert_eq!(good.read(0, 8192), [5; 8192]);
+    drop((good, silent));
+    secure.server.stop().expect("the engine is sound");
+}

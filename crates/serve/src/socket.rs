@@ -1,9 +1,11 @@
 //! Unix and TCP sockets as one type: addresses, listening sockets, and connected sockets.
 
+use std::fs::Permissions;
 use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -11,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
-use rustix::net::{SendAncillaryBuffer, SendFlags};
+use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::nbd::Reply;
 use crate::tls::{Session, Tls};
@@ -48,13 +50,21 @@ impl Default for SocketMode {
     }
 }
 
-/// Binds a Unix socket under a umask. If the permissions were changed after the bind, another user could connect in
-/// between.
+/// Binds a Unix socket whose file has the permissions `mode` from the beginning: a client that connects before permissions are
+/// changed would be connected already. Linux gives the file the permissions of the socket, without those that the umask of the
+/// process removes. The umask is left alone, because other threads create files.
 fn bind_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
-    let before = rustix::process::umask(Mode::from_raw_mode(0o777 & !mode));
-    let bound = UnixListener::bind(path);
-    rustix::process::umask(before);
-    bound
+    const BACKLOG: i32 = 128;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    let permissions = std::fs::symlink_metadata(path)?.permissions();
+    if permissions.mode() & 0o777 != mode {
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    Ok(socket.into())
 }
 
 /// A listening socket. The socket file that was made for it is removed when this is dropped.

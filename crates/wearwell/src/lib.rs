@@ -25,7 +25,7 @@
 //! let parts = design::page_map(GcOptions::default());
 //! let mut drive = Device::new(nand, 1700, &parts, DeviceOptions::default())?;
 //! for k in 0..10_000u64 {
-//!     let lpn = k * 7919 % 1700;
+//!     let lpn = wearwell::data::mix(k) % 1700; // at random
 //!     drive.write(lpn * 4096, 4096, HostData::Bytes(&[k as u8; 4096]))?;
 //! }
 //! let stats = drive.ftl().stats();

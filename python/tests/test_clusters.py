@@ -5,6 +5,7 @@ Slurm is a real one of this machine (`examples/slurm/up.sh`), Dask a scheduler w
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -70,9 +71,8 @@ class DaskCluster:
             return subprocess.Popen([*python[:-1], program, *arguments[1:]], stderr=log, stdout=log)
 
     def client(self) -> Any:
-        from distributed import Client
-
-        client = Client(scheduler_file=str(self.file), timeout=60)
+        distributed: Any = importlib.import_module("distributed")
+        client = distributed.Client(scheduler_file=str(self.file), timeout=60)
         client.wait_for_workers(2, timeout=60)
         return client
 

@@ -78,8 +78,10 @@ impl<N: Nand> Ftl<N> {
         for &place in places {
             bitmap.set(place);
         }
-        bitmap.prefetch(old());
-        self.store.prefetch_valid_counts(old());
+        if bitmap.exceeds_cache() {
+            bitmap.prefetch(old());
+            self.store.prefetch_valid_counts(old());
+        }
         old().for_each(|page| bitmap.clear(page));
         old().for_each(|page| self.store.discard(page));
         self.store.stats.host_page_writes += places.len() as u64;

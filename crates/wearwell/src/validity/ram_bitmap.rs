@@ -15,6 +15,9 @@ use crate::operation::Cause;
 use crate::store::{Store, Stream};
 use crate::tables::PageSet;
 
+/// Size up to which a table mostly stays in the second-level cache of a processor, bytes.
+const CACHE_BYTES: u64 = 512 << 10;
+
 /// Bitmap in RAM with one bit per physical page: 1 = valid.
 #[derive(Clone, Debug)]
 pub struct RamBitmap {
@@ -37,6 +40,12 @@ impl RamBitmap {
     #[inline]
     pub fn clear(&mut self, ppn: Ppn) {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
+    }
+
+    /// Returns whether the validity bitmap is larger than a processor's cache of its own, so that prefetching its words pays.
+    #[inline]
+    pub(crate) fn exceeds_cache(&self) -> bool {
+        self.valid.bytes() > CACHE_BYTES
     }
 
     /// Prefetches the bits of `pages` in the validity bitmap, so that the cache misses of later accesses overlap.

@@ -31,6 +31,7 @@ fuzz_target!(|input: &[u8]| {
         for design in wearwell::design::ALL {
             config.parts(design.name, &resolved).expect("every design can be configured");
         }
-        let _ = (config.buffer(), config.timing.engine(), config.timing.options());
+        let geometry = &resolved.geometry;
+        let _ = (config.buffer(geometry), config.timing.engine(), config.timing.options(geometry, 2));
     }
 });

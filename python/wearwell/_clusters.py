@@ -32,10 +32,6 @@ def _package(name: str, extra: str) -> Any:
         ) from error
 
 
-def _outcome(answer: dict[str, str]) -> Outcome:
-    return Outcome(answer.get("record"), answer.get("error"))
-
-
 class DaskExecutor(Executor):
     """Workers of a Dask cluster.
 
@@ -76,7 +72,7 @@ class DaskExecutor(Executor):
     def _outcome_of(future: Any) -> Outcome:
         error = future.exception()
         if error is None:
-            return _outcome(future.result())
+            return Outcome.of(future.result())
         return Outcome(None, f"{type(error).__name__}: {error}")
 
 
@@ -144,7 +140,7 @@ def _queued_jobs() -> set[str]:
 
 def _outcome_of_job(job: Any) -> Outcome:
     try:
-        return _outcome(job.result())
+        return Outcome.of(job.result())
     except Exception as error:  # What the function raised, as `submitit` tells it.
         return Outcome(None, f"job {job.job_id}: {error}")
 

@@ -43,6 +43,11 @@ class Outcome(NamedTuple):
     record: str | None
     error: str | None
 
+    @classmethod
+    def of(cls, answer: Mapping[str, str]) -> Outcome:
+        """Returns the outcome that a worker answered with (`_worker.run_task`)."""
+        return cls(answer.get("record"), answer.get("error"))
+
 
 class Executor(ABC):
     """Base class of executors, which run the tasks of a sweep."""
@@ -113,8 +118,7 @@ class _Worker:
             answer = ""
         if not answer:
             return Outcome(None, self._replace())
-        outcome = json.loads(answer)
-        return Outcome(outcome.get("record"), outcome.get("error"))
+        return Outcome.of(json.loads(answer))
 
     def _replace(self) -> str:
         """Starts another process in place of one that died, and returns an error message about the death."""

@@ -50,7 +50,7 @@ _RUNS = Runs()
 
 
 def run_task(task: Mapping[str, Any]) -> dict[str, str]:
-    """The same in a process that others started: a worker of a cluster. It keeps its traces from task to task."""
+    """Runs a task in a worker of a cluster, which another program started. The surveys of traces are kept for later tasks."""
     return _RUNS.run(task)
 
 

@@ -1,7 +1,6 @@
-//! Garbage collection as the engine runs it: make room, choose a victim, move its pages, erase it.
+//! Garbage collection as the engine runs it: choose a victim, move its pages, erase it. `ftl/room.rs` decides when.
 //!
-//! Room is made before an operation starts, for the page it appends and for the metadata it may cause. A victim is
-//! emptied according to its kind. Data pages are copied in one batch, and then the map, page validity and content
+//! A victim is emptied according to its kind. Data pages are copied in one batch, and then the map, page validity and content
 //! mechanisms are updated. For metadata pages their owner decides which are current. Packed pages (deltas, chunks) are
 //! unpacked by the content mechanism that packed them.
 //!

@@ -5,8 +5,12 @@
 //! `[mapping]`, `[gecko]`). The engine decides which parts can be combined, and its refusal is passed on unchanged.
 //! `docs/composition.md` lists all mixtures of content, map and page validity.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use wearwell::content::SchemeKind;
 use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
@@ -35,44 +39,115 @@ pub struct PartsConfig {
 }
 
 /// Content mechanisms (ways to save flash writes by looking at content) by name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ContentName {
-    /// A dead page becomes valid again if its content is written again (recyclable-SSD paper).
-    Recycle,
     /// The host's remap commands let several logical pages share a flash page (Remap-SSD).
     Remap,
-    /// Logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content (deduplication).
-    Dedup,
-    /// An overwrite is stored as its difference from the earlier version (Delta-FTL).
-    Delta,
-    /// Pages are compressed together in chunks (paper on integrated lifetime management).
-    Compress,
+    /// A mechanism of the engine.
+    Mechanism(SchemeKind),
 }
 
+/// The mechanisms of the papers, in the order in which lists name them.
+const OF_PAPERS: [ContentName; 5] =
+    [ContentName::RECYCLE, ContentName::Remap, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS];
+
 impl ContentName {
-    /// All content mechanisms, in the order in which lists name them.
-    pub const ALL: [Self; 5] = [Self::Recycle, Self::Remap, Self::Dedup, Self::Delta, Self::Compress];
+    /// A dead page becomes valid again if its content is written again (recyclable-SSD paper).
+    pub const RECYCLE: Self = Self::Mechanism(SchemeKind::Recycle);
+    /// Logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content (deduplication).
+    pub const DEDUP: Self = Self::Mechanism(SchemeKind::Dedup);
+    /// An overwrite is stored as its difference from the earlier version (Delta-FTL).
+    pub const DELTA: Self = Self::Mechanism(SchemeKind::Delta);
+    /// Pages are compressed together in chunks (paper on integrated lifetime management).
+    pub const COMPRESS: Self = Self::Mechanism(SchemeKind::Compression);
+
+    /// Returns all content mechanisms, in the order in which lists name them: those of the papers, then the others.
+    pub fn all() -> impl Iterator<Item = Self> + Clone {
+        OF_PAPERS.into_iter().chain(filters().map(Self::Mechanism))
+    }
 
     /// Returns the mechanism that looks at page contents (deduplication, recycling, delta encoding, compression)
     /// called `name`, if there is one.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|known| known.name() == name)
+        Self::all().find(|known| known.name() == name)
     }
 
     /// Returns the name of the content mechanism in configuration files and settings.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Recycle => "recycle",
             Self::Remap => "remap",
-            Self::Dedup => "dedup",
-            Self::Delta => "delta",
-            Self::Compress => "compress",
+            Self::Mechanism(kind) => kind.name(),
         }
+    }
+
+    /// Returns what the content mechanism does, in one sentence.
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::Remap => {
+                "The host's remap commands let several logical pages share a flash page (Remap-SSD)."
+            }
+            Self::Mechanism(kind) => kind.summary(),
+        }
+    }
+
+    /// Returns the place of the mechanism in the order of [`Self::all`].
+    fn place(self) -> usize {
+        Self::all().take_while(|&other| other != self).count()
     }
 }
 
-/// A set of content mechanisms: each at most once, in the order of [`ContentName::ALL`].
+/// Returns the mechanisms that keep nothing on flash and have no options.
+fn filters() -> impl Iterator<Item = SchemeKind> + Clone {
+    SchemeKind::ALL.into_iter().filter(|kind| kind.is_filter())
+}
+
+impl PartialOrd for ContentName {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ContentName {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl Serialize for ContentName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::named(&name).ok_or_else(|| serde::de::Error::custom(unknown(&name)))
+    }
+}
+
+impl JsonSchema for ContentName {
+    fn schema_name() -> Cow<'static, str> {
+        "ContentName".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names = Self::all().map(
+            |name| json_schema!({ "description": name.summary(), "type": "string", "const": name.name() }),
+        );
+        json_schema!({
+            "description": "Content mechanisms (ways to save flash writes by looking at content) by name.",
+            "oneOf": names.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Returns the error about a content mechanism that does not exist.
+fn unknown(word: &str) -> ConfigError {
+    ConfigError::unknown("content mechanism", word, ContentName::all().map(ContentName::name).chain(["none"]))
+}
+
+/// A set of content mechanisms: each at most once, in the order of [`ContentName::all`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenList", into = "Vec<ContentName>")]
 #[schemars(with = "Vec<ContentName>")]
@@ -97,10 +172,7 @@ impl TryFrom<WrittenList> for ContentList {
         };
         let mut names = Vec::new();
         for word in &words {
-            names.push(ContentName::named(word).ok_or_else(|| {
-                let known = ContentName::ALL.into_iter().map(ContentName::name);
-                ConfigError::unknown("content mechanism", word, known.chain(["none"]))
-            })?);
+            names.push(ContentName::named(word).ok_or_else(|| unknown(word))?);
         }
         Ok(Self::of(&names))
     }
@@ -250,13 +322,14 @@ impl Config {
     }
 
     fn content_parts(&self, list: &ContentList, own: &ContentParts, resolved: &Resolved) -> ContentParts {
-        let deduplicates = list.has(ContentName::Dedup);
+        let deduplicates = list.has(ContentName::DEDUP);
         let shares = deduplicates || list.has(ContentName::Remap);
         ContentParts {
-            recycle: list.has(ContentName::Recycle).then(|| self.recycle_design(resolved)),
+            recycle: list.has(ContentName::RECYCLE).then(|| self.recycle_design(resolved)),
             sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
-            delta: list.has(ContentName::Delta).then(|| self.delta_design(resolved)),
-            chunks: list.has(ContentName::Compress).then(ChunkDesign::default),
+            delta: list.has(ContentName::DELTA).then(|| self.delta_design(resolved)),
+            chunks: list.has(ContentName::COMPRESS).then(ChunkDesign::default),
+            filters: filters().filter(|&kind| list.has(ContentName::Mechanism(kind))).collect(),
         }
     }
 
@@ -340,16 +413,17 @@ fn name_of(name: impl Serialize) -> toml::Value {
 }
 
 fn content_list(content: &ContentParts) -> ContentList {
-    let ContentParts { recycle, sharing, delta, chunks } = content;
+    let ContentParts { recycle, sharing, delta, chunks, filters } = content;
     let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
     let present = [
-        (ContentName::Recycle, recycle.is_some()),
+        (ContentName::RECYCLE, recycle.is_some()),
         (ContentName::Remap, sharing.is_some() && !deduplicates),
-        (ContentName::Dedup, deduplicates),
-        (ContentName::Delta, delta.is_some()),
-        (ContentName::Compress, chunks.is_some()),
+        (ContentName::DEDUP, deduplicates),
+        (ContentName::DELTA, delta.is_some()),
+        (ContentName::COMPRESS, chunks.is_some()),
     ];
-    ContentList(present.into_iter().filter(|(_, is_present)| *is_present).map(|(name, _)| name).collect())
+    let of_papers = present.into_iter().filter(|(_, is_present)| *is_present).map(|(name, _)| name);
+    ContentList(of_papers.chain(filters.iter().map(ContentName::Mechanism)).collect())
 }
 
 fn reverse_map_name(part: ReverseMapPart) -> ReverseMapName {

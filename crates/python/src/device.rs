@@ -275,6 +275,7 @@ impl Device {
             "host_page_writes": stats.host_page_writes,
             "host_page_reads": stats.host_page_reads,
             "host_page_trims": stats.host_page_trims,
+            "unchanged_writes": stats.unchanged_writes,
             "recycled_writes": stats.recycled_writes,
             "deduplicated_writes": stats.deduplicated_writes,
             "delta_writes": stats.delta_writes,

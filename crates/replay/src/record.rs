@@ -56,8 +56,9 @@ pub struct RunRecord {
     pub buffer_absorbed_writes: u64,
     /// Host page writes that programmed nothing because a dead page with equal content was revived.
     pub recycled_writes: u64,
-    /// Host page writes by how they were stored: `page` (whole), `recycled` (by reviving a dead page), `deduplicated`
-    /// (mapped to a stored page of equal content), `delta`, or `packed` (into a compressed chunk).
+    /// Host page writes by how they were stored: `page` (whole), `unchanged` (not at all: the page had the content
+    /// already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored page of equal content),
+    /// `delta`, or `packed` (into a compressed chunk).
     #[serde(default)]
     pub writes_by_form: BTreeMap<String, u64>,
     /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`, without

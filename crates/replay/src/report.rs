@@ -285,6 +285,10 @@ const COLUMNS: &[Column] = &[
         })
     },
     Column {
+        shown: Shown::If(|run| form(run, "unchanged") > 0.0),
+        ..count("unchanged_writes", "  unchanged, nothing stored", |run| Some(form(run, "unchanged")))
+    },
+    Column {
         shown: Shown::If(|run| run.recycled_writes > 0),
         ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes as f64))
     },

@@ -61,6 +61,7 @@ const METRICS: &[Metric] = &[
     ("host_page_reads", "host_page_reads", Counter, Single, "Pages the engine was asked to read"),
     ("host_page_trims", "host_page_trims", Counter, Single, "Pages the engine was asked to trim"),
     ("buffer_absorbed_writes", "buffer_absorbed_writes", Counter, Single, "Page writes overwritten in RAM"),
+    ("unchanged_writes", "unchanged_writes", Counter, Single, "Page writes that changed nothing"),
     ("recycled_writes", "recycled_writes", Counter, Single, "Page writes served by a dead page"),
     ("deduplicated_writes", "deduplicated_writes", Counter, Single, "Page writes served by sharing a page"),
     ("delta_writes", "delta_writes", Counter, Single, "Page writes stored as deltas"),

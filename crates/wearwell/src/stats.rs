@@ -28,6 +28,8 @@ pub struct Stats {
     pub unwritten_page_reads: u64,
     /// Number of pages that the host trimmed.
     pub host_page_trims: u64,
+    /// Host page writes that stored nothing, because the logical page had the content already.
+    pub unchanged_writes: u64,
     /// Host page writes that were served by making a dead page of equal content valid again, without a program.
     pub recycled_writes: u64,
     /// Host page writes that were served by mapping the page to a stored page of equal content, without a program.

@@ -3,7 +3,7 @@
 
 use wearwell_config::{ConfigError, ContentName};
 
-/// The mechanisms of an ablation: different content mechanisms, at least one, in the order of [`ContentName::ALL`].
+/// The mechanisms of an ablation: different content mechanisms, at least one, in the order of [`ContentName::all`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mechanisms(Vec<ContentName>);
 
@@ -18,14 +18,14 @@ impl Mechanisms {
         if matches!(names[..], [] | ["" | "none"]) {
             return refuse("--parts names no mechanism: there is nothing to take apart".into());
         }
-        if names.len() > ContentName::ALL.len() {
-            let most = ContentName::ALL.len();
+        let most = ContentName::all().count();
+        if names.len() > most {
             return refuse(format!("--parts names {} mechanisms, and there are {most}", names.len()));
         }
         let mut found = Vec::new();
         for name in names {
             let Some(known) = ContentName::named(name) else {
-                let known = ContentName::ALL.into_iter().map(ContentName::name);
+                let known = ContentName::all().map(ContentName::name);
                 return Err(ConfigError::unknown("content mechanism", name, known));
             };
             if found.contains(&known) {
@@ -37,7 +37,7 @@ impl Mechanisms {
         Ok(Self(found))
     }
 
-    /// Returns the mechanisms of an ablation, in the order of [`ContentName::ALL`].
+    /// Returns the mechanisms of an ablation, in the order of [`ContentName::all`].
     pub fn names(&self) -> &[ContentName] {
         &self.0
     }
@@ -68,7 +68,7 @@ impl Mechanisms {
     /// a subset with both `dedup` and `remap` has the setting of `dedup` alone.
     pub fn setting(&self, subset: Subset) -> String {
         let mut members = self.members(subset);
-        if members.contains(&ContentName::Dedup) {
+        if members.contains(&ContentName::DEDUP) {
             members.retain(|&name| name != ContentName::Remap);
         }
         format!("parts.content={}", joined(&members))

@@ -485,6 +485,7 @@ fn record_pages(stats: &Stats) -> f64 {
 /// Returns host page writes by how they were stored; forms with a count of zero are absent.
 fn writes_by_form(stats: &Stats) -> BTreeMap<String, u64> {
     let without_page = [
+        ("unchanged", stats.unchanged_writes),
         ("recycled", stats.recycled_writes),
         ("deduplicated", stats.deduplicated_writes),
         ("delta", stats.delta_writes),

@@ -34,6 +34,7 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
         "host_page_reads": stats.host_page_reads,
         "host_page_trims": stats.host_page_trims,
         "buffer_absorbed_writes": device.device().absorbed_writes(),
+        "unchanged_writes": stats.unchanged_writes,
         "recycled_writes": stats.recycled_writes,
         "deduplicated_writes": stats.deduplicated_writes,
         "delta_writes": stats.delta_writes,

@@ -243,22 +243,23 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that every host write, and every trim that became a write, is counted as a program or as a write without
-    /// a program of its own (recycled, deduplicated, delta, compressed).
+    /// a program of its own (silent, recycled, deduplicated, delta, compressed).
     fn check_counters(&self) -> Result<(), String> {
         let stats = &self.store.stats;
         let host_programs = stats.programs[crate::operation::Cause::Host as usize];
-        let without_program =
-            stats.recycled_writes + stats.deduplicated_writes + stats.delta_writes + stats.packed_writes;
+        let forms = [
+            ("unchanged", stats.unchanged_writes),
+            ("recycled", stats.recycled_writes),
+            ("deduplicated", stats.deduplicated_writes),
+            ("deltas", stats.delta_writes),
+            ("packed", stats.packed_writes),
+        ];
+        let without_program: u64 = forms.iter().map(|(_, writes)| writes).sum();
         let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.zeroed_trims);
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             return Err(format!(
-                "{} host page writes, {} trims of zeros, {host_programs} host programs ({wasted} without effect), {} recycled, {} deduplicated, {} deltas, {} packed",
-                stats.host_page_writes,
-                stats.zeroed_trims,
-                stats.recycled_writes,
-                stats.deduplicated_writes,
-                stats.delta_writes,
-                stats.packed_writes
+                "{} host page writes, {} trims of zeros, {host_programs} host programs ({wasted} without effect), without one: {forms:?}",
+                stats.host_page_writes, stats.zeroed_trims,
             ));
         }
         Ok(())

@@ -1,13 +1,30 @@
 //! Content mechanisms: decide whether a written page must be stored at all, and in what form.
 //!
-//! Each mechanism (stage) is a folder with its state and its steps in a write, a read and a GC run. Deduplication and
-//! recycling find stored content, delta encoding stores differences, compression packs several pages into a chunk. All
-//! work on [`crate::data`], so real bytes and content descriptors run the same code.
+//! Each mechanism is a folder with its state and its steps in a write, a read and a GC run, and a line in the list
+//! below, whose order is that in which a host write is offered to the mechanisms ([`stage`]). Deduplication and recycling find stored content, delta encoding stores differences, compression packs
+//! several pages into a chunk. All work on [`crate::data`], so real bytes and content descriptors run the same code.
+
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 pub mod compress;
 pub mod dedup;
 pub mod delta;
 mod observe;
 pub mod recycle;
+mod schemes;
+mod stage;
 
 pub(crate) use observe::{Observations, Seen};
+pub use schemes::ContentSchemes;
+pub(crate) use stage::{Filters, HostWrite, Offered, Stage};
+
+stage::content_mechanisms! {
+    /// Deduplication: a page whose content is already stored is not written again.
+    Dedup: dedup::Deduplication,
+    /// Recycling: a write revives a dead page of equal content.
+    Recycle: recycle::Recycling,
+    /// Delta encoding: overwrites are stored as compressed differences.
+    Delta: delta::DeltaEncoding,
+    /// Compression: several logical pages are compressed together into a chunk.
+    Compression: compress::Compression,
+}

@@ -3,8 +3,8 @@
 //! Lifetime management chooses schemes by their write ratios (bytes kept over bytes offered). A scheme that is on
 //! counts every page that reaches it. A scheme that is off examines one page in 64 and changes nothing but counters.
 //! Deduplication and recycling sample by content: all pages with a sampled content stay in content index and
-//! fingerprint store, so that duplicates among them are found. Delta encoding and compression sample groups of
-//! consecutive writes, which they encode and discard. The work of sampling is counted like any other, because it takes
+//! fingerprint store, so that duplicates among them are found. The other schemes sample groups of consecutive writes,
+//! whose outcome they compute and discard. The work of sampling is counted like any other, because it takes
 //! time and energy.
 //!
 //! One hash serves deduplication and recycling. A page is hashed if one of them runs, or if its content is sampled;
@@ -16,12 +16,13 @@
 //! that after the scheme is switched off, but are not counted then, because they do not predict the next write.
 
 use crate::content::compress::CHUNK_MEMBERS;
+use crate::content::{ContentSchemes, SchemeKind};
 use crate::data::{Content, Fingerprint, compressed_len};
 use crate::ftl::Ftl;
-use crate::lifetime::{ContentSchemes, Observed, Sampler, SchemeKind};
+use crate::lifetime::{Observed, Sampler};
 use crate::nand::Nand;
 
-/// Outcome of a write that reached a content scheme (deduplication, recycling, delta encoding or compression).
+/// Outcome of a write that reached a content scheme (such as compression).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     /// The scheme (such as compression) stored the page or found its content. If the scheme is on, no later scheme
@@ -41,10 +42,8 @@ pub(crate) struct Observations {
     sampler: Sampler,
     /// Bytes offered to, kept by and charged to each content scheme (such as compression), indexed by [`SchemeKind`].
     seen: [Observed; SchemeKind::COUNT],
-    /// Number of page writes that reached delta encoding while it was switched off.
-    writes_past_delta: u64,
-    /// Number of page writes that reached compression while it was switched off.
-    passed: u64,
+    /// Number of page writes that reached each content scheme while it was switched off, indexed by [`SchemeKind`].
+    writes_past: [u64; SchemeKind::COUNT],
     group: Group,
 }
 
@@ -78,19 +77,17 @@ impl Observations {
         counts.own_bytes += bytes;
     }
 
-    /// Counts a write that delta encoding passes on because it is off; `true` if the write is sampled.
-    pub(crate) fn samples_write_for_delta(&mut self) -> bool {
-        let takes = self.sampler.takes_write(self.writes_past_delta);
-        self.writes_past_delta += 1;
-        takes
+    /// Counts a write that the content scheme `kind` passes on because it is off; `true` if the write is sampled.
+    pub(crate) fn samples_write(&mut self, kind: SchemeKind) -> bool {
+        let past = &mut self.writes_past[kind as usize];
+        *past += 1;
+        self.sampler.takes_write(*past - 1)
     }
 
     /// Counts a page that compression passes on because it is off, and adds it to the sampled group if its write is
     /// sampled. Returns `true` if this page completed a group, which was then compressed to measure it.
     fn pass(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
-        let takes = self.sampler.takes_write(self.passed);
-        self.passed += 1;
-        if !takes {
+        if !self.samples_write(SchemeKind::Compression) {
             return false;
         }
         self.group.pages += 1;
@@ -130,16 +127,10 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the content schemes (such as compression) that the design has and that are switched on now.
     pub fn running_schemes(&self) -> ContentSchemes {
-        let runs = |kind: &SchemeKind| match kind {
-            SchemeKind::Dedup => self.deduplicates(),
-            SchemeKind::Recycle => self.recycle.as_ref().is_some_and(|stage| stage.is_on),
-            SchemeKind::Delta => self.delta.as_ref().is_some_and(|stage| stage.is_on),
-            SchemeKind::Compression => self.chunks.as_ref().is_some_and(|stage| stage.is_on),
-        };
-        SchemeKind::ALL.into_iter().filter(runs).collect()
+        SchemeKind::ALL.into_iter().filter(|kind| kind.is_on(self)).collect()
     }
 
-    fn deduplicates(&self) -> bool {
+    pub(crate) fn deduplicates(&self) -> bool {
         self.sharing.as_ref().is_some_and(|sharing| sharing.deduplicates && sharing.index.is_some())
     }
 

@@ -27,6 +27,7 @@ pub use remap::remap;
 pub use uftl::{UFtlOptions, uftl};
 pub use wearwell::{WearwellOptions, wearwell};
 
+use crate::content::ContentSchemes;
 use crate::content::compress::CHUNK_MEMBERS;
 pub use crate::content::compress::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
@@ -69,9 +70,18 @@ pub struct ContentParts {
     pub delta: Option<DeltaDesign>,
     /// Compression: several logical pages are compressed together into fewer flash pages.
     pub chunks: Option<ChunkDesign>,
+    /// Mechanisms that keep nothing on flash and have no options ([`SchemeKind::is_filter`](crate::content::SchemeKind::is_filter)). They go together with
+    /// every other part.
+    pub filters: ContentSchemes,
 }
 
 impl ContentParts {
+    /// Whether one of the mechanisms decides where content is stored (all but filters do), so that not every logical
+    /// page has a flash page of its own.
+    pub(crate) fn places_content(&self) -> bool {
+        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
+    }
+
     /// Whether recycling (reviving dead pages of equal content) is the only content mechanism of the design.
     pub(crate) fn recycles_alone(&self) -> bool {
         self.sharing.is_none() && self.delta.is_none() && self.chunks.is_none()
@@ -188,8 +198,8 @@ impl Parts {
     /// that writes dirty state for other demand-paged tables (DFTL, Delta-FTL) and for a validity bitmap on flash
     /// (u-FTL); a battery that keeps all RAM for everything else.
     pub fn usual_persistence(&self) -> Persistence {
-        let ContentParts { recycle, sharing, delta, chunks } = &self.content;
-        let has_content_stage = self.content != ContentParts::default();
+        let ContentParts { recycle, sharing, delta, chunks, filters: _ } = &self.content;
+        let has_content_stage = self.content.places_content();
         if self.validity != ValidityPart::Ram && (has_content_stage || self.mapping == MappingPart::Flat) {
             return Persistence::BatteryRam;
         }
@@ -218,7 +228,7 @@ impl Parts {
         self.content.checked(self.mapping)?;
         self.gc.wear.check()?;
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == Identification::AtSynchronisation);
-        if is_lazy && self.content != ContentParts::default() {
+        if is_lazy && self.content.places_content() {
             return Err(Error::Options(
                 "content mechanisms release the page that a write replaces at once, and a lazy map learns which one that was when it writes a translation page: choose parts.map=flat or cached".into(),
             ));
@@ -268,7 +278,7 @@ impl Parts {
     /// Checks that recovery can rebuild what the design's content mechanisms keep in RAM, or that RAM survives a power
     /// loss.
     fn check_survival(&self) -> Result<()> {
-        let ContentParts { recycle, sharing, delta, chunks } = &self.content;
+        let ContentParts { recycle, sharing, delta, chunks, filters: _ } = &self.content;
         let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
         let is_rebuilt = match self.persistence {
             Persistence::BatteryRam | Persistence::NvramMap => true,
@@ -276,7 +286,7 @@ impl Parts {
                 mechanisms == [false, sharing.is_some(), false, false]
             }
             Persistence::BatteryFlush => mechanisms == [false, false, delta.is_some(), false],
-            Persistence::BackwardScan { .. } => self.content == ContentParts::default(),
+            Persistence::BackwardScan { .. } => !self.content.places_content(),
         };
         if is_rebuilt {
             return Ok(());
@@ -290,8 +300,7 @@ impl Parts {
     /// Checks that page validity on flash is combined with a recovery that keeps the reports of invalid pages, or
     /// derives them from the map on flash.
     fn check_validity(&self) -> Result<()> {
-        let has_map_alone =
-            matches!(self.mapping, MappingPart::Cached(_)) && self.content == ContentParts::default();
+        let has_map_alone = matches!(self.mapping, MappingPart::Cached(_)) && !self.content.places_content();
         let is_followed = match self.persistence {
             Persistence::BatteryRam => true,
             // Power loss may interrupt a merge of the log or the tree of invalid pages, and only RAM knows how far it
@@ -346,7 +355,7 @@ impl Parts {
     }
 
     fn check_survey(&self) -> Result<()> {
-        let ContentParts { recycle, delta, chunks, sharing: _ } = &self.content;
+        let ContentParts { recycle, delta, chunks, sharing: _, filters: _ } = &self.content;
         let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
         let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
         if self.survey == BlockSurvey::OobScan || (reads_blocks && !has_other_pages) {
@@ -362,10 +371,15 @@ impl Parts {
     /// Returns what the flash model must keep of each page if this design runs on content descriptors (fingerprint and
     /// sizes) instead of bytes.
     pub fn retain(&self) -> Retain {
-        let ContentParts { recycle, sharing, delta, chunks } = &self.content;
+        let ContentParts { recycle, sharing, delta, chunks, filters } = &self.content;
         let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
+        let has_filter = *filters != ContentSchemes::NONE;
         Retain {
-            fingerprint: recycle.is_some() || deduplicates || delta.is_some() || chunks.is_some(),
+            fingerprint: deduplicates
+                || recycle.is_some()
+                || delta.is_some()
+                || chunks.is_some()
+                || has_filter,
             ..Retain::default()
         }
     }

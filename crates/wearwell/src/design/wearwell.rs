@@ -5,6 +5,7 @@ use super::{
     BlockSurvey, ChunkDesign, ContentParts, DeltaDesign, Design, MappingPart, Parts, Persistence,
     RecycleDesign, SharingDesign,
 };
+use crate::content::ContentSchemes;
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
@@ -53,6 +54,7 @@ pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
             sharing: Some(sharing),
             delta: Some(DeltaDesign { open_pages: 1, ..options.delta }),
             chunks: Some(ChunkDesign::default()),
+            filters: ContentSchemes::NONE,
         },
         gc,
         persistence: Persistence::NvramMap,

@@ -1,68 +1,15 @@
 //! Binds: map a logical page to content that is stored already, without a program.
 
-#![expect(
-    clippy::inline_always,
-    reason = "measured: a device without sharing should pay one branch, not a call"
-)]
-
 use crate::address::{Lpn, Ppn, Unit, is_page};
-use crate::content::Seen;
-use crate::data::{Content, Fingerprint};
+use crate::data::Content;
 use crate::error::Result;
 use crate::ftl::{Ftl, content_of};
-use crate::lifetime::SchemeKind;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::Entry;
 
 impl<N: Nand> Ftl<N> {
-    /// Finds a stored unit (physical page or member of a compressed chunk) with this content in the content index, the
-    /// hash table of stored contents. With `verify_on_hit`, the bytes of the hit are read and compared, and the flash
-    /// read is charged.
-    #[inline(always)]
-    pub(crate) fn find_stored(
-        &mut self,
-        fingerprint: Fingerprint,
-        content: &Content<'_>,
-    ) -> Result<Option<Unit>> {
-        if self.sharing.is_some() { self.look_up(fingerprint, content) } else { Ok(None) }
-    }
-
-    #[inline(never)]
-    fn look_up(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
-        let is_hashed = self.is_hashed(fingerprint);
-        let Self { sharing, store, chunks, .. } = self;
-        let Some(sharing) = sharing else { return Ok(None) };
-        let Some(index) = &mut sharing.index else { return Ok(None) };
-        if !is_hashed {
-            return Ok(None);
-        }
-        let is_on = sharing.deduplicates;
-        let found = index.find(fingerprint, |unit| content_of(store, chunks.as_deref(), unit));
-        self.note_seen(SchemeKind::Dedup, if found.is_some() { Seen::Served } else { Seen::Passed });
-        let Some(unit) = found.filter(|_| is_on) else { return Ok(None) };
-        if self.is_unit_lost(unit) {
-            return Ok(None);
-        }
-        let verify = self.verifies_hits();
-        if verify && !self.holds(unit, content)? {
-            return Ok(None);
-        }
-        Ok(Some(unit))
-    }
-
-    /// Serves a write of `lpn` by mapping it to `unit`, a stored physical page or member of a compressed chunk of equal
-    /// content, without a program. Returns `false` if that is not possible and the page must be programmed.
-    pub(crate) fn deduplicate(&mut self, lpn: Lpn, unit: Unit) -> Result<bool> {
-        if !self.bind(lpn, unit, None)? {
-            return Ok(false);
-        }
-        self.store.stats.host_page_writes += 1;
-        self.store.stats.deduplicated_writes += 1;
-        Ok(true)
-    }
-
     /// Maps `lpn` to `unit` (a stored physical page or member of a compressed chunk) without a program. With a
     /// `source`, the same step unmaps the logical page `source` (the remap relocates). Returns `false` if the reverse
     /// map cannot record this: the caller must write the page instead. The caller has made room for metadata.
@@ -148,14 +95,9 @@ impl<N: Nand> Ftl<N> {
         false
     }
 
-    fn verifies_hits(&self) -> bool {
-        let design = self.sharing.as_ref().and_then(|sharing| sharing.design.dedup);
-        design.is_some_and(|dedup| dedup.verify_on_hit)
-    }
-
     /// Whether a unit (page or member of a compressed chunk) is known to be unreadable, so that no further logical page
     /// may be mapped to it.
-    fn is_unit_lost(&self, unit: Unit) -> bool {
+    pub(crate) fn is_unit_lost(&self, unit: Unit) -> bool {
         match &self.chunks {
             Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
                 stage.pages_of(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))

@@ -1,10 +1,10 @@
 //! Writes data and metadata buffered in RAM to flash: at a flush command, at shutdown, and when content schemes
 //! (compression, deltas) are switched off.
 
+use crate::content::ContentSchemes;
 use crate::design::Persistence;
 use crate::error::Result;
 use crate::ftl::Ftl;
-use crate::lifetime::{ContentSchemes, SchemeKind};
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::store::Stream;
@@ -36,24 +36,8 @@ impl<N: Nand> Ftl<N> {
     /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
     /// their scheme is switched off.
     pub fn switch_schemes(&mut self, running: ContentSchemes) -> Result<()> {
-        if !running.contains(SchemeKind::Delta) {
-            self.retry_after_program_failure(Self::write_staged_deltas)?;
-        }
-        if !running.contains(SchemeKind::Compression) {
-            self.retry_after_program_failure(Self::commit_chunk)?;
-        }
-        if let Some(sharing) = &mut self.sharing {
-            sharing.deduplicates = running.contains(SchemeKind::Dedup);
-        }
-        if let Some(stage) = &mut self.recycle {
-            stage.is_on = running.contains(SchemeKind::Recycle);
-        }
-        if let Some(stage) = &mut self.delta {
-            stage.is_on = running.contains(SchemeKind::Delta);
-        }
-        if let Some(stage) = &mut self.chunks {
-            stage.is_on = running.contains(SchemeKind::Compression);
-        }
+        self.drain_mechanisms(running)?;
+        self.switch_mechanisms(running);
         Ok(())
     }
 

@@ -34,11 +34,11 @@ mod trim;
 mod write;
 
 use crate::address::{Lpn, Ppn, Unit, is_page};
-use crate::content::Observations;
 use crate::content::compress::directory::DIRECTORY_BYTES;
 use crate::content::compress::{ChunkStage, ChunkStatistics};
 use crate::content::delta::{self, DeltaStage, DeltaStatistics};
 use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
+use crate::content::{ContentSchemes, Filters, Observations};
 use crate::data::Fingerprint;
 use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
@@ -62,6 +62,7 @@ pub struct Ftl<N> {
     pub(crate) sharing: Option<Box<Sharing>>,
     pub(crate) delta: Option<Box<DeltaStage>>,
     pub(crate) chunks: Option<Box<ChunkStage>>,
+    pub(crate) filters: Filters,
     pub(crate) observations: Observations,
     pub(crate) collector: Collector,
     pub(crate) flush_limits: FlushLimits,
@@ -133,6 +134,7 @@ impl<N: Nand> Ftl<N> {
             sharing: sharing.map(Box::new),
             delta: delta.map(Box::new),
             chunks: chunks.map(Box::new),
+            filters: Filters { has: parts.content.filters, on: parts.content.filters },
             observations: Observations::default(),
             logical_pages,
             valid_counts_are_upper_bounds: false,
@@ -305,10 +307,16 @@ impl<N: Nand> Ftl<N> {
         self.recycle.as_deref().map(|stage| &stage.part)
     }
 
-    /// Whether the design has a content stage (deduplication, recycling, deltas or compression), so that each write
-    /// needs the fingerprint of its content.
+    /// Whether the design has a content mechanism, so that each write needs the fingerprint of its content.
     #[inline]
     pub fn has_content_stage(&self) -> bool {
+        self.places_by_content() || self.filters.has != ContentSchemes::NONE
+    }
+
+    /// Whether the design has a content mechanism that decides where content is stored (deduplication, remaps,
+    /// recycling, deltas or compression), so that not every logical page has a flash page of its own.
+    #[inline]
+    pub(crate) fn places_by_content(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 

@@ -1,9 +1,10 @@
-//! The host write path: makes room, tries the content stages (deduplication, recycling, deltas, compression), appends a
-//! page, updates the L2P map, and releases the old physical page.
+//! The host write path: makes room, offers the write to the content mechanisms, appends a page, updates the L2P map, and
+//! releases the old physical page.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::content::{HostWrite, Offered};
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
 use crate::ftl::{Ftl, content_of};
@@ -61,60 +62,13 @@ impl<N: Nand> Ftl<N> {
         if !self.has_content_stage() {
             return self.write_page(lpn, pool, content, Fingerprint::default());
         }
-        let fingerprint = self.hash(&content);
-        if let Some(stored) = self.find_stored(fingerprint, &content)?
-            && self.deduplicate(lpn, stored)?
-        {
+        let write = HostWrite { lpn, pool, content, fingerprint: self.hash(&content) };
+        let Offered { is_complete, seen } = self.offer_to_mechanisms(&write)?;
+        if !is_complete {
+            self.write_page(lpn, pool, content, write.fingerprint)?;
             self.drop_buffered(lpn);
-            return Ok(());
         }
-        if let Some(dead) = self.find_dead(fingerprint, &content)?
-            && self.recycle_page(lpn, dead)?
-        {
-            return Ok(());
-        }
-        if self.delta.is_some() {
-            return self.store_delta_or_page(lpn, pool, content, fingerprint);
-        }
-        self.compress_or_write_page(lpn, pool, content, fingerprint)
-    }
-
-    fn store_delta_or_page(
-        &mut self,
-        lpn: Lpn,
-        pool: u32,
-        content: Content<'_>,
-        fingerprint: Fingerprint,
-    ) -> Result<()> {
-        if self.store_delta(lpn, &content, fingerprint)? {
-            self.drop_buffered(lpn);
-        } else {
-            self.compress_or_write_page(lpn, pool, content, fingerprint)?;
-        }
-        self.scan_for_cold()
-    }
-
-    #[inline(always)]
-    fn compress_or_write_page(
-        &mut self,
-        lpn: Lpn,
-        pool: u32,
-        content: Content<'_>,
-        fingerprint: Fingerprint,
-    ) -> Result<()> {
-        if self.chunks.as_ref().is_some_and(|stage| stage.is_on) {
-            // No page is programmed now, so the turn of this pool is returned. Otherwise each page that is buffered
-            // would take one turn and each page of a chunk that saves nothing another one, and half of the pools would
-            // get no host pages if the number of pools is a multiple of eight.
-            self.store.restore_next_pool(Stream::Host, pool);
-            return self.stage_for_chunk(lpn, &content, fingerprint);
-        }
-        if self.chunks.is_some() {
-            self.sample_for_compression(&content);
-        }
-        self.write_page(lpn, pool, content, fingerprint)?;
-        self.drop_buffered(lpn);
-        Ok(())
+        self.finish_mechanisms(seen)
     }
 
     /// Fingerprint of a page to be written. Counts one hashed page if this design looks fingerprints up, even if two

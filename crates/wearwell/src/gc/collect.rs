@@ -213,7 +213,7 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.blocks();
         // If all blocks hold plain data pages, copies use one stream, and nothing fits if the block with the fewest
         // valid pages does not.
-        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.has_content_stage();
+        let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.places_by_content();
         if is_of_one_kind && !self.mapping.identifies_late() {
             return Ok(None);
         }

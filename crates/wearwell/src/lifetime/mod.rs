@@ -34,14 +34,13 @@ pub mod algorithm;
 pub mod demand;
 pub mod energy;
 pub mod sampling;
-pub mod schemes;
 pub mod throttle;
 
+pub use crate::content::{ContentSchemes, SchemeKind};
 pub use algorithm::{Decision, SchemeEstimate, SchemeSet, beats, decide, together};
 pub use demand::{Activity, History, epoch_capacity_bytes, remaining_bytes};
 pub use energy::{EnergyModel, PageCost, chunk_pages, chunk_write_ratio, dedup_write_ratio};
 pub use sampling::{Observed, RatioEstimate, Sampler};
-pub use schemes::{ContentSchemes, SchemeKind};
 pub use throttle::Throttle;
 
 /// Seconds per year of 365 days.
@@ -75,12 +74,7 @@ pub struct Scheme {
 impl Scheme {
     /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
     pub fn of(kind: SchemeKind, energy: &EnergyModel) -> Self {
-        let overhead = match kind {
-            SchemeKind::Dedup | SchemeKind::Recycle => energy.dedup_overhead(),
-            SchemeKind::Delta => energy.delta_overhead(),
-            SchemeKind::Compression => energy.compression_overhead(),
-        };
-        Self { kind, overhead }
+        Self { kind, overhead: kind.overhead(energy) }
     }
 }
 

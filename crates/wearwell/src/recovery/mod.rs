@@ -108,7 +108,7 @@ impl<N: Nand> Ftl<N> {
                 self.save_on_battery()?;
                 report.battery_programs = self.store.stats.total_programs() - before.total_programs();
                 report.battery_reads = self.store.stats.total_reads() - before.total_reads();
-                if self.has_content_stage() {
+                if self.places_by_content() {
                     report.mapped_pages = self.rebuild_from_translation_pages(&mut report.steps)?;
                 } else {
                     report.steps = self.rebuild_directories()?;
@@ -165,7 +165,7 @@ impl<N: Nand> Ftl<N> {
     /// spare areas restores that state.
     pub(crate) fn saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
-        by_battery && !self.validity.is_on_flash() && !self.has_content_stage()
+        by_battery && !self.validity.is_on_flash() && !self.places_by_content()
     }
 
     /// Saves the bitmap of page validity to flash. First makes room for its pages and writes the map, because garbage

@@ -28,6 +28,7 @@ mod stage;
 mod write;
 
 pub(crate) use stage::ChunkStage;
+pub(crate) use write::Compression;
 
 /// Number of members (logical pages compressed together) of a full chunk (paper, section III-A).
 pub const CHUNK_MEMBERS: usize = 4;

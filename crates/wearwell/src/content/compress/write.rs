@@ -1,16 +1,70 @@
 //! Host writes into the chunk buffer, and writing, reading and dropping members of compressed chunks.
 
+#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
+
 use super::CHUNK_MEMBERS;
 use super::chunk::{Chunk, Member, Pending, WHOLE_PAGE, pack};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::{DIRECTORY_BYTES, Directory};
+use crate::content::{HostWrite, SchemeKind, Stage};
 use crate::data::{Content, Fingerprint};
+use crate::design::ContentParts;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
+use crate::lifetime::EnergyModel;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::Stream;
+
+/// Compression: several logical pages are compressed together into a chunk.
+pub(crate) struct Compression;
+
+impl Stage for Compression {
+    const KIND: SchemeKind = SchemeKind::Compression;
+    const NAME: &'static str = "compress";
+    const SUMMARY: &'static str =
+        "Pages are compressed together in chunks (paper on integrated lifetime management).";
+    const NEEDS_HASH: bool = false;
+    const IS_FILTER: bool = false;
+
+    fn overhead(energy: &EnergyModel) -> f64 {
+        energy.compression_overhead()
+    }
+
+    fn is_part_of(parts: &ContentParts) -> bool {
+        parts.chunks.is_some()
+    }
+
+    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+        ftl.chunks.as_ref().is_some_and(|stage| stage.is_on)
+    }
+
+    fn drain<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+        ftl.retry_after_program_failure(Ftl::commit_chunk)
+    }
+
+    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+        if let Some(stage) = &mut ftl.chunks {
+            stage.is_on = is_on;
+        }
+    }
+
+    #[inline(always)]
+    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+        let Some(stage) = &ftl.chunks else { return Ok(false) };
+        if !stage.is_on {
+            ftl.sample_for_compression(&write.content);
+            return Ok(false);
+        }
+        // No page is programmed now, so the turn of this pool is returned. Otherwise each page that is buffered would
+        // take one turn and each page of a chunk that saves nothing another one, and half of the pools would get no
+        // host pages if the number of pools is a multiple of eight.
+        ftl.store.restore_next_pool(Stream::Host, write.pool);
+        ftl.stage_for_chunk(write.lpn, &write.content, write.fingerprint)?;
+        Ok(true)
+    }
+}
 
 impl<N: Nand> Ftl<N> {
     /// Adds a host write of `lpn` to the RAM buffer of the next chunk; a full buffer is compressed and written to

@@ -17,9 +17,11 @@
 //! the newest copy.
 
 mod limited;
+mod stage;
 mod whole;
 
 use limited::Limited;
+pub(crate) use stage::Deduplication;
 use whole::Whole;
 
 use crate::address::Unit;

@@ -26,6 +26,7 @@
 mod collect;
 pub mod heat;
 pub mod packing;
+mod stage;
 mod written;
 
 use std::collections::VecDeque;
@@ -34,15 +35,15 @@ use hashbrown::{HashMap, HashSet};
 use heat::{Access, Heat, HeatTable};
 use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members, most_members};
 use rustc_hash::FxBuildHasher;
+pub(crate) use stage::DeltaEncoding;
 use written::WrittenDeltas;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::Seen;
+use crate::content::{SchemeKind, Seen};
 use crate::data::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::lifetime::SchemeKind;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
@@ -540,7 +541,7 @@ impl<N: Nand> Ftl<N> {
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        if !self.observations.samples_write_for_delta() {
+        if !self.observations.samples_write(SchemeKind::Delta) {
             return Ok(());
         }
         let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space());

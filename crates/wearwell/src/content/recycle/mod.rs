@@ -53,7 +53,7 @@ use arrayvec::ArrayVec;
 use history::{Heads, History, MAX_PAGES};
 use owners::Owners;
 pub use probability::{OLDEST_POSITION, Probability};
-pub(crate) use stage::RecycleStage;
+pub(crate) use stage::{RecycleStage, Recycling};
 use store::{Admission, Candidate, Store};
 
 use crate::address::{Lpn, Ppn};

@@ -8,12 +8,12 @@
 
 use super::Recycle;
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::Seen;
+use crate::content::{HostWrite, SchemeKind, Seen, Stage};
 use crate::data::{Content, Fingerprint};
-use crate::design::RecycleDesign;
+use crate::design::{ContentParts, RecycleDesign};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::lifetime::SchemeKind;
+use crate::lifetime::EnergyModel;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
 use crate::operation::Cause;
@@ -28,6 +28,44 @@ pub(crate) struct RecycleStage {
     pub(crate) is_on: bool,
     options: RecycleDesign,
     neighbours: Vec<Ppn>,
+}
+
+/// Recycling: a write revives a dead page of equal content.
+pub(crate) struct Recycling;
+
+impl Stage for Recycling {
+    const KIND: SchemeKind = SchemeKind::Recycle;
+    const NAME: &'static str = "recycle";
+    const SUMMARY: &'static str =
+        "A dead page becomes valid again if its content is written again (recyclable-SSD paper).";
+    const NEEDS_HASH: bool = true;
+    const IS_FILTER: bool = false;
+
+    fn overhead(energy: &EnergyModel) -> f64 {
+        energy.dedup_overhead()
+    }
+
+    fn is_part_of(parts: &ContentParts) -> bool {
+        parts.recycle.is_some()
+    }
+
+    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+        ftl.recycle.as_ref().is_some_and(|stage| stage.is_on)
+    }
+
+    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+        if let Some(stage) = &mut ftl.recycle {
+            stage.is_on = is_on;
+        }
+    }
+
+    #[inline(always)]
+    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+        match ftl.find_dead(write.fingerprint, &write.content)? {
+            Some(dead) => ftl.recycle_page(write.lpn, dead),
+            None => Ok(false),
+        }
+    }
 }
 
 impl RecycleStage {
@@ -98,11 +136,7 @@ impl<N: Nand> Ftl<N> {
     /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, its bytes are read
     /// and compared, and the flash read is charged.
     #[inline(always)]
-    pub(crate) fn find_dead(
-        &mut self,
-        fingerprint: Fingerprint,
-        content: &Content<'_>,
-    ) -> Result<Option<Ppn>> {
+    fn find_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
         if self.recycle.is_some() { self.look_for_dead(fingerprint, content) } else { Ok(None) }
     }
 
@@ -134,7 +168,7 @@ impl<N: Nand> Ftl<N> {
     /// Serves a write of `lpn` with `dead`, a dead page of equal content: one map update, no program. Returns `false`
     /// if the page must be programmed instead: the design shares pages and the reverse map cannot record the mapping,
     /// or a delta on flash forbids it.
-    pub(crate) fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
+    fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
         let stage = self.recycle.as_ref().expect("only the recycling stage finds dead pages");
         let former = stage.part.owner(dead, self.store.owner(dead));
         if self.sharing.is_some() {

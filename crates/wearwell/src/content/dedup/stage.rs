@@ -1,0 +1,104 @@
+//! Deduplication in the engine: looks up the content of a host write in the content index, and maps the logical page to
+//! the stored copy.
+
+#![expect(
+    clippy::inline_always,
+    reason = "measured: a device without sharing should pay one branch, not a call"
+)]
+
+use crate::address::{Lpn, Unit};
+use crate::content::{HostWrite, SchemeKind, Seen, Stage};
+use crate::data::{Content, Fingerprint};
+use crate::design::ContentParts;
+use crate::error::Result;
+use crate::ftl::{Ftl, content_of};
+use crate::lifetime::EnergyModel;
+use crate::nand::Nand;
+
+/// Deduplication: a page whose content is already stored is not written again.
+pub(crate) struct Deduplication;
+
+impl Stage for Deduplication {
+    const KIND: SchemeKind = SchemeKind::Dedup;
+    const NAME: &'static str = "dedup";
+    const SUMMARY: &'static str = "Logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content (deduplication).";
+    const NEEDS_HASH: bool = true;
+    const IS_FILTER: bool = false;
+
+    fn overhead(energy: &EnergyModel) -> f64 {
+        energy.dedup_overhead()
+    }
+
+    fn is_part_of(parts: &ContentParts) -> bool {
+        parts.sharing.is_some_and(|sharing| sharing.dedup.is_some())
+    }
+
+    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+        ftl.sharing.as_ref().is_some_and(|sharing| sharing.deduplicates && sharing.index.is_some())
+    }
+
+    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+        if let Some(sharing) = &mut ftl.sharing {
+            sharing.deduplicates = is_on;
+        }
+    }
+
+    #[inline(always)]
+    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+        let Some(stored) = ftl.find_stored(write.fingerprint, &write.content)? else { return Ok(false) };
+        if !ftl.deduplicate(write.lpn, stored)? {
+            return Ok(false);
+        }
+        ftl.drop_buffered(write.lpn);
+        Ok(true)
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Finds a stored unit (physical page or member of a compressed chunk) with this content in the content index, the
+    /// hash table of stored contents. With `verify_on_hit`, the bytes of the hit are read and compared, and the flash
+    /// read is charged.
+    #[inline(always)]
+    fn find_stored(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
+        if self.sharing.is_some() { self.look_up(fingerprint, content) } else { Ok(None) }
+    }
+
+    #[inline(never)]
+    fn look_up(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
+        let is_hashed = self.is_hashed(fingerprint);
+        let Self { sharing, store, chunks, .. } = self;
+        let Some(sharing) = sharing else { return Ok(None) };
+        let Some(index) = &mut sharing.index else { return Ok(None) };
+        if !is_hashed {
+            return Ok(None);
+        }
+        let is_on = sharing.deduplicates;
+        let found = index.find(fingerprint, |unit| content_of(store, chunks.as_deref(), unit));
+        self.note_seen(SchemeKind::Dedup, if found.is_some() { Seen::Served } else { Seen::Passed });
+        let Some(unit) = found.filter(|_| is_on) else { return Ok(None) };
+        if self.is_unit_lost(unit) {
+            return Ok(None);
+        }
+        let verify = self.verifies_hits();
+        if verify && !self.holds(unit, content)? {
+            return Ok(None);
+        }
+        Ok(Some(unit))
+    }
+
+    /// Serves a write of `lpn` by mapping it to `unit`, a stored physical page or member of a compressed chunk of equal
+    /// content, without a program. Returns `false` if that is not possible and the page must be programmed.
+    fn deduplicate(&mut self, lpn: Lpn, unit: Unit) -> Result<bool> {
+        if !self.bind(lpn, unit, None)? {
+            return Ok(false);
+        }
+        self.store.stats.host_page_writes += 1;
+        self.store.stats.deduplicated_writes += 1;
+        Ok(true)
+    }
+
+    fn verifies_hits(&self) -> bool {
+        let design = self.sharing.as_ref().and_then(|sharing| sharing.design.dedup);
+        design.is_some_and(|dedup| dedup.verify_on_hit)
+    }
+}

@@ -1,0 +1,50 @@
+//! Sets of content mechanisms: those that a design has, or those that run.
+
+use crate::content::SchemeKind;
+use crate::design::ContentParts;
+
+/// A set of content mechanisms (such as deduplication): those that a design has, or those that run. Lifetime management
+/// calls them *schemes*.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct ContentSchemes(u8);
+
+impl ContentSchemes {
+    /// The empty set of content mechanisms.
+    pub const NONE: Self = Self(0);
+
+    /// The set of all content mechanisms.
+    pub const ALL: Self = Self((1 << SchemeKind::COUNT) - 1);
+
+    /// Returns the content mechanisms of a design.
+    pub fn of(parts: &ContentParts) -> Self {
+        SchemeKind::ALL.into_iter().filter(|kind| kind.is_part_of(parts)).collect()
+    }
+
+    /// Whether the content mechanism `kind` (such as compression) is in the set.
+    pub fn contains(self, kind: SchemeKind) -> bool {
+        self.0 >> kind as u8 & 1 == 1
+    }
+
+    /// Returns the set with the content mechanism `kind` (such as compression) added.
+    #[must_use]
+    pub fn with(self, kind: SchemeKind) -> Self {
+        Self(self.0 | 1 << kind as u8)
+    }
+
+    /// Returns the set with the content mechanism `kind` (such as compression) removed.
+    #[must_use]
+    pub fn without(self, kind: SchemeKind) -> Self {
+        Self(self.0 & !(1 << kind as u8))
+    }
+
+    /// Returns the content mechanisms in the set, in the order in which a host write is offered to them.
+    pub fn iter(self) -> impl Iterator<Item = SchemeKind> {
+        SchemeKind::ALL.into_iter().filter(move |&kind| self.contains(kind))
+    }
+}
+
+impl FromIterator<SchemeKind> for ContentSchemes {
+    fn from_iter<I: IntoIterator<Item = SchemeKind>>(kinds: I) -> Self {
+        kinds.into_iter().fold(Self::NONE, Self::with)
+    }
+}

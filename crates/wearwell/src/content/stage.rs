@@ -1,0 +1,216 @@
+//! The seam of content mechanisms: what the engine asks of each of them.
+//!
+//! A mechanism is a type that implements [`Stage`], in a folder of its own, and a line in the list of
+//! [`content`](crate::content). The list makes the enum [`SchemeKind`](crate::content::SchemeKind) and the order in
+//! which a host write is offered to the mechanisms. The first that ends the write ends the chain; a write that all of
+//! them pass on is programmed as a page.
+//!
+//! A mechanism that keeps no state (`silent/`) implements only its names, its energy and `offer`. The defaults store
+//! whether a design has it and whether it runs in sets of the engine. The four mechanisms of the papers decide where
+//! content is stored, so they have state in [`Ftl`], and GC, reads and recovery know them.
+//!
+//! The calls are resolved at compile time: a device without a mechanism pays one branch per host write for it.
+
+use crate::address::Lpn;
+use crate::content::{ContentSchemes, SchemeKind};
+use crate::data::{Content, Fingerprint};
+use crate::design::ContentParts;
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::lifetime::EnergyModel;
+use crate::nand::Nand;
+
+/// One page that the host writes, as it is offered to the content mechanisms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostWrite<'a> {
+    pub(crate) lpn: Lpn,
+    /// Pool (set of planes) that has room for the page if it is programmed.
+    pub(crate) pool: u32,
+    pub(crate) content: Content<'a>,
+    /// Fingerprint of `content`.
+    pub(crate) fingerprint: Fingerprint,
+}
+
+/// A content mechanism on the path of a host write (deduplication, recycling and so on).
+pub(crate) trait Stage {
+    /// The mechanism as a value.
+    const KIND: SchemeKind;
+
+    /// Name of the mechanism in `parts.content`, in records and in tables.
+    const NAME: &'static str;
+
+    /// What the mechanism does, in one sentence.
+    const SUMMARY: &'static str;
+
+    /// Whether the mechanism uses the hash of a page's content. The hash is computed once for all mechanisms.
+    const NEEDS_HASH: bool;
+
+    /// Whether the mechanism keeps nothing on flash and has no options, so that it goes together with every other part.
+    const IS_FILTER: bool = true;
+
+    /// Returns the energy that the mechanism needs per page offered, in units of a page program.
+    fn overhead(energy: &EnergyModel) -> f64;
+
+    /// Whether a design has the mechanism.
+    fn is_part_of(parts: &ContentParts) -> bool {
+        parts.filters.contains(Self::KIND)
+    }
+
+    /// Whether the mechanism is switched on.
+    fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
+        ftl.filters.on.contains(Self::KIND)
+    }
+
+    /// Writes what the mechanism has buffered, before it is switched off.
+    ///
+    /// # Errors
+    /// Those of [`Ftl::write`].
+    fn drain<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Switches the mechanism on or off. Does nothing if the design does not have it.
+    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+        let Filters { has, on } = &mut ftl.filters;
+        *on = if is_on && has.contains(Self::KIND) { on.with(Self::KIND) } else { on.without(Self::KIND) };
+    }
+
+    /// Offers a host write to the mechanism. Returns `true` if the write is complete: the logical page reads as
+    /// `write.content`, also after a power loss as far as the design promises, and the write is counted. `false` passes
+    /// the write on, and the logical page is unchanged.
+    ///
+    /// # Errors
+    /// Those of [`Ftl::write`].
+    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool>;
+
+    /// Does what follows a write that was offered to the mechanism, after the write is complete.
+    ///
+    /// # Errors
+    /// Those of [`Ftl::write`].
+    #[inline]
+    fn finish<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Mechanisms without state of their own: those that the design has, and those that are on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Filters {
+    pub(crate) has: ContentSchemes,
+    pub(crate) on: ContentSchemes,
+}
+
+/// How far a host write came in the chain of content mechanisms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offered {
+    /// Whether a mechanism completed the write.
+    pub(crate) is_complete: bool,
+    /// Number of mechanisms to which the write was offered, the last one included.
+    pub(crate) seen: usize,
+}
+
+/// Makes [`SchemeKind`](crate::content::SchemeKind) and the chain of a host write from the list of mechanisms.
+macro_rules! content_mechanisms {
+    ($($(#[$doc:meta])* $kind:ident: $stage:ty,)*) => {
+        /// Kind of a content mechanism (deduplication, recycling, delta encoding and so on). Kinds are in the order in
+        /// which a host write is offered to them. Lifetime management calls the mechanisms that it switches *schemes*.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum SchemeKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        impl SchemeKind {
+            /// All kinds of content mechanisms, in the order in which a host write is offered to them.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$kind),*];
+
+            /// Number of kinds of content mechanisms.
+            pub const COUNT: usize = [$(stringify!($kind)),*].len();
+
+            /// Returns the name of the content mechanism in `parts.content`, in records and in tables.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$kind => <$stage>::NAME,)* }
+            }
+
+            /// Returns what the content mechanism does, in one sentence.
+            pub fn summary(self) -> &'static str {
+                match self { $(Self::$kind => <$stage>::SUMMARY,)* }
+            }
+
+            /// Whether the content mechanism uses the hash of a page's content. The hash is computed once for all.
+            pub fn needs_hash(self) -> bool {
+                match self { $(Self::$kind => <$stage>::NEEDS_HASH,)* }
+            }
+
+            /// Whether the content mechanism keeps nothing on flash and has no options, so that it goes together with
+            /// every other part of a design.
+            pub fn is_filter(self) -> bool {
+                match self { $(Self::$kind => <$stage>::IS_FILTER,)* }
+            }
+
+            /// Returns the energy that the content mechanism needs per page offered, in units of a page program.
+            pub fn overhead(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
+                match self { $(Self::$kind => <$stage>::overhead(energy),)* }
+            }
+
+            /// Whether a design with these parts has the content mechanism.
+            pub(crate) fn is_part_of(self, parts: &$crate::design::ContentParts) -> bool {
+                match self { $(Self::$kind => <$stage>::is_part_of(parts),)* }
+            }
+
+            /// Whether the content mechanism is switched on in `ftl`.
+            pub(crate) fn is_on<N: $crate::nand::Nand>(self, ftl: &$crate::ftl::Ftl<N>) -> bool {
+                match self { $(Self::$kind => <$stage>::is_on(ftl),)* }
+            }
+        }
+
+        impl<N: $crate::nand::Nand> $crate::ftl::Ftl<N> {
+            /// Offers a host write to the content mechanisms in turn, until one of them completes it.
+            #[inline(always)]
+            pub(crate) fn offer_to_mechanisms(
+                &mut self,
+                write: &$crate::content::HostWrite<'_>,
+            ) -> $crate::error::Result<$crate::content::Offered> {
+                let mut seen = 0;
+                $(
+                    seen += 1;
+                    if <$stage>::offer(self, write)? {
+                        return Ok($crate::content::Offered { is_complete: true, seen });
+                    }
+                )*
+                Ok($crate::content::Offered { is_complete: false, seen })
+            }
+
+            /// Lets the first `seen` content mechanisms do what follows a write that was offered to them.
+            #[inline(always)]
+            pub(crate) fn finish_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
+                $(
+                    if (SchemeKind::$kind as usize) < seen {
+                        <$stage>::finish(self)?;
+                    }
+                )*
+                Ok(())
+            }
+
+            /// Writes what the content mechanisms that are not in `running` have buffered.
+            pub(crate) fn drain_mechanisms(
+                &mut self,
+                running: $crate::content::ContentSchemes,
+            ) -> $crate::error::Result<()> {
+                $(
+                    if !running.contains(SchemeKind::$kind) {
+                        <$stage>::drain(self)?;
+                    }
+                )*
+                Ok(())
+            }
+
+            /// Switches the content mechanisms in `running` on, and all others off.
+            pub(crate) fn switch_mechanisms(&mut self, running: $crate::content::ContentSchemes) {
+                $(<$stage>::switch(self, running.contains(SchemeKind::$kind));)*
+            }
+        }
+    };
+}
+
+pub(crate) use content_mechanisms;

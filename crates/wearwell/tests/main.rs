@@ -29,6 +29,7 @@ mod remap_atomic_cases;
 mod remap_cases;
 mod remap_recovery_cases;
 mod reverse_map;
+mod silent_cases;
 mod switching;
 mod theory;
 mod timing;

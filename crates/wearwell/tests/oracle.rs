@@ -11,6 +11,7 @@ use common::{
     BUFFERS, DesignUnderTest, Mix, Oracle, Random, Scene, Switching, World, audit, designs, device,
     full_medium, one_in,
 };
+use wearwell::lifetime::ContentSchemes;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::write_buffer::BufferOptions;
 
@@ -56,6 +57,9 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     }
     if let Some(statistics) = device.ftl().chunk_statistics() {
         assert!(statistics.chunks > operations / 1000, "compression has to be at work");
+    }
+    if design.parts.content.filters != ContentSchemes::NONE {
+        assert!(stats.unchanged_writes > operations / 1000, "silent writes have to occur");
     }
     if device.ftl().recycle().is_some() {
         // In a mixture most writes are bound, packed or encoded before recycling is tried. And if pages are shared, few

@@ -8,7 +8,7 @@ use wearwell::design::{
     page_map, recyclable, remap, uftl,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
-use wearwell::lifetime::ContentSchemes;
+use wearwell::lifetime::{ContentSchemes, SchemeKind};
 use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::sharing::counts::RefsPart;
 use wearwell::sharing::reverse_map::ReverseMapPart;
@@ -173,6 +173,12 @@ fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> P
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
 }
 
+/// Adds the elimination of silent writes to a design.
+fn without_silent_writes(mut parts: Parts) -> Parts {
+    parts.content.filters = parts.content.filters.with(SchemeKind::Silent);
+    parts
+}
+
 /// Changes a design to its variant for devices without a battery.
 fn unpowered(parts: Parts) -> Parts {
     parts.without_battery().expect("its map can be in NVRAM")
@@ -185,7 +191,7 @@ fn in_nvram(parts: Parts) -> Parts {
 
 /// A content mechanism for mixtures: its name, and a function that adds it to the parts.
 type Mechanism = (&'static str, fn(&mut Parts));
-const MECHANISMS: [Mechanism; 4] = [
+const MECHANISMS: [Mechanism; 5] = [
     ("recycle", |parts| {
         parts.content.recycle = recycling(RC_GC, FAST_LOADING, Some(6), true).content.recycle;
     }),
@@ -194,11 +200,12 @@ const MECHANISMS: [Mechanism; 4] = [
     }),
     ("delta", |parts| parts.content.delta = delta_encoding(1, None).content.delta),
     ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
+    ("silent", |parts| *parts = without_silent_writes(parts.clone())),
 ];
 
 /// Names of the mixtures that are tested by default. Every two mechanisms are combined, with and without a third, and
 /// every mechanism with every map and every kind of page validity.
-const COVER: [&str; 24] = [
+const COVER: [&str; 27] = [
     "mixture flat recycle+share",
     "mixture flat delta+compress",
     "mixture flat recycle+share+delta+compress",
@@ -223,6 +230,9 @@ const COVER: [&str; 24] = [
     "mixture cached+bitmap alone",
     "mixture cached+log alone",
     "mixture cached+gecko alone",
+    "mixture flat recycle+silent",
+    "mixture nvram cached delta+compress+silent",
+    "mixture nvram cached+gecko recycle+share+delta+compress+silent",
 ];
 
 /// Returns the mixtures listed in [`COVER`]; with `WEARWELL_DESIGN=mixture` all mixtures.
@@ -245,8 +255,8 @@ fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
 /// battery where possible. With page validity on flash also mixtures of one mechanism or none.
 fn mixtures() -> Vec<(&'static str, Parts)> {
     let mut mixtures = Vec::new();
-    for chosen in 0..16_u32 {
-        let names = MECHANISMS.iter().enumerate().filter(|(k, _)| chosen >> k & 1 == 1);
+    for chosen in 0..1 << MECHANISMS.len() {
+        let names = MECHANISMS.iter().enumerate().filter(|(k, _)| chosen >> k & 1 == 1_u32);
         let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(GcOptions::default()) };
         let name: Vec<&str> = names.map(|(_, (name, add))| (add(&mut parts), *name).1).collect();
         let named = |map: &str| -> &'static str {
@@ -377,6 +387,8 @@ pub fn designs() -> Vec<DesignUnderTest> {
             "nvram recyclable map on flash",
             unpowered(on_flash(6, recycling(RC_GC, FAST_LOADING, Some(6), true))),
         ),
+        ("page-map silent", without_silent_writes(page_map(collected_by(GREEDY)))),
+        ("geckoftl silent", without_silent_writes(gecko(4, 2, 1, MergeMode::MultiWay))),
     ]
     .into_iter()
     .chain(mixtures_under_test())

@@ -1,0 +1,76 @@
+//! Silent writes: a host write of the content that its logical page already has changes nothing, and is not programmed.
+//!
+//! The stored page is read and compared. There is no hash and no table, so the mechanism needs no RAM, and equal
+//! contents are equal for certain. The price is one flash read per overwrite. A logical page that is stored as a delta
+//! is not compared, because that would take two reads.
+//!
+//! Invariant: neither map nor flash changes, so recovery has nothing more to restore.
+
+use crate::content::{HostWrite, SchemeKind, Seen, Stage};
+use crate::data::Content;
+use crate::error::Result;
+use crate::ftl::Ftl;
+use crate::lifetime::EnergyModel;
+use crate::mapping::Mapping;
+use crate::nand::Nand;
+use crate::operation::Cause;
+
+/// Elimination of silent writes (writes of the content that the logical page already has).
+pub(crate) struct Silent;
+
+impl Stage for Silent {
+    const KIND: SchemeKind = SchemeKind::Silent;
+    const NAME: &'static str = "silent";
+    const SUMMARY: &'static str = "A write of the content that its logical page already has is not programmed; each overwrite reads the page.";
+    const NEEDS_HASH: bool = false;
+
+    /// In the energy model of lifetime management, reads cost nothing.
+    fn overhead(_energy: &EnergyModel) -> f64 {
+        0.0
+    }
+
+    #[inline]
+    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+        if !ftl.filters.has.contains(Self::KIND) {
+            return Ok(false);
+        }
+        let is_on = Self::is_on(ftl);
+        if !is_on && !ftl.observations.samples_write(Self::KIND) {
+            return Ok(false);
+        }
+        let is_silent = ftl.holds_already(write)?;
+        ftl.note_seen(Self::KIND, if is_silent { Seen::Served } else { Seen::Passed });
+        if !is_silent || !is_on {
+            return Ok(false);
+        }
+        ftl.store.stats.host_page_writes += 1;
+        ftl.store.stats.unchanged_writes += 1;
+        Ok(true)
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Whether the logical page of `write` already has the content of `write`. Reads the stored page, unless it is
+    /// buffered. `false` for a page that is unmapped, stored as a delta, or cannot be read.
+    fn holds_already(&mut self, write: &HostWrite<'_>) -> Result<bool> {
+        let mut stored = self.blank_page();
+        let pending = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(write.lpn));
+        let fingerprint = if let Some(fingerprint) = pending {
+            self.read_pending(write.lpn, &mut stored);
+            fingerprint
+        } else {
+            let has_delta = self.delta.as_ref().is_some_and(|stage| stage.fingerprint(write.lpn).is_some());
+            let place = self.mapping.lookup(&mut self.store, write.lpn)?;
+            let Some(unit) = place.filter(|_| !has_delta) else { return Ok(false) };
+            match self.read_unit(unit, &mut stored, Cause::Content) {
+                Err(error) if error.is_media_error() => return Ok(false),
+                read => read?,
+            }
+            self.fingerprint_of_unit(unit)
+        };
+        Ok(match write.content {
+            Content::Bytes(bytes) if !stored.is_empty() => bytes == stored,
+            _ => fingerprint == write.fingerprint,
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! Tests of the elimination of silent writes: what a write of unchanged content costs, and when it must be programmed
+//! nevertheless.
+
+use common::{audit, flat_geometry};
+use wearwell::address::{Lpn, Ppn};
+use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::design::{Parts, integrated, page_map};
+use wearwell::device::HostData;
+use wearwell::gc::GcOptions;
+use wearwell::lifetime::SchemeKind;
+use wearwell::nand::{Fragile, Nand, Oob, Retain, SimNand};
+use wearwell::operation::Cause;
+use wearwell::{Device, DeviceOptions};
+
+use crate::common;
+
+const PAGE: usize = 4096;
+
+fn device(mut parts: Parts, retain: Retain) -> Device<SimNand> {
+    parts.content.filters = parts.content.filters.with(SchemeKind::Silent);
+    let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), retain);
+    Device::new(nand, 40, &parts, DeviceOptions::default()).expect("it fits")
+}
+
+fn write(device: &mut Device<SimNand>, lpn: u64, byte: u8) {
+    device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(&[byte; PAGE])).expect("there is room");
+}
+
+/// Returns programs, content reads and unchanged writes.
+fn counts(device: &Device<SimNand>) -> (u64, u64, u64) {
+    let stats = device.ftl().stats();
+    (stats.total_programs(), stats.reads[Cause::Content as usize], stats.unchanged_writes)
+}
+
+#[test]
+fn an_unchanged_page_costs_a_read_and_no_program() {
+    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    write(&mut device, 3, 7);
+    assert_eq!(counts(&device), (1, 0, 0), "a page that was never written is not compared");
+    write(&mut device, 3, 7);
+    assert_eq!(counts(&device), (1, 1, 1));
+    write(&mut device, 3, 8);
+    assert_eq!(counts(&device), (2, 2, 1), "another content is programmed after the comparison");
+    audit(&mut device);
+}
+
+#[test]
+fn descriptors_of_equal_content_are_silent_like_bytes() {
+    let mut device =
+        device(page_map(GcOptions::default()), Retain { fingerprint: true, ..Retain::default() });
+    for id in [5, 5, 6, 5] {
+        device.write_page(Lpn(0), Descriptor::of(Fingerprint(id))).expect("there is room");
+    }
+    assert_eq!(counts(&device), (3, 3, 1));
+}
+
+/// A page that was trimmed reads as zeros, but nothing is stored for it. A write of zeros maps it again.
+#[test]
+fn a_trimmed_page_is_programmed_even_with_its_old_content() {
+    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    write(&mut device, 3, 7);
+    device.trim(3 * PAGE as u64, PAGE as u64).expect("there is room");
+    write(&mut device, 3, 7);
+    assert_eq!(counts(&device), (2, 0, 0));
+}
+
+/// A page that cannot be read holds nothing to compare with, and the host's write is what repairs it.
+#[test]
+fn a_write_repairs_an_unreadable_page_with_the_same_content() {
+    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    write(&mut device, 3, 7);
+    let nand = device.ftl_mut().store_mut().nand_mut();
+    let holds_it = |oob: Oob| oob.kind.is_host_data() && oob.owner == 3;
+    let page = (0..96).map(Ppn).find(|&ppn| nand.probe(ppn).ok().flatten().is_some_and(holds_it));
+    nand.damage(page.expect("the page was programmed"));
+    write(&mut device, 3, 7);
+    assert_eq!((counts(&device).0, counts(&device).2), (2, 0));
+    let mut bytes = vec![0; PAGE];
+    device.read(3 * PAGE as u64, PAGE as u64, &mut bytes).expect("it was written again");
+    assert_eq!(bytes, [7; PAGE]);
+    audit(&mut device);
+}
+
+/// The newest content of a logical page may be in the RAM buffer of a chunk. It is compared there, without a read.
+#[test]
+fn a_buffered_page_is_compared_in_ram() {
+    let mut device = device(integrated(GcOptions::default(), None, true), Retain::ALL);
+    write(&mut device, 3, 7);
+    write(&mut device, 3, 7);
+    assert_eq!(counts(&device), (0, 0, 1));
+    write(&mut device, 3, 8);
+    write(&mut device, 3, 7);
+    assert_eq!(counts(&device).2, 1, "the content before the newest one does not count");
+    assert_eq!(device.ftl().buffered_chunk_pages(), 1);
+}
+
+/// One page in 64 is compared while the mechanism is off, so that it can be switched on when it would save writes.
+#[test]
+fn one_write_in_64_is_compared_while_silent_writes_are_programmed() {
+    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    device.ftl_mut().switch_schemes([].into_iter().collect()).expect("nothing is buffered");
+    for _ in 0..6401 {
+        write(&mut device, 3, 7);
+    }
+    let (programs, reads, unchanged) = counts(&device);
+    assert!(programs >= 6401, "all are programmed");
+    assert!((64..=128).contains(&reads), "{reads} comparisons");
+    assert_eq!(unchanged, 0);
+}

@@ -143,8 +143,8 @@ impl RemapConfig {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct DeltaConfig {
-    /// Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as `cache_entries`,
-    /// or one for 16 logical pages.
+    /// Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as `cache_entries`;
+    /// on other designs with a map on flash one for 32 logical pages, and with tables in RAM one for 16.
     pub heat_entries: Option<u32>,
     /// Number of accesses from which a logical page counts as hot, for reads and for writes.
     pub hot_accesses: u8,

@@ -27,6 +27,9 @@ const CACHED_SHARE: u32 = 32;
 pub struct MappingConfig {
     /// Entries of the L2P map's cache in RAM. Absent: 1/32 of the logical pages.
     pub cache_entries: Option<u32>,
+    /// Minimum number of entries of the cache where `cache_entries` is absent; a drive with fewer logical pages caches
+    /// its whole map. Absent: none, and 131,072 on the design `wearwell`.
+    pub least_cache_entries: Option<u32>,
     /// When the flash page that an overwrite makes obsolete is marked invalid.
     pub identification: Option<IdentificationName>,
     /// Share of the cached L2P entries that may be dirty; 1 = all of them.
@@ -241,10 +244,25 @@ impl MappingConfig {
 /// the index takes a sixteenth of a page map's RAM.
 const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
 
+/// Minimum number of entries of the map cache on the design wearwell: a mebibyte of RAM. A drive of up to 512 MiB so
+/// caches its whole map, and writes no translation page.
+const WEARWELL_LEAST_CACHE_ENTRIES: u32 = 1 << 17;
+
 impl Config {
     /// Returns the number of L2P entries that a map on flash caches in RAM.
     pub(super) fn cache_entries(&self, resolved: &Resolved) -> u32 {
-        self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(1))
+        let least = self.mapping.least_cache_entries.unwrap_or(1).min(resolved.logical_pages);
+        self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(least))
+    }
+
+    /// Returns the minimum size of the map cache (`mapping.least_cache_entries`) that a design has of its own.
+    pub fn least_cache_entries(design: &str) -> Option<u32> {
+        (design == "wearwell").then_some(WEARWELL_LEAST_CACHE_ENTRIES)
+    }
+
+    /// Returns the number of access counts with which delta encoding works on a design with a map on flash.
+    pub(super) fn heat_entries(resolved: &Resolved) -> u32 {
+        (resolved.logical_pages / CACHED_SHARE).max(1)
     }
 
     /// Returns how many inner nodes of the tree that locates translation pages are cached in RAM.
@@ -269,7 +287,7 @@ impl Config {
             "u-ftl" => design::uftl(gc, tree),
             "ib-ftl" => design::ibftl(gc, tree),
             "geckoftl" => design::geckoftl(gc, GeckoFtlOptions { cache_entries, gecko }),
-            "wearwell" => self.wearwell_parts(gc, cache_entries, gecko, resolved),
+            "wearwell" => self.wearwell_parts(gc, gecko, resolved),
             _ => return None,
         };
         if let MappingPart::Cached(own) = parts.mapping {
@@ -287,13 +305,10 @@ impl Config {
 
     /// Returns the parts of the composed design `wearwell`: every mechanism with the options of its configuration
     /// section, and a content index that covers a part of the drive.
-    fn wearwell_parts(
-        &self,
-        gc: GcOptions,
-        cache_entries: u32,
-        gecko: GeckoOptions,
-        resolved: &Resolved,
-    ) -> Parts {
+    fn wearwell_parts(&self, gc: GcOptions, gecko: GeckoOptions, resolved: &Resolved) -> Parts {
+        let least = self.mapping.least_cache_entries.or(Self::least_cache_entries("wearwell"));
+        let mapping = MappingConfig { least_cache_entries: least, ..self.mapping.clone() };
+        let cache_entries = Self { mapping, ..self.clone() }.cache_entries(resolved);
         let index_share = self.remap.index_share.or(Some(WEARWELL_INDEX_SHARE));
         let remap = RemapConfig { index_share, ..self.remap.clone() };
         let options = WearwellOptions {

@@ -400,7 +400,13 @@ impl Config {
         let head = format!(
             "# {design}: {source}\n# Save it as {design}.toml, and: wearwell replay TRACE --config {design}.toml\n\n"
         );
-        Ok(head + &table_of(&parts, resolved.logical_pages).to_string())
+        let mut file = table_of(&parts, resolved.logical_pages);
+        if let Some(least) = Self::least_cache_entries(design) {
+            let mapping = file.entry("mapping").or_insert_with(|| toml::Table::new().into());
+            let section = mapping.as_table_mut().expect("a section is a table");
+            section.insert("least_cache_entries".into(), i64::from(least).into());
+        }
+        Ok(head + &file.to_string())
     }
 }
 

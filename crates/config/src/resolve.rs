@@ -4,7 +4,7 @@
 use wearwell::address::BlockId;
 use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
 use wearwell::data::{PAGE_BYTES, mix};
-use wearwell::design::{self, DeltaDesign, Parts, RecycleDesign};
+use wearwell::design::{self, DeltaDesign, MappingPart, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, MetadataGc, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
 use wearwell::store::RESERVE_BLOCKS;
@@ -146,6 +146,7 @@ impl Config {
             ("dftl.cache_entries", count(self.dftl.cache_entries), 1.0, any),
             ("gc.metadata_share", self.gc.metadata_share, 0.0, 1.0),
             ("mapping.cache_entries", count(self.mapping.cache_entries), 1.0, any),
+            ("mapping.least_cache_entries", count(self.mapping.least_cache_entries), 1.0, any),
             ("mapping.dirty_share", self.mapping.dirty_share, 0.0, 1.0),
             ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
             ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, LONGEST_US),
@@ -335,6 +336,11 @@ impl Config {
         self.replace_parts(&mut parts, resolved);
         parts.gc = self.metadata_gc(parts.gc);
         parts.survey = self.recovery.blocks.part();
+        if let (Some(delta), MappingPart::Cached(_)) = (&mut parts.content.delta, parts.mapping)
+            && design != "delta"
+        {
+            delta.heat_entries.get_or_insert(Self::heat_entries(resolved));
+        }
         Ok(parts)
     }
 

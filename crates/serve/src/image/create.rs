@@ -37,6 +37,8 @@ impl Specification {
     pub fn superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
         let mut config = self.config.clone();
         let resolved = pin(&mut config, self.size_bytes)?;
+        let own_least = Config::least_cache_entries(&self.design);
+        config.mapping.least_cache_entries = config.mapping.least_cache_entries.or(own_least);
         let mut superblock = Superblock {
             geometry: resolved.geometry,
             logical_pages: resolved.logical_pages,

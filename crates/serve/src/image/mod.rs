@@ -206,6 +206,17 @@ pub fn close<B: Backing>(mut device: Device<FileNand<B>>) -> Result<(), ImageErr
     nand.end_session().map_err(|_| stopped(nand))
 }
 
+/// Returns the configuration of an image.
+///
+/// # Errors
+/// [`ImageError::Config`].
+fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
+    let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    // Images whose configuration does not name the minimum were made before there was one.
+    config.mapping.least_cache_entries.get_or_insert(1);
+    Ok(config)
+}
+
 /// Returns the parts that make up the device of an image, and the program/erase cycles for which its blocks are rated.
 ///
 /// # Errors
@@ -248,7 +259,7 @@ struct Recovered<B> {
 
 /// Builds a device over a medium that holds data, and recovers it.
 fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result<Recovered<B>, ImageError> {
-    let mut config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let mut config = config_of(superblock)?;
     let (mut parts, endurance_cycles) = parts_of(&config, superblock)?;
     // Designs with compressed chunks are excluded: their chunk numbers become free only by erases.
     if nand.durability() == Durability::Host && parts.content.chunks.is_none() {

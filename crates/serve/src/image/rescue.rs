@@ -26,7 +26,6 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::content::compress::CHUNK_MEMBERS;
 use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::nand::{Nand as _, Oob, PageKind, SimNand};
-use wearwell_config::Config;
 
 use super::backing::{Backing, ImageFile};
 use super::error::ImageError;
@@ -72,7 +71,7 @@ pub(super) fn leave_out_unproven(
     superblock: &Superblock,
     layout: &Layout,
 ) -> Result<BTreeSet<Lpn>, ImageError> {
-    let config = Config::from_parts(Some(("superblock", &superblock.config)), &[])?;
+    let config = super::config_of(superblock)?;
     let (parts, _) = parts_of(&config, superblock)?;
     if let Some(reason) = reason_against(&parts, &loaded.left_out, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();

@@ -5,6 +5,8 @@
 //! identified it. The price: the whole map is read, translation pages on flash included. No operation is counted and no
 //! state changes.
 
+use std::collections::BTreeMap;
+
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -91,6 +93,9 @@ pub struct FlashView {
     pub places: Vec<Option<Ppn>>,
     /// For each logical page the form in which it is stored: whole, shared, delta, compressed, or buffered.
     pub forms: Vec<PageState>,
+    /// For each logical page that is stored in several flash pages those that a read needs in addition to the page in
+    /// `places`: the page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk.
+    pub further_places: BTreeMap<Lpn, Vec<Ppn>>,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -112,7 +117,8 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.view_blocks(&pages);
         let (places, forms) =
             (0..).map(Lpn).zip(&map).map(|(lpn, unit)| self.view_logical(lpn, unit.some())).unzip();
-        Ok(FlashView { pages, blocks, places, forms })
+        let further_places = self.view_further_places(&map);
+        Ok(FlashView { pages, blocks, places, forms, further_places })
     }
 
     /// Returns the states of all flash pages as their spare areas describe them: free, torn, or (until the L2P table
@@ -213,6 +219,24 @@ impl<N: Nand> Ftl<N> {
             }
         };
         (0..blocks.len()).map(BlockId).map(view).collect()
+    }
+
+    /// Returns for each logical page that is stored in several flash pages all of them but the first.
+    fn view_further_places(&self, map: &[Unit]) -> BTreeMap<Lpn, Vec<Ppn>> {
+        let mut further = BTreeMap::new();
+        if let Some(stage) = &self.delta {
+            further.extend(stage.stored_deltas().map(|(lpn, ppn)| (lpn, vec![ppn])));
+        }
+        let Some(stage) = &self.chunks else { return further };
+        for (lpn, unit) in (0..).map(Lpn).zip(map) {
+            if let Some(unit) = unit.some().filter(|&unit| !is_page(unit, self.store.geometry().pages()))
+                && let [_, others @ ..] = stage.pages_of(unit)
+                && !others.is_empty()
+            {
+                further.entry(lpn).or_insert_with(Vec::new).extend(others);
+            }
+        }
+        further
     }
 
     fn view_logical(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, PageState) {

@@ -98,6 +98,7 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod block_map;
 pub mod check;
 pub mod content;
 mod damage;
@@ -106,6 +107,7 @@ pub mod design;
 pub mod device;
 mod divide;
 pub mod error;
+pub mod events;
 pub mod flash_view;
 pub mod ftl;
 pub mod gc;

@@ -5,7 +5,7 @@
 //! operation and changes no counter or state. The price: a design with its map on flash reports every page that is not
 //! buffered as stored, because the exact form could cost a read.
 
-use crate::address::{BlockId, Lpn, Unit, is_page};
+use crate::address::{Lpn, Unit, is_page};
 use crate::device::Device;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
@@ -78,14 +78,14 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the share of the spare blocks (blocks in addition to those that the logical pages fill) that are still
-    /// good, in percent: 100 on a device without bad blocks, 0 if no good block is spare. O(blocks).
-    pub fn spare_percent(&self) -> f64 {
+    /// good, in percent: 100 on a device without bad blocks, 0 if no good block is spare. `bad_blocks` is the number of
+    /// bad blocks of the device.
+    pub fn spare_percent(&self, bad_blocks: u32) -> f64 {
         let geometry = self.store.geometry();
-        let blocks = geometry.blocks();
-        let good = (0..blocks).filter(|&block| !self.store.nand().is_bad(BlockId(block)));
+        let blocks = geometry.blocks() as f64;
         let needed = (self.logical_pages as u64).div_ceil(geometry.block_pages() as u64) as f64;
-        let spare = good.count() as f64 - needed;
-        (100.0 * spare / (blocks as f64 - needed)).clamp(0.0, 100.0)
+        let spare = blocks - bad_blocks as f64 - needed;
+        (100.0 * spare / (blocks - needed)).clamp(0.0, 100.0)
     }
 }
 
@@ -140,6 +140,6 @@ mod tests {
         assert_eq!(*device.ftl().stats(), before);
         device.trim(512, 512).expect("it is in range");
         assert_eq!(states(&device), [PageState::Hole, PageState::Hole, PageState::Stored]);
-        assert!((device.ftl().spare_percent() - 100.0).abs() < f64::EPSILON);
+        assert!((device.ftl().spare_percent(0) - 100.0).abs() < f64::EPSILON);
     }
 }

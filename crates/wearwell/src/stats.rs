@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::address::Ppn;
+use crate::events::{Event, MetadataReason};
+use crate::nand::PageKind;
 use crate::operation::{Cause, FlashOp, OpKind};
 
 /// Counts of flash operations per [`Cause`], indexed by `Cause as usize`.
@@ -160,6 +163,18 @@ impl Stats {
     }
 }
 
+/// Where a flash operation takes place, and what is stored there: for a trace of single operations
+/// ([`OpList::places`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpPlace {
+    /// Page that is read or programmed; of an erase, the block's first page on the plane.
+    pub ppn: Ppn,
+    /// Kind of the pages in the block.
+    pub kind: PageKind,
+    /// Owner that the page's OOB names: the LPN of a data page, the number of a metadata page; `u32::MAX` for an erase.
+    pub owner: u32,
+}
+
 /// Flash operations of the current request, collected for a timing engine; stays empty unless collecting is switched on
 /// ([`OpList::listen`]).
 ///
@@ -169,9 +184,14 @@ impl Stats {
 #[derive(Clone, Debug, Default)]
 pub struct OpList {
     listening: bool,
+    locating: bool,
     defers: bool,
     ops: Vec<FlashOp>,
     deferred: Vec<FlashOp>,
+    /// Places of the operations in `ops` and in `deferred`; empty unless `locating`.
+    places: [Vec<OpPlace>; 2],
+    /// Events of the request, in order; `None` unless they are recorded.
+    events: Option<Vec<Event>>,
 }
 
 impl OpList {
@@ -179,6 +199,52 @@ impl OpList {
     pub fn listen(&mut self, listening: bool) {
         self.listening = listening;
         self.clear();
+    }
+
+    /// Switches on or off that the place of every collected flash operation is recorded, for a trace of single
+    /// operations ([`OpList::places`]). Costs 12 bytes and a look at the page's owner per operation.
+    pub fn locate(&mut self, locating: bool) {
+        self.locating = locating;
+        self.clear();
+    }
+
+    /// Whether the places of flash operations are recorded.
+    #[inline]
+    pub(crate) fn is_locating(&self) -> bool {
+        self.locating
+    }
+
+    /// Switches the collection of flash operations on, and in addition records events: operations with their pages, and
+    /// the reasons for them. Empties all lists.
+    pub fn record_events(&mut self) {
+        self.events = Some(Vec::new());
+        self.listen(true);
+    }
+
+    /// Whether events are recorded.
+    #[inline]
+    pub(crate) fn records_events(&self) -> bool {
+        self.events.is_some()
+    }
+
+    /// Records the event that `event` returns, if events are recorded.
+    #[inline]
+    pub(crate) fn note_event(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(events) = &mut self.events {
+            events.push(event());
+        }
+    }
+
+    /// Records why the metadata pages that follow are written, if events are recorded.
+    #[inline]
+    pub(crate) fn note_reason(&mut self, reason: MetadataReason) {
+        self.note_event(|| Event::Metadata(reason));
+    }
+
+    /// Returns the events of the request since the last [`OpList::clear`], in order; none unless
+    /// [`OpList::record_events`] was called.
+    pub fn events(&self) -> &[Event] {
+        self.events.as_deref().unwrap_or_default()
     }
 
     /// Sets whether the flash operations collected from now on are deferred (no request waits for them); returns the
@@ -200,6 +266,22 @@ impl OpList {
         if self.defers { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
+    /// Appends the place of the flash operation pushed last; of a batch of copies, two for each copy.
+    pub(crate) fn push_place(&mut self, place: OpPlace) {
+        self.places[usize::from(self.defers)].push(place);
+    }
+
+    /// Returns the places of the flash operations of the request, in order: one for each read, program and erase, two
+    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`OpList::locate`] is on.
+    pub fn places(&self) -> &[OpPlace] {
+        &self.places[0]
+    }
+
+    /// Returns the places of the deferred flash operations, as [`OpList::places`] does for those of the request.
+    pub fn deferred_places(&self) -> &[OpPlace] {
+        &self.places[1]
+    }
+
     /// Returns the flash operations of the request since the last [`OpList::clear`], in the order of issue.
     pub fn as_slice(&self) -> &[FlashOp] {
         &self.ops
@@ -211,10 +293,15 @@ impl OpList {
         &self.deferred
     }
 
-    /// Empties both lists of collected flash operations, that of the request and that of deferred operations.
+    /// Empties the lists of collected flash operations, that of the request and that of deferred operations, and the
+    /// list of events.
     pub fn clear(&mut self) {
         self.ops.clear();
         self.deferred.clear();
+        self.places.iter_mut().for_each(Vec::clear);
+        if let Some(events) = &mut self.events {
+            events.clear();
+        }
     }
 
     /// Returns the value of [`FlashOp::after`] for an operation that needs the result of a read just before it: 1 if

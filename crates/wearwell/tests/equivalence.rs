@@ -481,6 +481,9 @@ impl Nand for PageByPage {
     fn erase_count(&self, block: BlockId) -> u32 {
         self.0.erase_count(block)
     }
+    fn programmed_pages(&self, block: BlockId) -> u32 {
+        self.0.programmed_pages(block)
+    }
     fn keeps_bytes(&self) -> bool {
         self.0.keeps_bytes()
     }

@@ -169,12 +169,13 @@ fn a_worn_out_device_is_full_and_still_reads() {
 }
 
 /// Blocks have different endurance, and half of them fail by a program: the engine moves the data of a failed block and
-/// continues.
+/// continues. The last write of a drive, which finds no room, changes nothing: with these seeds, the merge of a delta
+/// after a write found none, and the write that had taken effect was reported as failed.
 #[test]
 fn a_device_of_unequal_blocks_dies_block_by_block_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
         for world in design.worlds() {
-            let mut random = Random::new(number + 77);
+            let mut random = Random::new(number + 79);
             let mut nand = full_medium(&world);
             let limit = |ends_by| WearLimit { cycles: 4 + random.below(6) as u32, ends_by };
             let kinds = [WearFailure::Erase, WearFailure::Program].into_iter().cycle();

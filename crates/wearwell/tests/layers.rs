@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 const LAYERS: [&[&str]; 10] = [
     &["divide", "address", "data"],
     &["tables", "operation"],
-    &["nand", "stats"],
+    &["nand", "stats", "events"],
     &["error"],
     &["store"],
     &["mapping", "validity", "timing", "sharing/counts", "sharing/reverse_map"],
     &["check", "content", "damage", "design", "ftl", "gc", "lifetime", "recovery", "sharing"],
     &["write_buffer"],
     &["device"],
-    &["flash_view", "page_state"],
+    &["flash_view", "block_map", "page_state"],
 ];
 
 /// Returns the layer of a module, given by its path in `src`, such as `sharing/reverse_map/ideal`.

@@ -4,6 +4,7 @@
 mod backward_cases;
 mod chunk_cases;
 mod common;
+mod composition;
 mod damage;
 mod damage_cuts;
 mod delta_cases;

@@ -59,7 +59,9 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
         assert!(statistics.chunks > operations / 1000, "compression has to be at work");
     }
     if design.parts.content.filters != ContentSchemes::NONE {
-        assert!(stats.unchanged_writes > operations / 1000, "silent writes have to occur");
+        // A page is seldom written again with one of many contents.
+        let least = operations * u64::from(CONTENTS) / u64::from(contents) / 1000;
+        assert!(stats.unchanged_writes > least, "silent writes have to occur: {}", stats.unchanged_writes);
     }
     if device.ftl().recycle().is_some() {
         // In a mixture most writes are bound, packed or encoded before recycling is tried. And if pages are shared, few
@@ -77,8 +79,9 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
 fn every_design_on(name: &str, operations: u64) {
     let world = common::worlds().into_iter().find(|world| world.name == name).expect("a known world");
     let operations = operations / BUFFERS.len() as u64;
-    let mut compacted_pages = 0;
+    let (mut compacted_pages, mut tested) = (0, 0);
     for (number, design) in (0u64..).zip(designs()).filter(|(_, design)| design.has_room(&world)) {
+        tested += 1;
         let seeds = (0u64..).zip(BUFFERS).map(|(k, buffer)| (1000 * number + k, buffer));
         let runs: Vec<Rare> =
             seeds.map(|(seed, buffer)| run(&design, &world, buffer, operations, seed)).collect();
@@ -87,6 +90,7 @@ fn every_design_on(name: &str, operations: u64) {
         let recycles = design.parts.content.recycle.is_some();
         assert!(recycled_writes > 0 || !recycles, "{}: recycling has to be at work", design.name);
     }
+    println!("{name}: {} operations on {tested} designs", tested * BUFFERS.len() as u64 * operations);
     // Without spare space there is no room for old versions.
     assert!(
         compacted_pages > 0 || common::family().is_some() || name == "one_block_spare",

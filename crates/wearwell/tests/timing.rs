@@ -4,6 +4,8 @@
 
 #[path = "timing/reference.rs"]
 mod reference;
+#[path = "timing/traced.rs"]
+mod traced;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,7 +14,8 @@ use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, NVRAM_LINE_BYTES, OpKind};
 use wearwell::timing::{
-    ControllerWork, FreeBlocks, LatencySummary, RequestKind, Suspend, Timing, TimingMode, TimingOptions,
+    Completion, ControllerWork, FreeBlocks, LatencySummary, RequestKind, Suspend, Timing, TimingMode,
+    TimingOptions,
 };
 
 const R: u64 = 45_000;
@@ -617,6 +620,8 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
     let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));
     let mut reference = Reference::new(&shape, flash, &options);
     let mut timing = Timing::new(TimingMode::Event, &shape, flash, options.clone());
+    let tracing = TimingOptions { trace: true, ..options.clone() };
+    let mut traced = Timing::new(TimingMode::Event, &shape, flash, tracing);
     let gap = rng.random_range(50_000..1_500_000);
     let (mut arrival, mut submitted) = (0, 0);
     for _ in 0..200 {
@@ -625,11 +630,25 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
         submitted += list.iter().map(FlashOp::operations).sum::<u64>();
         reference.submit(arrival, &list);
         timing.submit(RequestKind::Write, arrival, &list);
+        traced.submit(RequestKind::Write, arrival, &list);
     }
     reference.run(u64::MAX);
     timing.drain();
+    traced.drain();
+    traced::check(&mut traced, &shape, flash, &options, submitted);
+    assert_eq!(traced.array_busy_ns(), timing.array_busy_ns(), "seed {seed}, {options:?}, {shape:?}");
     let mut found = vec![None; 200];
-    for completion in timing.take_completions() {
+    let completions = timing.take_completions();
+    let order = |mut completions: Vec<Completion>| {
+        completions.sort();
+        completions
+    };
+    assert_eq!(
+        order(traced.take_completions()),
+        order(completions.clone()),
+        "traced: seed {seed}, {options:?}"
+    );
+    for completion in completions {
         assert_eq!(found[completion.request as usize].replace(completion.at_ns), None, "completed twice");
     }
     assert_eq!(timing.completed_ops(), submitted);

@@ -1,11 +1,9 @@
 //! Content mechanisms: decide whether a written page must be stored at all, and in what form.
 //!
 //! Each mechanism is a folder with its state and its steps in a write, a read and a GC run, and a line in the list
-//! below, whose order is that in which a host write is offered to the mechanisms ([`stage`]). Silent writes change
+//! below, whose order is that in which a host write is offered to the mechanisms (`stage.rs`). Silent writes change
 //! nothing; deduplication and recycling find stored content, delta encoding stores differences, compression packs
 //! several pages into a chunk. All work on [`crate::data`], so real bytes and content descriptors run the same code.
-
-#![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 pub mod compress;
 pub mod dedup;

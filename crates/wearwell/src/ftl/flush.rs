@@ -4,6 +4,7 @@
 use crate::content::ContentSchemes;
 use crate::design::Persistence;
 use crate::error::Result;
+use crate::events::MetadataReason;
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
@@ -66,6 +67,7 @@ impl<N: Nand> Ftl<N> {
             if !self.validity.has_unwritten() {
                 break;
             }
+            self.store.ops.note_reason(MetadataReason::WriteBack);
             self.validity.flush(&mut self.store)?;
             self.write_deferred_validity()?;
         }

@@ -9,11 +9,14 @@
 //! map has no room for the entries of a victim more pages are needed; [`Ftl::can_empty`] counts them first.
 
 use crate::address::{BlockId, Lpn, Ppn};
+use crate::content::delta::DeltaStage;
+use crate::content::recycle::RecycleStage;
 use crate::error::Result;
+use crate::events::{CandidateFigures, Event, VictimChoice, VictimRule};
 use crate::ftl::Ftl;
-use crate::gc::{Batch, Candidates, MetadataGc};
+use crate::gc::{Batch, Candidates, Chooser, MetadataGc};
 use crate::mapping::Mapping;
-use crate::nand::{Nand, PageKind};
+use crate::nand::{Geometry, Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{BlockState, Moves, RESERVE_BLOCKS, Stream};
@@ -40,7 +43,11 @@ impl<N: Nand> Ftl<N> {
     /// page can be freed.
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
         self.write_back_crowded_map()?;
-        let Some(victim) = self.take_victim(pool)? else { return Ok(false) };
+        let before = self.store.ops.records_events().then(|| self.collector.chooser.clone());
+        let Some((victim, rule)) = self.take_victim(pool)? else { return Ok(false) };
+        if let Some(chooser) = before {
+            self.note_victim(pool, (victim, rule), chooser);
+        }
         self.store.prefetch_block(victim);
         self.store.stats.gc_victims += 1;
         let holds_deltas = self.store.blocks().kind(victim) == PageKind::Delta;
@@ -58,6 +65,36 @@ impl<N: Nand> Ftl<N> {
             self.swap_dirty(victim, cold, pool)?;
         }
         Ok(true)
+    }
+
+    /// Records the event of a choice of a victim, with the candidates from which it was chosen. `chooser` is a copy of
+    /// the one that chose, from before the choice.
+    #[cold]
+    fn note_victim(&mut self, pool: u32, (block, rule): (BlockId, VictimRule), mut chooser: Chooser) {
+        let Self { store, recycle, delta, .. } = self;
+        let (blocks, now) = (store.blocks(), store.sequence());
+        let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
+            let dirtiness = dirtiness_of(store.geometry(), recycle.as_deref(), delta.as_deref());
+            chooser.figures(blocks, pool, now, dirtiness)
+        } else {
+            let closed = blocks.of_pool(pool).filter(|&closed| blocks.state(closed) == BlockState::Closed);
+            closed.map(|closed| (closed, f64::from(blocks.valid(closed)))).collect()
+        };
+        let nand = store.nand();
+        let figures_of = |candidate: BlockId| CandidateFigures {
+            block: candidate,
+            valid_pages: blocks.valid(candidate),
+            age_programs: now.saturating_sub(blocks.closed_at(candidate)),
+            erases: nand.erase_count(candidate),
+            kind: blocks.kind(candidate),
+            figure: figures.iter().find(|(known, _)| *known == candidate).map(|&(_, figure)| figure),
+        };
+        let is_listed = |closed: &BlockId| {
+            *closed == block || (blocks.is_candidate(*closed) && blocks.valid(*closed) < blocks.block_pages())
+        };
+        let candidates = blocks.of_pool(pool).filter(is_listed).map(figures_of).collect();
+        let choice = VictimChoice { pool, free_blocks: store.free_blocks(pool), block, rule, candidates };
+        self.store.ops.note_event(|| Event::Victim(Box::new(choice)));
     }
 
     /// Erases up to `most` blocks without valid pages before GC needs them; returns how many. This causes no extra
@@ -119,16 +156,16 @@ impl<N: Nand> Ftl<N> {
     /// Returns the victim that the policy chooses, if emptying it frees a page. Emptying may free nothing if the
     /// reverse map cannot record that several logical pages share a copy, so that each shared page must be stored once
     /// per logical page. Then returns the first other block that can be emptied with a gain, fewest valid pages first.
-    fn take_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
-        let Some(chosen) = self.choose_victim(pool)? else { return Ok(None) };
+    fn take_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
+        let Some((chosen, rule)) = self.choose_victim(pool)? else { return Ok(None) };
         if self.can_empty(chosen, self.most_pages(chosen, pool))? {
-            return Ok(Some(chosen));
+            return Ok(Some((chosen, rule)));
         }
         for block in self.store.blocks().closed_by_valid(pool) {
             let most_pages = self.most_pages(block, pool);
             let gains = self.store.blocks().valid(block) <= most_pages;
             if block != chosen && gains && self.can_empty(block, most_pages)? {
-                return Ok(Some(block));
+                return Ok(Some((block, VictimRule::Recordable)));
             }
         }
         Ok(None)
@@ -145,46 +182,35 @@ impl<N: Nand> Ftl<N> {
         gaining.min(self.store.open_block_pages_left(self.stream_of_copies(blocks.kind(block), pool), pool))
     }
 
-    fn choose_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
+    /// Returns the block that the victim policy, or a rule that replaces it, chooses, and which rule it was.
+    fn choose_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
+        let by = |rule: VictimRule| move |block: BlockId| (block, rule);
         if self.store.free_blocks(pool) == 0 {
-            return self.fitting_victim(pool);
+            return Ok(self.fitting_victim(pool)?.map(by(VictimRule::NoFreeBlock)));
         }
-        let own = self.user_policy_choice(pool)?;
+        let own = self.user_policy_choice(pool)?.map(by(VictimRule::OwnPolicy));
         let Self { store, recycle, delta, collector, .. } = self;
-        let (recycle, delta) = (&*recycle, &*delta);
         if let MetadataGc::WhenEmpty { share } = collector.options.metadata {
             let blocks = store.blocks_mut();
             let is_over = f64::from(blocks.metadata_blocks()) > share * f64::from(blocks.len());
             let forced = if is_over { blocks.emptiest_metadata(pool) } else { None };
             return Ok(forced
+                .map(by(VictimRule::MetadataShare))
                 .or(own)
-                .or_else(|| blocks.least_valid(pool))
-                .or_else(|| blocks.emptiest_metadata(pool)));
+                .or_else(|| blocks.least_valid(pool).map(by(VictimRule::EmptyMetadata)))
+                .or_else(|| blocks.emptiest_metadata(pool).map(by(VictimRule::OnlyMetadata))));
         }
         if own.is_some() {
             return Ok(own);
         }
         let is_urgent = store.free_blocks(pool) <= collector.options.urgent_blocks;
         if is_urgent || collector.own.is_some() {
-            return Ok(store.blocks_mut().least_valid(pool));
+            return Ok(store.blocks_mut().least_valid(pool).map(by(VictimRule::Urgent)));
         }
-        let geometry = store.geometry().clone();
-        let now = store.sequence();
-        // Weight of a block: dead pages, less if their content may be revived, plus the dead share of delta pages. Page
-        // validity is not queried, because that may cost reads of flash.
-        let dirtiness = |block: BlockId, invalid: u32| {
-            let (first, mut known_dead, mut sum) = (geometry.first_page(block), 0, 0.0);
-            for ppn in (first.0..first.0 + geometry.block_pages()).map(Ppn) {
-                if let Some(stage) = recycle.as_ref().filter(|stage| stage.part.is_dead(ppn)) {
-                    sum += 1.0 - stage.probability(ppn);
-                    known_dead += 1;
-                } else if let Some(stage) = delta {
-                    sum += stage.dead_share(ppn);
-                }
-            }
-            sum + f64::from(invalid - known_dead)
-        };
-        Ok(collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness))
+        let (geometry, now) = (store.geometry().clone(), store.sequence());
+        let dirtiness = dirtiness_of(&geometry, recycle.as_deref(), delta.as_deref());
+        let chosen = collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness);
+        Ok(chosen.map(by(VictimRule::Policy)))
     }
 
     /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
@@ -486,5 +512,27 @@ impl<N: Nand> Ftl<N> {
             PageKind::Validity => Stream::Validity,
             PageKind::Head | PageKind::Tail => unreachable!("they are never copied"),
         }
+    }
+}
+
+/// Returns the function that weighs the dead pages of a block, given the number of its invalid pages: dead pages, less
+/// if their content may be revived, plus the dead share of delta pages. Page validity is not queried, because that may
+/// cost reads of flash.
+fn dirtiness_of<'a>(
+    geometry: &'a Geometry,
+    recycle: Option<&'a RecycleStage>,
+    delta: Option<&'a DeltaStage>,
+) -> impl Fn(BlockId, u32) -> f64 + 'a {
+    move |block, invalid| {
+        let (first, mut known_dead, mut sum) = (geometry.first_page(block), 0, 0.0);
+        for ppn in (first.0..first.0 + geometry.block_pages()).map(Ppn) {
+            if let Some(stage) = recycle.filter(|stage| stage.part.is_dead(ppn)) {
+                sum += 1.0 - stage.probability(ppn);
+                known_dead += 1;
+            } else if let Some(stage) = delta {
+                sum += stage.dead_share(ppn);
+            }
+        }
+        sum + f64::from(invalid - known_dead)
     }
 }

@@ -77,6 +77,38 @@ impl Chooser {
         }
     }
 
+    /// Returns the blocks of `pool` that [`Chooser::choose`], called with these arguments now, would look at, each with the figure by
+    /// which the policy ranks it. Of [`VictimPolicy::DeadBytes`] and [`VictimPolicy::RecycleAware`] all candidates are
+    /// given, although the search may end before. Random draws advance the generator of this chooser, which has to be
+    /// a copy. O(blocks of the pool).
+    pub(crate) fn figures(
+        &mut self,
+        blocks: &BlockTable,
+        pool: u32,
+        now: u64,
+        dirtiness: impl Fn(BlockId, u32) -> f64,
+    ) -> Vec<(BlockId, f64)> {
+        let valid = |block: BlockId| (block, f64::from(blocks.valid(block)));
+        let invalid = |block: BlockId| blocks.block_pages() - blocks.valid(block);
+        let closed = blocks.of_pool(pool).filter(|&block| blocks.is_candidate(block));
+        match self.policy {
+            VictimPolicy::Greedy => closed.map(valid).collect(),
+            VictimPolicy::CostBenefit => {
+                closed.map(|block| (block, benefit_over_cost(blocks, block, now))).collect()
+            }
+            VictimPolicy::DChoices { d } => {
+                (0..d.max(1)).filter_map(|_| self.random_closed(blocks, pool)).map(valid).collect()
+            }
+            VictimPolicy::Fifo => closed.map(|block| (block, blocks.closed_at(block) as f64)).collect(),
+            VictimPolicy::DeadBytes => {
+                closed.map(|block| (block, dead_pages(blocks, block, &dirtiness))).collect()
+            }
+            VictimPolicy::RecycleAware => {
+                closed.map(|block| (block, dirtiness(block, invalid(block)))).collect()
+            }
+        }
+    }
+
     /// Returns the block with the fewest valid pages among `d` random closed blocks of `pool`. It may have no invalid
     /// page, which is the cost of random cleaning; `None` is returned only if no block of the pool (set of planes) has
     /// an invalid page.
@@ -97,13 +129,15 @@ impl Chooser {
     }
 }
 
+/// Returns the figure of the cost-benefit policy: `(1 - u) / 2u * age`, infinite for a block without valid pages.
+fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now: u64) -> f64 {
+    let used = blocks.valid(block) as f64 / blocks.block_pages() as f64;
+    let age = (now - blocks.closed_at(block)) as f64 + 1.0;
+    if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
+}
+
 fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
-    let pages = blocks.block_pages() as f64;
-    let score = |block: BlockId| {
-        let used = blocks.valid(block) as f64 / pages;
-        let age = (now - blocks.closed_at(block)) as f64 + 1.0;
-        if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
-    };
+    let score = |block: BlockId| benefit_over_cost(blocks, block, now);
     blocks
         .of_pool(pool)
         .filter(|&b| blocks.state(b) == BlockState::Closed && blocks.valid(b) < blocks.block_pages())
@@ -117,27 +151,32 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
 fn most_dead_bytes(
     blocks: &BlockTable,
     pool: u32,
-    dead_pages: impl Fn(BlockId, u32) -> f64,
+    dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
     let pages = f64::from(blocks.block_pages());
     let gain = |block: BlockId| {
-        let invalid_pages = blocks.block_pages() - blocks.valid(block);
-        let invalid = f64::from(invalid_pages);
-        let dead = match blocks.kind(block) {
-            PageKind::Delta => dead_pages(block, invalid_pages),
-            PageKind::Data
-            | PageKind::Translation
-            | PageKind::Chunk
-            | PageKind::RemapLog
-            | PageKind::Validity
-            | PageKind::Head
-            | PageKind::Tail => invalid,
-        };
-        (invalid > 0.0 || 2.0 * (pages - dead) + 2.0 < pages).then_some((dead, block))
+        let has_invalid = blocks.valid(block) < blocks.block_pages();
+        let dead = dead_pages(blocks, block, &dirtiness);
+        (has_invalid || 2.0 * (pages - dead) + 2.0 < pages).then_some((dead, block))
     };
     let closed = blocks.of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
     let best = closed.filter_map(gain).max_by(|(a, x), (b, y)| a.total_cmp(b).then(y.cmp(x)));
     best.map(|(_, block)| block)
+}
+
+/// Returns the number of dead pages of a block, where a page of deltas counts by the share of it that is dead.
+fn dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, u32) -> f64) -> f64 {
+    let invalid = blocks.block_pages() - blocks.valid(block);
+    match blocks.kind(block) {
+        PageKind::Delta => dirtiness(block, invalid),
+        PageKind::Data
+        | PageKind::Translation
+        | PageKind::Chunk
+        | PageKind::RemapLog
+        | PageKind::Validity
+        | PageKind::Head
+        | PageKind::Tail => f64::from(invalid),
+    }
 }
 
 /// Returns the block with the fewest valid pages, unless another block has strictly greater dirtiness (weighted number

@@ -39,6 +39,7 @@ use super::nvram_entries::{self, NvramEntries};
 use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
+use crate::events::MetadataReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Store;
@@ -478,6 +479,7 @@ impl Cached {
         let slot = self.cache.oldest().expect("a cache that is full has an oldest entry");
         let Entry { lpn, is_dirty, .. } = *self.cache.entry(slot);
         if is_dirty {
+            io.ops.note_reason(MetadataReason::Eviction);
             self.counts.synchronisations += 1;
             self.synchronise(io, self.cache.page_of(lpn), Cause::Translation)?;
         }
@@ -658,6 +660,7 @@ impl Cached {
             return Ok(false);
         }
         let slot = self.cache.oldest_change().expect("only dirty entries are counted");
+        io.ops.note_reason(MetadataReason::MapBound);
         self.counts.synchronisations += 1;
         let id = self.cache.page_of(self.cache.entry(slot).lpn);
         self.synchronise(io, id, Cause::Translation).map(|()| true)
@@ -676,6 +679,7 @@ impl Cached {
             (self.at_checkpoint, self.changes_since_checkpoint, self.noted) = (false, 0, false);
             return Ok(false);
         };
+        io.ops.note_reason(MetadataReason::MapCheckpoint);
         self.counts.checkpoint_synchronisations += 1;
         let id = self.cache.page_of(self.cache.entry(slot).lpn);
         self.synchronise(io, id, Cause::Checkpoint).map(|()| true)
@@ -734,6 +738,7 @@ impl Mapping for Cached {
     fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
         let last = self.last_of_page(first, last);
         let id = self.cache.page_of(first);
+        io.ops.note_reason(MetadataReason::Trim);
         if self.cache.dirty_of(id).next().is_some() {
             return self.synchronise(io, id, Cause::Translation).map(|()| None);
         }
@@ -831,6 +836,7 @@ impl Mapping for Cached {
     }
 
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+        io.ops.note_reason(MetadataReason::WriteBack);
         match self.cache.first_dirty_page() {
             Some(id) => self.synchronise(io, id, Cause::Translation).map(|()| true),
             None => self.table.write_back_node(io, Cause::Translation),

@@ -35,6 +35,7 @@ use super::{CachedOptions, Mapping};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
+use crate::events::MetadataReason;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -314,6 +315,7 @@ impl Journalled {
     /// Writes one translation page of a merge of the map's journal. If none is left, ends the merge and returns
     /// `false`.
     fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
+        io.ops.note_reason(MetadataReason::JournalMerge);
         if let Some(id) = self.cached.synchronise_from(io, merge.next_page)? {
             self.journal.counts.merged_pages += 1;
             self.journal.merge = Some(Merge { next_page: id + 1, ..merge });
@@ -369,6 +371,7 @@ impl Mapping for Journalled {
             return Ok(true);
         }
         if self.journal.has_full_page() {
+            io.ops.note_reason(MetadataReason::JournalFull);
             return self.journal.append(io, self.first_id()).map(|()| true);
         }
         self.cached.write_deferred(io)
@@ -383,6 +386,7 @@ impl Mapping for Journalled {
             return Ok(false);
         }
         if self.journal.has_place() {
+            io.ops.note_reason(MetadataReason::WriteBack);
             return self.journal.append(io, self.first_id()).map(|()| true);
         }
         let merge = self.journal.due_merge().expect("a journal without a place for a page is full");

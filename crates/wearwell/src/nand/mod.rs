@@ -42,6 +42,9 @@ macro_rules! delegate_queries {
         fn erase_count(&self, block: BlockId) -> u32 {
             self.inner.erase_count(block)
         }
+        fn programmed_pages(&self, block: BlockId) -> u32 {
+            self.inner.programmed_pages(block)
+        }
         fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [crate::nand::Word]) {
             self.inner.peek_words(pages, words);
         }
@@ -136,6 +139,32 @@ impl PageKind {
     /// Returns the kind of page that has this number in a block's head page.
     pub(crate) fn of_number(number: u32) -> Option<Self> {
         Self::OF_BLOCKS.get(number as usize).copied()
+    }
+
+    /// All kinds of pages, those that describe their block last.
+    pub const ALL: [Self; 8] = [
+        Self::Data,
+        Self::Translation,
+        Self::Delta,
+        Self::Chunk,
+        Self::RemapLog,
+        Self::Validity,
+        Self::Head,
+        Self::Tail,
+    ];
+
+    /// Returns the name of the kind: lower case, words joined by `-`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Data => "data",
+            Self::Translation => "translation",
+            Self::Delta => "delta",
+            Self::Chunk => "chunk",
+            Self::RemapLog => "remap-log",
+            Self::Validity => "validity",
+            Self::Head => "head",
+            Self::Tail => "tail",
+        }
     }
 
     /// Whether pages of this kind are head or tail pages, which describe the block that contains them.
@@ -452,6 +481,9 @@ pub trait Nand {
 
     /// Number of erases of the block so far.
     fn erase_count(&self, block: BlockId) -> u32;
+
+    /// Number of pages of the block that were programmed since its last erase. No flash operation.
+    fn programmed_pages(&self, block: BlockId) -> u32;
 
     /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
     fn keeps_bytes(&self) -> bool;

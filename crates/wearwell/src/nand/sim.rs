@@ -216,11 +216,6 @@ impl SimNand {
         self.payloads.has(self.place(ppn))
     }
 
-    /// Number of pages of `block` that were programmed since its last erase.
-    pub fn programmed_pages(&self, block: BlockId) -> u32 {
-        self.blocks[block.index()].programmed as u32
-    }
-
     #[inline]
     fn split(&self, ppn: Ppn) -> (usize, u32) {
         let block = self.divider.quotient(ppn.0);
@@ -626,6 +621,11 @@ impl Nand for SimNand {
     #[inline]
     fn erase_count(&self, block: BlockId) -> u32 {
         self.blocks[block.index()].erases
+    }
+
+    #[inline]
+    fn programmed_pages(&self, block: BlockId) -> u32 {
+        self.blocks[block.index()].programmed as u32
     }
 
     #[inline]

@@ -35,6 +35,22 @@ pub enum BlockState {
     Retired,
 }
 
+impl BlockState {
+    /// All states of a block, in the order of their numbers.
+    pub const ALL: [Self; 5] = [Self::Free, Self::Open, Self::Closed, Self::Erasing, Self::Retired];
+
+    /// Returns the name of the block's state in lower case, one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Erasing => "erasing",
+            Self::Retired => "retired",
+        }
+    }
+}
+
 /// Which block GC collects if several have the fewest valid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ties {

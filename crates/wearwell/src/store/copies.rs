@@ -3,6 +3,7 @@
 use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, PlaneId, Ppn};
 use crate::error::Result;
+use crate::events::Event;
 use crate::nand::{CopyRun, Nand, NandError};
 use crate::operation::{Cause, FlashOp, OpKind};
 
@@ -94,6 +95,17 @@ impl<N: Nand> Store<N> {
     fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
         if !self.ops.is_listening() || count == 0 {
             return;
+        }
+        if self.ops.is_locating() {
+            for (&from, to) in from[..count].iter().zip(to.0..) {
+                self.note_place(OpKind::Read, from);
+                self.note_place(OpKind::Program, Ppn(to));
+            }
+        }
+        if self.ops.records_events() {
+            for (&from, to) in from[..count].iter().zip((to.0..).map(Ppn)) {
+                self.ops.note_event(|| Event::Copy { from, to, cause });
+            }
         }
         let (source, target) = (self.first_plane(from[0]), self.first_plane(to));
         let (bytes, stripe) = (self.geometry.page_bytes, self.geometry.superblock_planes);

@@ -21,6 +21,7 @@ use super::{Store, Stream};
 use crate::address::{BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
+use crate::events::Event;
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind};
 use crate::operation::{Cause, OpKind};
 
@@ -302,6 +303,7 @@ impl<N: Nand> Store<N> {
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
     fn read_description(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
+        self.ops.note_event(|| Event::Read { ppn, cause: Cause::Recovery, is_spare_only: false });
         match self.nand.probe(ppn) {
             Ok(None) => return Ok(None),
             Ok(Some(oob)) if !oob.kind.describes_block() => return Ok(Some(None)),

@@ -49,9 +49,10 @@ use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
+use crate::events::Event;
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, Word};
 use crate::operation::{Cause, FlashOp, OpKind};
-use crate::stats::{OpList, Stats};
+use crate::stats::{OpList, OpPlace, Stats};
 use crate::tables::prefetch::touch_all;
 
 /// Number of free blocks that each pool (set of planes) keeps in reserve for the copies of the next GC victim.
@@ -89,6 +90,19 @@ impl Stream {
         Stream::RemapLog,
         Stream::Validity,
     ];
+
+    /// Returns the name of the stream: lower case, words joined by `-`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stream::Host => "host",
+            Stream::Gc => "gc",
+            Stream::Translation => "translation",
+            Stream::Delta => "delta",
+            Stream::Chunk => "chunk",
+            Stream::RemapLog => "remap-log",
+            Stream::Validity => "validity",
+        }
+    }
 
     /// Returns the kind of pages that this stream of writes holds.
     pub fn kind(self) -> PageKind {
@@ -733,6 +747,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Uncorrectable page, power loss.
     pub fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+        self.ops.note_event(|| Event::Read { ppn, cause: Cause::Recovery, is_spare_only: true });
         self.stats.reads[Cause::Recovery as usize] += 1;
         self.stats.spare_reads[Cause::Recovery as usize] += 1;
         Ok(self.nand.probe(ppn)?)
@@ -806,6 +821,7 @@ impl<N: Nand> Store<N> {
         self.blocks.set_erasing(block);
         let outcome = self.nand.erase(block);
         self.stats.erases[cause as usize] += self.geometry.superblock_planes as u64;
+        self.ops.note_event(|| Event::Erase { block, cause });
         let first = self.geometry.first_page(block);
         for plane in 0..self.geometry.superblock_planes {
             self.note_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
@@ -849,6 +865,23 @@ impl<N: Nand> Store<N> {
         let after = if kind == OpKind::Program { self.ops.since_last_read() } else { 0 };
         let plane = self.plane_of(ppn);
         self.ops.push(FlashOp { plane, kind, cause, after, bytes, count: 1 });
+        if self.ops.is_locating() {
+            self.note_place(kind, ppn);
+        }
+        let is_spare_only = bytes < self.geometry.page_bytes;
+        match kind {
+            OpKind::Read => self.ops.note_event(|| Event::Read { ppn, cause, is_spare_only }),
+            OpKind::Program => self.ops.note_event(|| Event::Program { ppn, cause }),
+            // An erase lists an operation for each of its planes and is one event; the others have no single page.
+            OpKind::Erase | OpKind::Copies | OpKind::Scan => {}
+        }
+    }
+
+    /// Records where the flash operation noted last takes place.
+    #[cold]
+    fn note_place(&mut self, kind: OpKind, ppn: Ppn) {
+        let owner = if kind == OpKind::Erase { u32::MAX } else { self.nand.owner(ppn) };
+        self.ops.push_place(OpPlace { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
     }
 
     /// Returns the LPN that the OOB of the page names, without a flash operation.

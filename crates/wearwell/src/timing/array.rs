@@ -15,6 +15,7 @@
 use super::channel::{Channel, Moment};
 use super::event_queue::{EventClass, EventQueue};
 use super::op_queue::{Op, OpQueue};
+use super::trace::Observer;
 use super::{FlashTiming, FreeBlocks, TimingOptions};
 use crate::operation::OpKind;
 
@@ -181,7 +182,7 @@ impl Array {
 
 /// State shared by all arrays (dies or planes): channels, clock, events, and the service rules.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct Shared<T> {
     /// Current position in the order of events: that of the event being handled, or of an arriving request.
     pub(super) moment: Moment,
     pub(super) events: EventQueue,
@@ -189,9 +190,11 @@ pub(super) struct Shared {
     pub(super) completed_ops: u64,
     pub(super) flash: FlashTiming,
     pub(super) options: TimingOptions,
+    /// What records single operations, if the engine is traced.
+    pub(super) observer: T,
 }
 
-impl Shared {
+impl<T> Shared<T> {
     /// Returns the simulated time, nanoseconds.
     #[inline(always)]
     pub(super) fn now(&self) -> u64 {
@@ -204,7 +207,7 @@ impl Array {
     /// Starts the next operation of an array (die or plane) that runs none; if nothing is queued, the array becomes
     /// idle.
     #[inline(always)]
-    pub(super) fn dispatch<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn dispatch<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         debug_assert!(!self.running.exists(), "one operation at a time");
         let behind = self.is_behind::<PLAIN>() && !self.is_turn_of_reads();
         if !PLAIN && self.suspended.exists() && (behind || self.queues[READS as usize].is_empty()) {
@@ -291,11 +294,18 @@ impl Array {
     }
 
     #[inline(always)]
-    fn start<const PLAIN: bool>(&mut self, index: u32, queue: u8, behind: bool, shared: &mut Shared) {
+    fn start<const PLAIN: bool>(
+        &mut self,
+        index: u32,
+        queue: u8,
+        behind: bool,
+        shared: &mut Shared<impl Observer>,
+    ) {
         let groups = !PLAIN && shared.options.multi_plane;
         let count = if groups { group_size(&self.queues[queue as usize]) } else { 1 };
         self.run(queue, count);
         let kind = self.running.kind;
+        shared.observer.started((index, queue), count, shared.moment.time());
         self.busy_since = self.busy_since.min(shared.now());
         if kind == OpKind::Read {
             let sensed_at = shared.now() + shared.flash.read_ns;
@@ -337,7 +347,11 @@ impl Array {
 
     /// Requests the channel for the data transfer of the running operation: it starts now, or waits in a queue.
     #[inline(always)]
-    pub(super) fn request_channel<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn request_channel<const PLAIN: bool>(
+        &mut self,
+        index: u32,
+        shared: &mut Shared<impl Observer>,
+    ) {
         if PLAIN {
             return self.book_transfer(index, shared);
         }
@@ -349,7 +363,7 @@ impl Array {
         }
     }
 
-    fn wait_for_channel(&self, index: u32, shared: &mut Shared) {
+    fn wait_for_channel(&self, index: u32, shared: &mut Shared<impl Observer>) {
         let channel = &mut shared.channels[self.channel as usize];
         let urgent = self.running.queue == READS;
         let queue = if urgent { &mut channel.urgent } else { &mut channel.waiting };
@@ -363,12 +377,14 @@ impl Array {
 
     /// Starts the data transfer of the running operation on the channel, and schedules the event that follows it.
     #[inline(always)]
-    pub(super) fn grant(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn grant(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         let transfer_ns = u64::from(self.running.transfer_ns);
         let end = shared.now() + transfer_ns;
         let channel = &mut shared.channels[self.channel as usize];
         channel.busy_ns += transfer_ns;
         channel.free_at = end;
+        let Group { queue, cursor, .. } = self.running;
+        shared.observer.transferred((index, queue), cursor, (end - transfer_ns, end));
         if self.running.kind == OpKind::Read {
             return shared.events.set(index, EventClass::Transferred, end);
         }
@@ -388,7 +404,7 @@ impl Array {
     /// Handles the end of tR. If the program of the page and the next read of the same series of copies follow, all of
     /// them are scheduled at once.
     #[inline(always)]
-    pub(super) fn sensed<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn sensed<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         if !PLAIN {
             return self.request_channel::<PLAIN>(index, shared);
         }
@@ -403,7 +419,7 @@ impl Array {
     /// Books both channel transfers of a page copy whose page has been sensed (tR ended), and schedules the end of the
     /// next read.
     #[inline(always)]
-    fn copy_page(&mut self, index: u32, shared: &mut Shared) {
+    fn copy_page(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash;
         let channel = &mut shared.channels[self.channel as usize];
@@ -417,7 +433,7 @@ impl Array {
 
     /// Books the running operation's channel transfer and schedules the event that follows it.
     #[inline(always)]
-    fn book_transfer(&mut self, index: u32, shared: &mut Shared) {
+    fn book_transfer(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
         let channel = &mut shared.channels[self.channel as usize];
         let urgent = self.running.queue == READS;
@@ -437,7 +453,7 @@ impl Array {
     /// Schedules the event that follows a program whose transfer ends at `start`: the end of the program, or directly
     /// the end of the next read if the series of copies continues.
     #[inline(always)]
-    fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared) {
+    fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared<impl Observer>) {
         let end = start + shared.flash.program_ns;
         if self.stays_in_series_for(1) {
             self.ahead.read = !self.holds_reads || !self.has_backlog_beyond(1);
@@ -473,14 +489,14 @@ impl Array {
     /// Advances the array to the next operation of a series of copies before the simulated time has reached it. Nothing
     /// waits for the operation that ends.
     #[inline(always)]
-    fn pass(&mut self, shared: &mut Shared) {
+    fn pass(&mut self, shared: &mut Shared<impl Observer>) {
         self.queues[BACKGROUND as usize].pop();
         shared.completed_ops += 1;
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
     }
 
     /// Undoes the last [`Self::pass`]: returns the array to the previous operation of a series of copies.
-    fn undo_step_ahead(&mut self, shared: &mut Shared) {
+    fn undo_step_ahead(&mut self, shared: &mut Shared<impl Observer>) {
         self.queues[BACKGROUND as usize].undo_pop();
         shared.completed_ops -= 1;
         self.running.kind = self.queues[BACKGROUND as usize].front().kind;
@@ -512,14 +528,14 @@ impl Array {
     /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after a host operation
     /// just queued.
     #[inline(always)]
-    pub(super) fn undo_steps_after_arrival(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn undo_steps_after_arrival(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         if self.ahead.read || self.ahead.program {
             self.step_back(index, shared);
         }
     }
 
     #[inline(never)]
-    fn step_back(&mut self, index: u32, shared: &mut Shared) {
+    fn step_back(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         let (moment, due) = (shared.moment, shared.events.due(index));
         let Ahead { program, read } = std::mem::take(&mut self.ahead);
         let programmed_at = if read { due - shared.flash.read_ns } else { due };
@@ -542,7 +558,7 @@ impl Array {
 impl Array {
     /// Suspends the array's running program or erase if a host read waits and the options allow it.
     #[inline(always)]
-    pub(super) fn try_suspend<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn try_suspend<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         if PLAIN {
             return;
         }
@@ -551,7 +567,7 @@ impl Array {
         }
     }
 
-    fn try_suspend_up_to(&mut self, index: u32, max_per_op: u32, shared: &mut Shared) {
+    fn try_suspend_up_to(&mut self, index: u32, max_per_op: u32, shared: &mut Shared<impl Observer>) {
         if !self.may_suspend(max_per_op, shared) {
             return;
         }
@@ -566,7 +582,7 @@ impl Array {
 
     /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
     /// its end.
-    pub(super) fn phase_started(&mut self, index: u32, shared: &mut Shared) {
+    pub(super) fn phase_started(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         let max_per_op = shared.options.suspend.map_or(0, |suspend| suspend.max_per_op);
         if self.may_suspend(max_per_op, shared) {
             self.suspend(index, shared);
@@ -582,7 +598,7 @@ impl Array {
 
     /// Whether the array's running operation may be suspended for host reads. Only in its array phase (tPROG or tBERS);
     /// before that, [`Self::grant`] tries the suspension again.
-    fn may_suspend(&self, max_per_op: u32, shared: &Shared) -> bool {
+    fn may_suspend(&self, max_per_op: u32, shared: &Shared<impl Observer>) -> bool {
         self.in_phase()
             && self.phase_end != shared.now()
             && !self.queues[READS as usize].is_empty()
@@ -599,18 +615,23 @@ impl Array {
     }
 
     /// Suspends the running program or erase of the array and starts the waiting host reads.
-    fn suspend(&mut self, index: u32, shared: &mut Shared) {
+    fn suspend(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         self.remaining_ns = self.phase_end - shared.now();
         self.suspensions += 1;
         self.suspended = std::mem::replace(&mut self.running, Group::NONE);
         let count = if shared.options.multi_plane { group_size(&self.queues[READS as usize]) } else { 1 };
         self.run(READS, count);
+        let Group { queue, count: suspended, .. } = self.suspended;
+        shared.observer.suspended((index, queue), suspended, shared.moment.time());
+        shared.observer.started((index, READS), count, shared.moment.time());
         shared.events.set(index, EventClass::ReadSensed, shared.now() + shared.flash.read_ns);
     }
 
-    fn resume(&mut self, index: u32, shared: &mut Shared) {
+    fn resume(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
         self.running = std::mem::replace(&mut self.suspended, Group::NONE);
         self.read_was_last = false;
+        let Group { queue, count, .. } = self.running;
+        shared.observer.resumed((index, queue), count, shared.moment.time());
         let overhead = shared.options.suspend.map_or(0, |suspend| suspend.overhead_ns);
         let class = self.end_of_phase();
         self.start_phase::<false>(

@@ -55,11 +55,12 @@ use super::latency::Ledger;
 use super::nvram::Nvram;
 use super::op_queue::{NONE, Op, Role, SCANS, Waiter, WaiterSlab};
 use super::scans::{Scan, Scans};
+use super::trace::Observer;
 use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
 /// Returns the list of operations with each batch of copies replaced by its reads and programs.
-fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
+pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
         match (op.kind, op.after as usize) {
@@ -120,7 +121,7 @@ struct WaitingFlush {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct EventEngine {
+pub(super) struct EventEngine<T> {
     layout: Layout,
     nvram: Nvram,
     scans: Scans,
@@ -130,7 +131,7 @@ pub(super) struct EventEngine {
     /// Whether the device supports neither suspension nor multi-plane operations, which allows a faster path: see
     /// [`super::array`].
     plain: bool,
-    shared: Shared,
+    shared: Shared<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<Array>,
     /// Numbers of the arrays (dies or planes) that exist; other array numbers only fill groups of eight.
@@ -157,7 +158,7 @@ pub(super) struct EventEngine {
 }
 
 // Interface to [`super::Timing`].
-impl EventEngine {
+impl<T: Observer> EventEngine<T> {
     pub(super) fn new(layout: &Layout, flash: FlashTiming, options: TimingOptions) -> Self {
         let (layout, real_arrays) = layout.padded_to_eights();
         let per_channel = layout.arrays() / layout.channels;
@@ -179,6 +180,7 @@ impl EventEngine {
                 completed_ops: 0,
                 flash,
                 options,
+                observer: T::of_arrays(layout.arrays()),
             },
             layout,
             waiters: WaiterSlab::new(),
@@ -230,7 +232,7 @@ impl EventEngine {
         if self.outstanding == 0 {
             return None;
         }
-        if self.plain {
+        if self.is_plain() {
             self.run_to_completion::<true>();
         } else {
             self.run_to_completion::<false>();
@@ -241,7 +243,7 @@ impl EventEngine {
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
         while self.outstanding > 0 {
             let Some(event) = self.shared.events.pop_until(to) else { return false };
-            if self.plain { self.handle::<true>(event) } else { self.handle::<false>(event) }
+            if self.is_plain() { self.handle::<true>(event) } else { self.handle::<false>(event) }
         }
         true
     }
@@ -275,6 +277,11 @@ impl EventEngine {
         self.shared.channels.iter().map(|channel| channel.busy_ns).collect()
     }
 
+    /// Returns what records single operations.
+    pub(super) fn observer_mut(&mut self) -> &mut T {
+        &mut self.shared.observer
+    }
+
     pub(super) fn ledger(&self) -> &Ledger {
         &self.ledger
     }
@@ -285,7 +292,14 @@ impl EventEngine {
 }
 
 // The clock and the event loop.
-impl EventEngine {
+impl<T: Observer> EventEngine<T> {
+    /// Whether arrays run their operations one by one to their end and act ahead of the clock. A traced engine never
+    /// does: each step is observed when it happens.
+    #[inline(always)]
+    fn is_plain(&self) -> bool {
+        !T::TRACES && self.plain
+    }
+
     /// Handles all events up to and including time `to`: operations that end at the time of an arrival end before it.
     #[inline(always)]
     fn advance(&mut self, to: u64) {
@@ -296,7 +310,7 @@ impl EventEngine {
     }
 
     fn run_until(&mut self, to: u64) {
-        if self.plain { self.run::<true>(to) } else { self.run::<false>(to) }
+        if self.is_plain() { self.run::<true>(to) } else { self.run::<false>(to) }
     }
 
     fn run<const PLAIN: bool>(&mut self, to: u64) {
@@ -334,9 +348,13 @@ impl EventEngine {
 }
 
 // Admission of operations to queues.
-impl EventEngine {
+impl<T: Observer> EventEngine<T> {
     #[inline(always)]
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
+        if T::TRACES {
+            let number = request.map(|slot| self.requests[slot as usize].number);
+            self.shared.observer.submitted(number, self.shared.moment.time(), ops);
+        }
         match ops {
             // The most frequent lists: the program of a host write, or the read of a host read.
             [op] if op.after == 0
@@ -370,6 +388,7 @@ impl EventEngine {
             self.mark_followers(ops);
         }
         for op in ops {
+            self.shared.observer.admits(op);
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
                 OpKind::Scan => self.admit_scan(op, &ops[..self.listed.len()], request),
@@ -448,6 +467,7 @@ impl EventEngine {
         }
         waiter.next = *self.waiters_of(predecessor);
         let id = self.waiters.insert(waiter);
+        self.shared.observer.held(id);
         *self.waiters_of(predecessor) = id;
         Listed::Waiting(id)
     }
@@ -468,6 +488,7 @@ impl EventEngine {
         let slot = waiter.op.request_or_more as usize;
         waiter.next = self.requests[slot].held;
         let id = self.waiters.insert(waiter);
+        self.shared.observer.held(id);
         self.requests[slot].held = id;
         Listed::Waiting(id)
     }
@@ -523,9 +544,11 @@ impl EventEngine {
     /// array may start it, or suspend another for it.
     #[inline(always)]
     fn enqueue(&mut self, op: Op, array_index: u32, queue: u8) -> Listed {
+        let is_plain = self.is_plain();
         let array = &mut self.arrays[array_index as usize];
+        self.shared.observer.queued((array_index, queue), 1 + op.more());
         let index = array.push(op, queue);
-        if self.plain && queue != BACKGROUND {
+        if is_plain && queue != BACKGROUND {
             array.undo_steps_after_arrival(array_index, &mut self.shared);
         }
         if index == 0
@@ -544,6 +567,7 @@ impl EventEngine {
             if queue == SCANS {
                 self.scan_predecessor_done(array);
             } else {
+                self.shared.observer.released(id);
                 self.enqueue(op, array, queue);
             }
             id = next;
@@ -554,7 +578,7 @@ impl EventEngine {
     #[inline(always)]
     fn wake_all(&mut self) {
         if !self.woken.is_empty() {
-            if self.plain { self.wake_each::<true>() } else { self.wake_each::<false>() }
+            if self.is_plain() { self.wake_each::<true>() } else { self.wake_each::<false>() }
         }
     }
 
@@ -573,7 +597,7 @@ impl EventEngine {
 }
 
 // NVRAM scans.
-impl EventEngine {
+impl<T: Observer> EventEngine<T> {
     /// Admits a scan of NVRAM. It waits for the flash reads of the mapping log among the operations before it in the
     /// list.
     #[inline(never)]
@@ -603,6 +627,7 @@ impl EventEngine {
     fn hold_for_scan(&mut self, scan: u32, op: Op, array: u32, queue: u8) -> Listed {
         let held = &mut self.scans.get_mut(scan).held;
         let id = self.waiters.insert(Waiter { op, array, queue, next: *held });
+        self.shared.observer.held(id);
         *held = id;
         Listed::HeldByScan { id, array, queue }
     }
@@ -642,6 +667,7 @@ impl EventEngine {
         }
         self.scans.get_mut(number).is_booked = true;
         let end = self.nvram.book_scan(&op, self.shared.now());
+        self.shared.observer.scanned((end - self.nvram.scan_ns(&op), end));
         self.shared.events.push_scan_end(number, end);
     }
 
@@ -662,11 +688,13 @@ impl EventEngine {
 }
 
 // Events of arrays and channels.
-impl EventEngine {
+impl<T: Observer> EventEngine<T> {
     /// Handles the end of tPROG or tBERS of a multi-plane group: all its operations complete.
     fn group_ended(&mut self, index: u32) {
         for _ in 1..self.arrays[index as usize].running.count {
             let op = self.arrays[index as usize].pop_member::<false>();
+            let queue = self.arrays[index as usize].running.queue;
+            self.shared.observer.ended((index, queue), self.shared.moment.time());
             self.shared.completed_ops += 1;
             self.complete_op(op);
         }
@@ -687,6 +715,7 @@ impl EventEngine {
             return array.request_channel::<false>(index, &mut self.shared);
         }
         let op = array.pop_member::<false>();
+        self.shared.observer.ended((index, array.running.queue), self.shared.moment.time());
         array.request_channel::<false>(index, &mut self.shared);
         self.shared.completed_ops += 1;
         self.complete_op(op);
@@ -699,6 +728,7 @@ impl EventEngine {
         let array = &mut self.arrays[index as usize];
         array.arrive_at_event();
         let op = array.pop_member::<PLAIN>();
+        self.shared.observer.ended((index, array.running.queue), self.shared.moment.time());
         self.shared.completed_ops += 1;
         // Completed operations of the same group may have queued work on other arrays, which must start in order.
         if op.has_no_waiters() && (PLAIN || self.woken.is_empty()) {
@@ -724,7 +754,7 @@ impl EventEngine {
 }
 
 // Completion of operations and requests.
-impl EventEngine {
+impl<T: Observer> EventEngine<T> {
     #[inline(always)]
     fn complete_op(&mut self, op: Op) {
         let Op { waiters, request_or_more: request, role, .. } = op;
@@ -860,6 +890,7 @@ impl EventEngine {
         let request = &mut self.requests[slot as usize];
         request.acknowledged = true;
         let Request { kind, number, arrival, pending, .. } = *request;
+        self.shared.observer.answered(number, kind, (arrival, self.shared.moment.time()));
         self.ledger.complete(kind, number, arrival, self.shared.now());
         self.outstanding -= 1;
         if pending == 0 {

@@ -51,16 +51,20 @@ mod nvram;
 mod op_queue;
 mod scans;
 mod timeline;
+mod trace;
 mod unfinished;
 
 use event::EventEngine;
 use hdrhistogram::Histogram;
 pub use latency::{Completion, LatencySummary};
 use timeline::TimelineEngine;
+pub use trace::{Trace, TracedOp, TracedRequest};
+use trace::{Tracer, Untraced};
 
 use crate::address::{Address, PlaneId};
 use crate::nand::{FlashTiming, Geometry};
 use crate::operation::FlashOp;
+use crate::stats::OpPlace;
 
 /// Kind of a host request. Latencies are recorded for each kind separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -155,6 +159,9 @@ pub struct TimingOptions {
     /// [`Timing::complete_one`] are never called. The timeline engine then keeps no list of unfinished requests (8
     /// bytes each, and a tenth of the time).
     pub open_loop: bool,
+    /// Whether the event engine records when each flash operation ran, for [`Timing::take_trace`]. It computes the same
+    /// times, more slowly. The other engines ignore it.
+    pub trace: bool,
 }
 
 /// Number and size of the free blocks that the FTL keeps on each array (die or plane).
@@ -222,6 +229,7 @@ impl Default for TimingOptions {
             buffered_writes: 0,
             keep_completions: false,
             open_loop: false,
+            trace: false,
         }
     }
 }
@@ -324,7 +332,9 @@ pub struct Timing {
 enum Engine {
     None(Box<latency::Ledger>),
     Timeline(Box<TimelineEngine>),
-    Event(Box<EventEngine>),
+    Event(Box<EventEngine<Untraced>>),
+    /// The event engine, which records single operations and takes every step as an event of its own.
+    Traced(Box<EventEngine<Tracer>>),
 }
 
 impl Timing {
@@ -341,6 +351,9 @@ impl Timing {
         let engine = match mode {
             TimingMode::None => Engine::None(Box::new(latency::Ledger::new(options.keep_completions))),
             TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(&layout, flash, &options))),
+            TimingMode::Event if options.trace => {
+                Engine::Traced(Box::new(EventEngine::new(&layout, flash, options)))
+            }
             TimingMode::Event => Engine::Event(Box::new(EventEngine::new(&layout, flash, options))),
         };
         Self { engine }
@@ -371,6 +384,7 @@ impl Timing {
             Engine::None(ledger) => ledger.pass(kind, arrival_ns),
             Engine::Timeline(engine) => engine.submit(kind, arrival_ns, work, ops),
             Engine::Event(engine) => engine.submit(kind, arrival_ns, work, ops),
+            Engine::Traced(engine) => engine.submit(kind, arrival_ns, work, ops),
         }
     }
 
@@ -381,6 +395,7 @@ impl Timing {
             Engine::None(ledger) => ledger.now_ns = ledger.now_ns.max(arrival_ns),
             Engine::Timeline(engine) => engine.submit_background(arrival_ns, ops),
             Engine::Event(engine) => engine.submit_background(arrival_ns, ops),
+            Engine::Traced(engine) => engine.submit_background(arrival_ns, ops),
         }
     }
 
@@ -394,6 +409,7 @@ impl Timing {
             Engine::None(_) => 0,
             Engine::Timeline(engine) => engine.outstanding(),
             Engine::Event(engine) => engine.outstanding(),
+            Engine::Traced(engine) => engine.outstanding(),
         }
     }
 
@@ -409,6 +425,7 @@ impl Timing {
             Engine::None(_) => None,
             Engine::Timeline(engine) => engine.complete_one(),
             Engine::Event(engine) => engine.complete_one(),
+            Engine::Traced(engine) => engine.complete_one(),
         }
     }
 
@@ -420,6 +437,7 @@ impl Timing {
             Engine::None(_) => true,
             Engine::Timeline(engine) => engine.complete_until(to_ns),
             Engine::Event(engine) => engine.complete_until(to_ns),
+            Engine::Traced(engine) => engine.complete_until(to_ns),
         }
     }
 
@@ -430,6 +448,7 @@ impl Timing {
             Engine::None(ledger) => ledger.now_ns,
             Engine::Timeline(engine) => engine.now_ns(),
             Engine::Event(engine) => engine.now_ns(),
+            Engine::Traced(engine) => engine.now_ns(),
         }
     }
 
@@ -440,6 +459,7 @@ impl Timing {
             Engine::None(ledger) => ledger.now_ns,
             Engine::Timeline(engine) => engine.drain(),
             Engine::Event(engine) => engine.drain(),
+            Engine::Traced(engine) => engine.drain(),
         }
     }
 
@@ -462,6 +482,24 @@ impl Timing {
             Engine::None(ledger) => ledger.take(),
             Engine::Timeline(engine) => engine.ledger_mut().take(),
             Engine::Event(engine) => engine.ledger_mut().take(),
+            Engine::Traced(engine) => engine.ledger_mut().take(),
+        }
+    }
+
+    /// Sets the places of the flash operations that are submitted next, if the engine records single operations
+    /// ([`TimingOptions::trace`]).
+    pub fn locate(&mut self, places: &[OpPlace]) {
+        if let Engine::Traced(engine) = &mut self.engine {
+            engine.observer_mut().locate(places);
+        }
+    }
+
+    /// Returns the flash operations and requests that ended since the last call, in order of their end; empty unless
+    /// [`TimingOptions::trace`] is set and the engine is [`TimingMode::Event`].
+    pub fn take_trace(&mut self) -> Trace {
+        match &mut self.engine {
+            Engine::Traced(engine) => engine.observer_mut().take(),
+            Engine::None(_) | Engine::Timeline(_) | Engine::Event(_) => Trace::default(),
         }
     }
 
@@ -472,6 +510,7 @@ impl Timing {
             Engine::None(_) => Vec::new(),
             Engine::Timeline(engine) => engine.array_busy_ns(),
             Engine::Event(engine) => engine.array_busy_ns(),
+            Engine::Traced(engine) => engine.array_busy_ns(),
         }
     }
 
@@ -481,6 +520,7 @@ impl Timing {
             Engine::None(_) => Vec::new(),
             Engine::Timeline(engine) => engine.channel_busy_ns(),
             Engine::Event(engine) => engine.channel_busy_ns(),
+            Engine::Traced(engine) => engine.channel_busy_ns(),
         }
     }
 
@@ -490,6 +530,7 @@ impl Timing {
             Engine::None(_) => 0,
             Engine::Timeline(engine) => engine.completed_ops(),
             Engine::Event(engine) => engine.completed_ops(),
+            Engine::Traced(engine) => engine.completed_ops(),
         }
     }
 
@@ -498,6 +539,7 @@ impl Timing {
             Engine::None(ledger) => ledger,
             Engine::Timeline(engine) => engine.ledger(),
             Engine::Event(engine) => engine.ledger(),
+            Engine::Traced(engine) => engine.ledger(),
         }
     }
 }

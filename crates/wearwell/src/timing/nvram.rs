@@ -17,7 +17,12 @@ impl Nvram {
 
     /// Books a scan of NVRAM that can begin at `ready`; returns the time when it ends, nanoseconds.
     pub(super) fn book_scan(&mut self, scan: &FlashOp, ready: u64) -> u64 {
-        self.book(ready, u64::from(scan.count).saturating_mul(self.line_read_ps) / 1000)
+        self.book(ready, self.scan_ns(scan))
+    }
+
+    /// Returns the time that a scan of NVRAM takes, nanoseconds.
+    pub(super) fn scan_ns(&self, scan: &FlashOp) -> u64 {
+        u64::from(scan.count).saturating_mul(self.line_read_ps) / 1000
     }
 
     /// Books stores to NVRAM that take `ns` nanoseconds in all, for a request that starts at `now`; returns the time

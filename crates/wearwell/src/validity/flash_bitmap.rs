@@ -32,6 +32,7 @@ use crate::address::{Address, BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::Result;
+use crate::events::MetadataReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -311,6 +312,7 @@ impl Validity for FlashBitmap {
     /// others that belong to the same bitmap page. One read and one program.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.queue.front() else { return Ok(false) };
+        io.ops.note_reason(MetadataReason::ValidityBit);
         self.write(io, self.place(oldest).id, self.options.batch)?;
         Ok(true)
     }

@@ -56,6 +56,7 @@ use crate::address::{Address, BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
+use crate::events::MetadataReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -598,6 +599,7 @@ impl Validity for ValidityLog {
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_full() || self.cleaned > 1 {
+            io.ops.note_reason(MetadataReason::ValidityBufferFull);
             self.flush(io)?;
             return Ok(true);
         }

@@ -10,6 +10,7 @@
 use crate::address::{Address, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
+use crate::events::MetadataReason;
 use crate::nand::{Geometry, Nand, Oob};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -95,6 +96,7 @@ impl RamBitmap {
         let page_bytes = io.geometry().page_bytes as usize;
         let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
         let mut outcome = Ok(());
+        io.ops.note_reason(MetadataReason::WriteBack);
         for id in 0..Self::saved_pages(io.geometry()) {
             self.valid.copy_to(id as usize * page_bytes, &mut page);
             let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&page));

@@ -269,6 +269,11 @@ impl DeltaStage {
         self.most_deltas < usize::MAX
     }
 
+    /// Returns the logical pages whose delta is on flash, each with the flash page that holds it, in no order.
+    pub(crate) fn stored_deltas(&self) -> impl Iterator<Item = (Lpn, Ppn)> + '_ {
+        self.places.iter().filter_map(|(&lpn, place)| Some((lpn, place.page?)))
+    }
+
     /// Reads the access counts that host writes of `lpns` will need to find hot pages, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
@@ -808,7 +813,11 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
-        self.rewrite_merged(lpn, base, Stream::Host, pool, was_read, Cause::Content)?;
+        match self.rewrite_merged(lpn, base, Stream::Host, pool, was_read, Cause::Content) {
+            // A failed program used up the reserved block. The delta stays as it is.
+            Err(Error::Full { .. }) => return Ok(()),
+            merged => merged?,
+        }
         let statistics = &mut self.delta.as_mut().expect("asked above").statistics;
         match was_read {
             Some(_) => statistics.read_hot_merges += 1,

@@ -6,6 +6,7 @@
 //!
 //! Invariant: neither map nor flash changes, so recovery has nothing more to restore.
 
+use crate::address::{Lpn, Unit};
 use crate::content::{HostWrite, SchemeKind, Seen, Stage};
 use crate::data::Content;
 use crate::error::Result;
@@ -60,7 +61,7 @@ impl<N: Nand> Ftl<N> {
             fingerprint
         } else {
             let has_delta = self.delta.as_ref().is_some_and(|stage| stage.fingerprint(write.lpn).is_some());
-            let place = self.mapping.lookup(&mut self.store, write.lpn)?;
+            let place = self.look_up_for_comparison(write.lpn)?;
             let Some(unit) = place.filter(|_| !has_delta) else { return Ok(false) };
             match self.read_unit(unit, &mut stored, Cause::Content) {
                 Err(error) if error.is_media_error() => return Ok(false),
@@ -72,5 +73,15 @@ impl<N: Nand> Ftl<N> {
             Content::Bytes(bytes) if !stored.is_empty() => bytes == stored,
             _ => fingerprint == write.fingerprint,
         })
+    }
+
+    /// Looks up the place of `lpn`. A lazy map neither reads nor caches the entry of a write, and the room that was made
+    /// for the write does not cover the eviction of another entry: there the look-up caches nothing.
+    fn look_up_for_comparison(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
+        if self.mapping.identifies_late() {
+            self.mapping.peek(&mut self.store, lpn)
+        } else {
+            self.mapping.lookup(&mut self.store, lpn)
+        }
     }
 }

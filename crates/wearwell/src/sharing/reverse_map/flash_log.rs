@@ -41,6 +41,7 @@ use super::{
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
+use crate::events::MetadataReason;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
@@ -230,6 +231,7 @@ impl FlashLog {
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.fill_page(io);
+        io.ops.note_reason(MetadataReason::LogBufferFull);
         let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
         let (id, content) = (self.next_page(), Content::Bytes(&self.page));
         let place =

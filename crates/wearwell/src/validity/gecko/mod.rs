@@ -45,6 +45,7 @@ use self::run::{Run, RunWriter};
 use super::Validity;
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
+use crate::events::MetadataReason;
 use crate::nand::{Geometry, Nand};
 use crate::operation::Cause;
 use crate::store::Store;
@@ -313,10 +314,16 @@ impl Gecko {
     /// Cold: most calls of `write_deferred` have nothing to write.
     #[cold]
     fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        let is_early = self.flush_requested;
         if self.merge.is_none() {
             self.start(io.sequence());
         }
         let mut merge = self.merge.take().expect("a merge is in progress");
+        io.ops.note_reason(match (merge.flushes, is_early) {
+            (false, _) => MetadataReason::ValidityMerge,
+            (true, true) => MetadataReason::ValidityDue,
+            (true, false) => MetadataReason::ValidityBufferFull,
+        });
         let outcome = merge.step(io, &self.runs, &self.layout);
         if let Ok(true) = outcome {
             self.install(io, merge);

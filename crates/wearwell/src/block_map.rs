@@ -1,0 +1,131 @@
+//! Block map of a drive in text of bounded length, and the histogram of its blocks' erases: for reports and displays.
+//!
+//! Consecutive blocks share a *cell* of the map. A cell is a number of 12 bits, written as two base64url digits: the
+//! high four bits are the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages; the
+//! low four state what most blocks in use hold. 0 is nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4
+//! compressed chunks, 5 the remap log, 6 page validity; 15 means that all blocks are retired.
+//!
+//! The map shows what the controller's block table counts, which is an upper bound of the valid pages if page validity
+//! is on flash. [`flash_view`](crate::flash_view) is exact, but has to read the whole L2P table. Nothing here costs a
+//! counted operation or changes a state.
+
+use std::ops::Range;
+
+use crate::address::BlockId;
+use crate::nand::{Nand, PageKind};
+use crate::store::{BlockState, Store};
+
+/// Largest number of bins of an [`EraseHistogram`].
+pub const BINS_MAX: u32 = 40;
+/// Number of steps in which a cell states shares of its pages.
+const SHARE_STEPS: u64 = 15;
+/// Code of a cell whose blocks are all retired.
+const RETIRED_CODE: u64 = 15;
+/// Digits of the base64url alphabet.
+const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Returns the number of consecutive blocks that share a cell, if the map of `blocks` blocks may have `most_cells`
+/// cells; at least 1.
+pub fn blocks_per_cell(blocks: u32, most_cells: u32) -> u32 {
+    blocks.div_ceil(most_cells.max(1)).max(1)
+}
+
+/// Appends the cells of a range of blocks to `digits`. The range begins at a cell; its last cell may have fewer blocks.
+/// O(blocks of the range).
+pub fn append_cells<N: Nand>(
+    store: &Store<N>,
+    blocks: Range<u32>,
+    blocks_per_cell: u32,
+    digits: &mut String,
+) {
+    for start in blocks.clone().step_by(blocks_per_cell as usize) {
+        let cell = cell(store, start..blocks.end.min(start + blocks_per_cell));
+        digits.push(char::from(DIGITS[(cell >> 6) as usize]));
+        digits.push(char::from(DIGITS[(cell & 63) as usize]));
+    }
+}
+
+fn cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
+    let of_cell = u64::from(blocks.end - blocks.start);
+    let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
+    let mut of_code = [0u32; RETIRED_CODE as usize + 1];
+    for block in blocks.map(BlockId) {
+        match table.state(block) {
+            BlockState::Free | BlockState::Erasing => {}
+            BlockState::Retired => of_code[RETIRED_CODE as usize] += 1,
+            BlockState::Open | BlockState::Closed => {
+                of_code[code(table.kind(block))] += 1;
+                valid += u64::from(table.valid(block));
+                programmed += u64::from(store.nand().programmed_pages(block));
+            }
+        }
+    }
+    if u64::from(of_code[RETIRED_CODE as usize]) == of_cell {
+        return RETIRED_CODE;
+    }
+    let pages = of_cell * u64::from(store.geometry().block_pages());
+    let steps = |count: u64| (2 * count * SHARE_STEPS + pages) / (2 * pages);
+    let programmed = steps(programmed).min(SHARE_STEPS);
+    let valid = steps(valid).min(programmed);
+    let commonest = (1..RETIRED_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
+    let kind = if of_code[commonest] > 0 { commonest as u64 } else { 0 };
+    valid << 8 | (programmed - valid) << 4 | kind
+}
+
+/// Returns the code by which a cell states that blocks hold pages of this kind.
+fn code(kind: PageKind) -> usize {
+    match kind {
+        PageKind::Data | PageKind::Head | PageKind::Tail => 1,
+        PageKind::Translation => 2,
+        PageKind::Delta => 3,
+        PageKind::Chunk => 4,
+        PageKind::RemapLog => 5,
+        PageKind::Validity => 6,
+    }
+}
+
+/// Histogram of erase counts of blocks, with at most [`BINS_MAX`] bins of equal width.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EraseHistogram {
+    /// Erases of the least worn block, at which the first bin begins.
+    pub first_erases: u32,
+    /// Width of a bin, erases.
+    pub erases_per_bin: u32,
+    /// Number of blocks in each bin.
+    pub blocks: Vec<u32>,
+}
+
+impl EraseHistogram {
+    /// Computes the histogram of erase counts; empty if there are none. Iterates over the counts three times, so that
+    /// it stores nothing of the size of the drive.
+    pub fn of(erases: impl Iterator<Item = u32> + Clone) -> Self {
+        let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
+            return Self::default();
+        };
+        let erases_per_bin = (last - first + 1).div_ceil(BINS_MAX);
+        let mut blocks = vec![0; ((last - first) / erases_per_bin + 1) as usize];
+        for count in erases {
+            blocks[((count - first) / erases_per_bin) as usize] += 1;
+        }
+        Self { first_erases: first, erases_per_bin, blocks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_of_wear_counts_every_block_once() {
+        for erases in [vec![], vec![7], (0..1000).collect(), vec![3, 3, 90, 91]] {
+            let histogram = EraseHistogram::of(erases.iter().copied());
+            assert_eq!(histogram.blocks.iter().sum::<u32>() as usize, erases.len());
+            assert!(histogram.blocks.len() <= BINS_MAX as usize, "{histogram:?}");
+        }
+        let two = EraseHistogram::of([3, 3, 90].into_iter());
+        assert_eq!(
+            (two.first_erases, two.erases_per_bin, two.blocks[0], two.blocks.last()),
+            (3, 3, 2, Some(&1))
+        );
+    }
+}

@@ -1,0 +1,201 @@
+//! Events: what the engine did during a request, with addresses and reasons, for programs that show it to people.
+//!
+//! The list of [`FlashOp`](crate::operation::FlashOp) has what a timing model needs: planes and causes. A reader who
+//! follows the engine page by page also needs the pages, why a metadata page was written, and from which candidates GC
+//! chose. [`OpList::record_events`](crate::stats::OpList::record_events) turns the recording on. It is off in every
+//! simulation: nothing on the way of a write checks for it that does not check for listeners anyway, and a choice of a
+//! victim or a write of a metadata page checks it once.
+
+use crate::address::{BlockId, Ppn};
+use crate::nand::PageKind;
+use crate::operation::Cause;
+
+/// One event of a request, in the order in which the engine caused it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A flash page was read.
+    Read {
+        /// Page that was read.
+        ppn: Ppn,
+        /// Reason for the read.
+        cause: Cause,
+        /// Whether only the spare area was read.
+        is_spare_only: bool,
+    },
+    /// A flash page was programmed, or its program failed or was interrupted.
+    Program {
+        /// Page that was programmed.
+        ppn: Ppn,
+        /// Reason for the program.
+        cause: Cause,
+    },
+    /// A flash page was copied to another one, as GC and wear leveling do: one read and one program.
+    Copy {
+        /// Page that was read.
+        from: Ppn,
+        /// Page that was programmed.
+        to: Ppn,
+        /// Reason for the copy.
+        cause: Cause,
+    },
+    /// A block was erased.
+    Erase {
+        /// Block that was erased.
+        block: BlockId,
+        /// Reason for the erase.
+        cause: Cause,
+    },
+    /// GC chose a victim, which it empties and erases next.
+    Victim(Box<VictimChoice>),
+    /// The reason for the programs of metadata pages that follow.
+    Metadata(MetadataReason),
+}
+
+/// A choice of GC: the victim, the rule that chose it, and the blocks from which it was chosen.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VictimChoice {
+    /// Pool (set of planes) that GC collects.
+    pub pool: u32,
+    /// Number of free blocks of the pool before the collection.
+    pub free_blocks: u32,
+    /// Block that GC collects.
+    pub block: BlockId,
+    /// Rule that chose the block.
+    pub rule: VictimRule,
+    /// Closed blocks of the pool that GC may collect and that have an invalid page, in order of their numbers; the
+    /// victim is always among them.
+    pub candidates: Vec<CandidateFigures>,
+}
+
+/// Figures of a block that GC may collect, as the victim policy sees them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CandidateFigures {
+    /// Number of the block.
+    pub block: BlockId,
+    /// Number of valid pages that the FTL counts: an upper bound if the map finds invalid pages late.
+    pub valid_pages: u32,
+    /// Flash programs (and reverse-map entries) since the block was closed.
+    pub age_programs: u64,
+    /// Number of times that the block was erased.
+    pub erases: u32,
+    /// Kind of data in the block's pages.
+    pub kind: PageKind,
+    /// Figure by which the rule ranks the block; `None` if the rule did not look at the block.
+    pub figure: Option<f64>,
+}
+
+/// Rule by which GC chose a victim.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum VictimRule {
+    /// The victim policy of the design.
+    Policy,
+    /// A victim policy that the user supplied.
+    OwnPolicy,
+    /// The block with the fewest valid pages, whatever the policy, because the pool is short of free blocks.
+    Urgent,
+    /// The block with the fewest valid pages of those whose valid pages fit into open blocks, because the pool has no
+    /// free block.
+    NoFreeBlock,
+    /// The metadata block with the fewest valid pages, because metadata occupies more blocks than its share.
+    MetadataShare,
+    /// The block with the fewest valid pages; metadata blocks count only without valid pages.
+    EmptyMetadata,
+    /// The metadata block with the fewest valid pages, because no other block can be collected.
+    OnlyMetadata,
+    /// Another block than the policy's, because the reverse map has no room for the entries of that one.
+    Recordable,
+}
+
+impl VictimRule {
+    /// All rules by which GC chooses a victim.
+    pub const ALL: [Self; 8] = [
+        Self::Policy,
+        Self::OwnPolicy,
+        Self::Urgent,
+        Self::NoFreeBlock,
+        Self::MetadataShare,
+        Self::EmptyMetadata,
+        Self::OnlyMetadata,
+        Self::Recordable,
+    ];
+
+    /// Returns the name of the rule: lower case, words joined by `-`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Policy => "policy",
+            Self::OwnPolicy => "own-policy",
+            Self::Urgent => "urgent",
+            Self::NoFreeBlock => "no-free-block",
+            Self::MetadataShare => "metadata-share",
+            Self::EmptyMetadata => "empty-metadata",
+            Self::OnlyMetadata => "only-metadata",
+            Self::Recordable => "recordable",
+        }
+    }
+}
+
+/// Why a part of the FTL writes metadata pages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum MetadataReason {
+    /// The cache of map entries is full, and a dirty entry is evicted: its translation page is written.
+    Eviction,
+    /// The map holds more dirty entries, or more unidentified invalid pages, than its bounds allow, or NVRAM is nearly
+    /// full of dirty entries.
+    MapBound,
+    /// A checkpoint of the map writes entries that have been dirty for long.
+    MapCheckpoint,
+    /// A trim must be on flash when it returns.
+    Trim,
+    /// All dirty entries of the map are written, because a battery or a shutdown saves them.
+    WriteBack,
+    /// A page of the map's journal is full.
+    JournalFull,
+    /// The map's journal has its maximum length, and its changes are merged into translation pages.
+    JournalMerge,
+    /// The RAM buffer of the validity store is full.
+    ValidityBufferFull,
+    /// The validity store is written early, because recovery can replay only a bounded number of reports.
+    ValidityDue,
+    /// Sorted runs of the validity store are merged.
+    ValidityMerge,
+    /// A page became invalid, and its bit is set in the bitmap on flash.
+    ValidityBit,
+    /// The NVRAM buffer of the reverse map's log is full.
+    LogBufferFull,
+}
+
+impl MetadataReason {
+    /// All reasons for which metadata pages are written.
+    pub const ALL: [Self; 12] = [
+        Self::Eviction,
+        Self::MapBound,
+        Self::MapCheckpoint,
+        Self::Trim,
+        Self::WriteBack,
+        Self::JournalFull,
+        Self::JournalMerge,
+        Self::ValidityBufferFull,
+        Self::ValidityDue,
+        Self::ValidityMerge,
+        Self::ValidityBit,
+        Self::LogBufferFull,
+    ];
+
+    /// Returns the name of the reason: lower case, words joined by `-`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eviction => "eviction",
+            Self::MapBound => "map-bound",
+            Self::MapCheckpoint => "map-checkpoint",
+            Self::Trim => "trim",
+            Self::WriteBack => "write-back",
+            Self::JournalFull => "journal-full",
+            Self::JournalMerge => "journal-merge",
+            Self::ValidityBufferFull => "validity-buffer-full",
+            Self::ValidityDue => "validity-due",
+            Self::ValidityMerge => "validity-merge",
+            Self::ValidityBit => "validity-bit",
+            Self::LogBufferFull => "log-buffer-full",
+        }
+    }
+}

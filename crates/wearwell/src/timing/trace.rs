@@ -1,0 +1,247 @@
+//! Records when each flash operation ran, on which array and channel, and why: the material of a trace viewer.
+//!
+//! The event engine is generic over an [`Observer`]. The usual one, [`Untraced`], has no state and empty functions, so
+//! an engine that nobody traces is compiled as if this file did not exist. The price: the engine is compiled twice.
+//!
+//! A queued operation has no room for an identity ([`super::op_queue`]), so [`Tracer`] mirrors the queues: for each
+//! queue of each array the numbers of its operations, in the same order. It follows operations that are held back by
+//! their place in the slab of waiters.
+//!
+//! Invariant: the front of a mirrored queue is the front of the queue, because every operation is queued, started and
+//! removed in the same step in both.
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+
+use rustc_hash::FxHashMap;
+
+use super::RequestKind;
+use super::event::expand_copies;
+use crate::operation::{FlashOp, OpKind};
+use crate::stats::OpPlace;
+
+/// A period of simulated time: start and end, nanoseconds since the start of the run.
+type Span = (u64, u64);
+/// A queue: number of its array (die or plane), and its number on the array.
+type QueueId = (u32, u8);
+
+/// Receives what the event engine does, step by step.
+pub(super) trait Observer: Clone + Debug {
+    /// Whether the steps are recorded; if not, all functions do nothing.
+    const TRACES: bool;
+
+    /// Creates the observer of an engine with this number of arrays.
+    fn of_arrays(arrays: usize) -> Self;
+    /// A list of operations is submitted at `now`, for a request or in the background.
+    fn submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
+    /// The next operation of the list is admitted.
+    fn admits(&mut self, _op: &FlashOp) {}
+    /// The admitted or released operation joins a queue, as an entry of `count` operations.
+    fn queued(&mut self, _queue: QueueId, _count: u32) {}
+    /// The admitted operation is held back under number `waiter`.
+    fn held(&mut self, _waiter: u32) {}
+    /// The operation held back under number `waiter` is about to join its queue.
+    fn released(&mut self, _waiter: u32) {}
+    /// The first `count` operations of a queue start.
+    fn started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    /// The operation `member` positions after the front of a queue has the channel for a period.
+    fn transferred(&mut self, _queue: QueueId, _member: u8, _span: Span) {}
+    /// The first `count` operations of a queue are suspended.
+    fn suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    /// The first `count` operations of a queue are resumed.
+    fn resumed(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    /// The first operation of a queue ends and leaves the queue.
+    fn ended(&mut self, _queue: QueueId, _now: u64) {}
+    /// A scan has the NVRAM for a period.
+    fn scanned(&mut self, _span: Span) {}
+    /// A request that arrived at the start of a period is answered at its end.
+    fn answered(&mut self, _number: u64, _kind: RequestKind, _span: Span) {}
+}
+
+/// The observer that records nothing and costs nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Untraced;
+
+impl Observer for Untraced {
+    const TRACES: bool = false;
+
+    fn of_arrays(_: usize) -> Self {
+        Self
+    }
+}
+
+/// One flash operation that ran, with its times: nanoseconds since the start of the run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TracedOp {
+    /// Number of the operation: 0, 1, 2, .. in order of submission, each copy of a batch as two.
+    pub number: u64,
+    /// The operation: a read, program or erase, its plane and its cause.
+    pub op: FlashOp,
+    /// Where the operation took place; absent if the driver does not say ([`Timing::locate`](super::Timing::locate)).
+    pub place: Option<OpPlace>,
+    /// Number of the request that caused the operation, whether or not it waits for it; absent for work that the device
+    /// started on its own.
+    pub request: Option<u64>,
+    /// Time at which the operation was submitted.
+    pub submitted_ns: u64,
+    /// Time from which the operation occupied its array (die or plane).
+    pub start_ns: u64,
+    /// Time at which the operation ended. The operations of a multi-plane read end one after the other.
+    pub end_ns: u64,
+    /// Start and end of the transfer on the channel; absent for an erase.
+    pub transfer_ns: Option<(u64, u64)>,
+    /// Start and end of each period in which the program or erase was suspended for host reads.
+    pub suspended_ns: Vec<(u64, u64)>,
+}
+
+/// One host request that was answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TracedRequest {
+    /// Number of the request, as returned by [`Timing::submit`](super::Timing::submit).
+    pub number: u64,
+    /// Kind of the request.
+    pub kind: RequestKind,
+    /// Time at which the request arrived, nanoseconds since the start of the run.
+    pub arrival_ns: u64,
+    /// Time at which the request was answered, nanoseconds since the start of the run.
+    pub answered_ns: u64,
+}
+
+/// What ended since the trace was last taken, in order of time.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Trace {
+    /// Flash operations.
+    pub ops: Vec<TracedOp>,
+    /// Host requests.
+    pub requests: Vec<TracedRequest>,
+    /// Start and end of each scan of NVRAM that was booked, nanoseconds since the start of the run.
+    pub scans: Vec<(u64, u64)>,
+}
+
+/// The observer that records every flash operation.
+#[derive(Clone, Debug)]
+pub(super) struct Tracer {
+    /// Operations that have not ended, by number.
+    unfinished: FxHashMap<u64, TracedOp>,
+    /// Numbers of the queued operations of each queue of each array (die or plane).
+    queues: Vec<[VecDeque<u64>; 3]>,
+    /// Numbers of the operations that are held back, by their place in the slab of waiters.
+    waiting: FxHashMap<u32, u64>,
+    /// Number of the operation that is being admitted or released.
+    current: u64,
+    /// Number of the operation that is admitted next.
+    next: u64,
+    /// Number of operations submitted so far.
+    submitted: u64,
+    places: Vec<OpPlace>,
+    done: Trace,
+}
+
+impl Tracer {
+    /// Sets the places of the operations that are submitted next.
+    pub(super) fn locate(&mut self, places: &[OpPlace]) {
+        places.clone_into(&mut self.places);
+    }
+
+    /// Returns what ended since the last call.
+    pub(super) fn take(&mut self) -> Trace {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Calls `change` for the first `count` operations of a queue.
+    fn of_front(&mut self, (array, queue): QueueId, count: u8, change: impl Fn(&mut TracedOp)) {
+        for number in self.queues[array as usize][queue as usize].iter().take(usize::from(count)) {
+            change(self.unfinished.get_mut(number).expect("a queued operation has not ended"));
+        }
+    }
+}
+
+impl Observer for Tracer {
+    const TRACES: bool = true;
+
+    fn of_arrays(arrays: usize) -> Self {
+        Self {
+            unfinished: FxHashMap::default(),
+            queues: vec![Default::default(); arrays],
+            waiting: FxHashMap::default(),
+            current: 0,
+            next: 0,
+            submitted: 0,
+            places: Vec::new(),
+            done: Trace::default(),
+        }
+    }
+
+    fn submitted(&mut self, request: Option<u64>, now: u64, ops: &[FlashOp]) {
+        (self.current, self.next) = (self.submitted, self.submitted);
+        let mut places = std::mem::take(&mut self.places).into_iter();
+        for op in expand_copies(ops).into_iter().filter(|op| op.kind != OpKind::Scan) {
+            let traced = TracedOp {
+                number: self.submitted,
+                op,
+                place: places.next(),
+                request,
+                submitted_ns: now,
+                start_ns: now,
+                end_ns: now,
+                transfer_ns: None,
+                suspended_ns: Vec::new(),
+            };
+            self.unfinished.insert(self.submitted, traced);
+            self.submitted += 1;
+        }
+    }
+
+    fn admits(&mut self, op: &FlashOp) {
+        self.current = self.next;
+        self.next += op.operations();
+    }
+
+    fn queued(&mut self, (array, queue): QueueId, count: u32) {
+        let numbers = self.current..self.current + u64::from(count);
+        self.queues[array as usize][queue as usize].extend(numbers);
+    }
+
+    fn held(&mut self, waiter: u32) {
+        self.waiting.insert(waiter, self.current);
+    }
+
+    fn released(&mut self, waiter: u32) {
+        self.current = self.waiting.remove(&waiter).expect("what is released was held");
+    }
+
+    fn started(&mut self, queue: QueueId, count: u8, now: u64) {
+        self.of_front(queue, count, |op| op.start_ns = now);
+    }
+
+    fn transferred(&mut self, (array, queue): QueueId, member: u8, span: Span) {
+        let number = self.queues[array as usize][queue as usize][usize::from(member)];
+        let op = self.unfinished.get_mut(&number).expect("a queued operation has not ended");
+        op.transfer_ns = Some(span);
+    }
+
+    fn suspended(&mut self, queue: QueueId, count: u8, now: u64) {
+        self.of_front(queue, count, |op| op.suspended_ns.push((now, now)));
+    }
+
+    fn resumed(&mut self, queue: QueueId, count: u8, now: u64) {
+        self.of_front(queue, count, |op| {
+            op.suspended_ns.last_mut().expect("only a suspended operation is resumed").1 = now;
+        });
+    }
+
+    fn ended(&mut self, (array, queue): QueueId, now: u64) {
+        let number = self.queues[array as usize][queue as usize].pop_front();
+        let op = number.and_then(|number| self.unfinished.remove(&number));
+        let op = op.expect("an operation ends once, at the front of its queue");
+        self.done.ops.push(TracedOp { end_ns: now, ..op });
+    }
+
+    fn scanned(&mut self, span: Span) {
+        self.done.scans.push(span);
+    }
+
+    fn answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): Span) {
+        self.done.requests.push(TracedRequest { number, kind, arrival_ns, answered_ns });
+    }
+}

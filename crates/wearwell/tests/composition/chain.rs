@@ -1,0 +1,487 @@
+//! From the composed design to those of the papers: with the other mechanisms of `wearwell` switched off, and the map,
+//! page validity and recovery that a paper assumes, the drive executes the operations of that paper's design, one by
+//! one, reads included. The mechanisms stay in the drive, so each is shown to disturb nothing while it is off.
+//!
+//! Where an assumption differs, the operations that differ are counted by cause, on the world `slc` without a buffer: first
+//! those of the composed drive, then those of the other.
+//! `docs/verification.md` has these counts.
+
+use SchemeKind::{Dedup, Delta, Recycle};
+use wearwell::Device;
+use wearwell::DeviceOptions;
+use wearwell::content::dedup::DedupOptions;
+use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::design::{
+    DeltaDesign, GeckoFtlOptions, MappingPart, Parts, Persistence, RecycleDesign, SharingDesign,
+    WearwellOptions, delta, geckoftl, integrated, page_map, recyclable, remap, wearwell,
+};
+use wearwell::gc::GcOptions;
+use wearwell::lifetime::{
+    Activity, Configuration, ContentSchemes, Counters, Decision, EnergyModel, Lifetime, LifetimeOptions,
+    SchemeKind,
+};
+use wearwell::mapping::{CachedOptions, Identification};
+use wearwell::nand::{Recorded, Recording, Retain, SimNand};
+use wearwell::operation::{Cause, FlashOp, OpKind};
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::stats::Stats;
+use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
+use wearwell::write_buffer::BufferOptions;
+
+use super::DOCUMENT;
+use crate::common::{BUFFERS, Mix, Op, Oracle, Random, World, accepts, worlds};
+
+const OPERATIONS: u64 = 12_000;
+const NVRAM_BYTES: u64 = 1 << 18;
+/// Entries of a cache that holds the entries of a part of the pages.
+const FEW_ENTRIES: u32 = 10;
+const GECKO: GeckoOptions = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
+
+/// Which content mechanisms of a drive run.
+#[derive(Clone, Copy)]
+enum Running {
+    /// All that the design has.
+    All,
+    Only(&'static [SchemeKind]),
+    /// Deduplication and compression, as the paper's algorithm decides from epoch to epoch.
+    Managed,
+}
+
+#[derive(Clone)]
+struct Variant {
+    parts: Parts,
+    running: Running,
+}
+
+/// What the host does: number of distinct contents, and whether it remaps pages.
+#[derive(Clone, Copy)]
+struct Load {
+    contents: u16,
+    remaps: bool,
+}
+
+/// Few contents, so that they die and are written again.
+const FEW_CONTENTS: Load = Load { contents: 9, remaps: false };
+/// Enough contents for a drive that deduplicates to have garbage.
+const MANY_CONTENTS: Load = Load { contents: 200, remaps: true };
+
+/// Everything that a drive did.
+#[derive(PartialEq)]
+struct Run {
+    /// Programs and erases in order, with their addresses and owners.
+    log: Vec<Recorded>,
+    /// All flash operations in order, with their causes; first those that requests waited for.
+    operations: [Vec<FlashOp>; 2],
+    decisions: Vec<Decision>,
+    stats: Stats,
+}
+
+/// Returns the options of recycling and of delta encoding, so small that entries are evicted.
+fn options() -> (RecycleDesign, DeltaDesign) {
+    let policy = StorePolicy::ProbabilityFastLoading { window: 1 };
+    let options = RecycleOptions { capacity_entries: Some(6), policy, ..RecycleOptions::default() };
+    let deltas = DeltaDesign {
+        heat_entries: Some(24),
+        scan_interval_writes: 16,
+        scan_entries: 4,
+        ..DeltaDesign::default()
+    };
+    (RecycleDesign { options, verify_on_hit: true }, deltas)
+}
+
+/// Returns the composed design, with a cache of `cache_entries` entries.
+fn composed(cache_entries: u32) -> Parts {
+    let (recycle, delta) = options();
+    let options = WearwellOptions { cache_entries, gecko: GECKO, recycle, dedup: DEDUP, delta };
+    wearwell(GcOptions::default(), options)
+}
+
+/// Returns the composed design with map and page validity in RAM, which a battery keeps.
+fn on_a_battery() -> Parts {
+    let (mapping, validity) = (MappingPart::Flat, ValidityPart::Ram);
+    Parts { mapping, validity, persistence: Persistence::BatteryRam, ..composed(1) }
+}
+
+/// Changes a design so that delta encoding, while it is off, does not read the pages of a sample of the writes to learn
+/// what it would save: no page is ever hot.
+fn without_samples(mut parts: Parts) -> Parts {
+    let never_hot = DeltaDesign { heat_entries: Some(0), ..options().1 };
+    parts.content.delta = parts.content.delta.and(Some(never_hot));
+    parts
+}
+
+/// Changes a design so that it has no delta encoding, and keeps no open block for it.
+fn without_deltas(mut parts: Parts) -> Parts {
+    parts.content.delta = None;
+    parts
+}
+
+/// Changes a design so that it has no compression, and keeps no open blocks for it.
+fn without_chunks(mut parts: Parts) -> Parts {
+    parts.content.chunks = None;
+    parts
+}
+
+fn plain(parts: Parts) -> Variant {
+    Variant { parts, running: Running::All }
+}
+
+fn only(running: &'static [SchemeKind], parts: Parts) -> Variant {
+    Variant { parts, running: Running::Only(running) }
+}
+
+/// The lifetime manager of the paper, with one request every two seconds, so that an epoch has 150 of them.
+struct Manager {
+    lifetime: Lifetime,
+    capacity_bytes: u64,
+}
+
+impl Manager {
+    const SECONDS_PER_REQUEST: u64 = 2;
+
+    /// Returns a manager whose drive may program 40 pages per epoch, fewer than the host writes.
+    fn new(page_bytes: u32) -> Self {
+        let options = LifetimeOptions::of(Configuration::Integrated, &EnergyModel::STATED);
+        let capacity_bytes = 40 * u64::from(page_bytes) * options.target_epochs();
+        Self { lifetime: Lifetime::new(options), capacity_bytes }
+    }
+
+    fn advance(&mut self, request: u64, device: &mut Device<Recording<SimNand>>) -> Option<Decision> {
+        let ftl = device.ftl_mut();
+        let page_bytes = u64::from(ftl.store().geometry().page_bytes);
+        let stats = ftl.stats();
+        let [host, content] = [Cause::Host, Cause::Content].map(|cause| stats.programs[cause as usize]);
+        let activity = Activity {
+            host_bytes: stats.host_page_writes * page_bytes,
+            stored_bytes: (host + content) * page_bytes,
+            flash_bytes: stats.total_programs() * page_bytes,
+            held_ns: 0,
+        };
+        let remaining_bytes = self.capacity_bytes.saturating_sub(activity.flash_bytes);
+        let kinds = self.lifetime.options().schemes.iter().map(|scheme| ftl.observed(scheme.kind)).collect();
+        let counters = Counters { activity, remaining_bytes, schemes: kinds };
+        let now = request * Self::SECONDS_PER_REQUEST * 1_000_000_000;
+        let decision = self.lifetime.advance(now, &counters)?;
+        ftl.switch_schemes(self.lifetime.running()).expect("there is room");
+        Some(decision)
+    }
+}
+
+/// Returns the operations of the flash, without scans of NVRAM and without the order in which a timing model may execute
+/// them.
+fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
+    let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::Scan);
+    on_flash.map(|&operation| FlashOp { after: 0, ..operation })
+}
+
+fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, load: Load) -> Run {
+    let medium = SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(NVRAM_BYTES);
+    let mut device = Device::new(Recording::new(medium), logical, &variant.parts, DeviceOptions { buffer })
+        .expect("it fits");
+    let mut manager = match variant.running {
+        Running::All => None,
+        Running::Only(kinds) => {
+            let running: ContentSchemes = kinds.iter().copied().collect();
+            device.ftl_mut().switch_schemes(running).expect("nothing is buffered");
+            None
+        }
+        Running::Managed => Some(Manager::new(world.geometry.page_bytes)),
+    };
+    device.ftl_mut().store_mut().ops.listen(true);
+    let mut oracle = Oracle::of(&device, load.contents as usize);
+    let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
+    let random = Random::new(u64::from(logical));
+    let mut mix = Mix { random, sectors, page_sectors, contents: load.contents, switches: false };
+    let (mut operations, mut decisions) = ([const { Vec::new() }; 2], Vec::new());
+    for request in 0..OPERATIONS {
+        decisions.extend(manager.as_mut().and_then(|manager| manager.advance(request, &mut device)));
+        let op = mix.draw();
+        if load.remaps || !matches!(op, Op::Remap { .. }) {
+            oracle.apply(&mut device, op).expect("there is room");
+        }
+        operations[0].extend(on_flash(device.ops()));
+        operations[1].extend(on_flash(device.deferred_ops()));
+        device.ftl_mut().store_mut().ops.clear();
+    }
+    oracle.compare_all(&mut device).expect("a healthy medium reads");
+    let stats = device.ftl().stats().clone();
+    Run { log: device.ftl().store().nand().log().to_vec(), operations, decisions, stats }
+}
+
+/// Returns the logical pages that both variants accept on a world, if there are any. Reverse maps take no flash here, so
+/// size is asked with one that needs no NVRAM either.
+fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
+    let sizes = variants.map(|variant| {
+        let mut parts = variant.parts.clone();
+        if let Some(sharing) = &mut parts.content.sharing {
+            sharing.reverse_map = ReverseMapPart::Ideal;
+        }
+        accepts(&world.geometry, &parts, 1).then(|| world.logical_pages(&parts))
+    });
+    Some(sizes[0]?.min(sizes[1]?))
+}
+
+/// Asserts that two drives execute the same flash operations in the same order, on every world that has room for both
+/// and with every write buffer.
+fn assert_equal(one: &Variant, other: &Variant, load: Load) {
+    let (mut erases, mut served) = (0, 0);
+    for world in worlds() {
+        let Some(logical) = common_size(&world, [one, other]) else { continue };
+        for buffer in BUFFERS {
+            let [one, other] = [one, other].map(|variant| run(variant, &world, logical, buffer, load));
+            let first_difference = one.log.iter().zip(&other.log).position(|(a, b)| a != b);
+            assert_eq!((first_difference, one.log.len()), (None, other.log.len()), "world {}", world.name);
+            for (k, name) in ["requests", "deferred work"].into_iter().enumerate() {
+                let pairs = one.operations[k].iter().zip(&other.operations[k]);
+                let first_difference = pairs.into_iter().position(|(a, b)| a != b);
+                let lengths = [&one, &other].map(|run| run.operations[k].len());
+                assert_eq!(
+                    (first_difference, lengths[0]),
+                    (None, lengths[1]),
+                    "operations of {name}, {}",
+                    world.name
+                );
+            }
+            assert!(one.decisions == other.decisions, "world {}", world.name);
+            erases += one.stats.total_erases();
+            let stats = &one.stats;
+            served += stats.recycled_writes
+                + stats.deduplicated_writes
+                + stats.delta_writes
+                + stats.packed_writes
+                + stats.remapped_pages;
+        }
+    }
+    assert!(erases > 1_000, "garbage collection has to be at work: {erases} erases");
+    let running = [one, other].map(|variant| !matches!(variant.running, Running::Only([])));
+    assert_eq!(served > 1_000, running[0], "mechanisms that run serve writes: {served} of them");
+}
+
+/// Returns the operations that differ in number between two drives, by kind and cause, as `cause one/other`.
+fn differences(one: &Variant, other: &Variant, load: Load) -> String {
+    differences_on("slc", one, other, load)
+}
+
+fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> String {
+    let world = worlds().into_iter().find(|known| known.name == world).expect("a known world");
+    let logical = common_size(&world, [one, other]).expect("both have room");
+    let [one, other] = [one, other].map(|variant| run(variant, &world, logical, BUFFERS[0], load).stats);
+    let of_kind = |name: &str, one: &[u64], other: &[u64]| {
+        let differs = |cause: &&Cause| one[**cause as usize] != other[**cause as usize];
+        let text =
+            |cause: &Cause| format!("{} {}/{}", cause.name(), one[*cause as usize], other[*cause as usize]);
+        let causes: Vec<String> = Cause::ALL.iter().filter(differs).map(text).collect();
+        (!causes.is_empty()).then(|| format!("{name}: {}", causes.join(", ")))
+    };
+    let differing: Vec<String> = [
+        of_kind("programs", &one.programs, &other.programs),
+        of_kind("reads", &one.reads, &other.reads),
+        of_kind("erases", &one.erases, &other.erases),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let counts = differing.join("; ");
+    assert!(DOCUMENT.contains(&counts), "docs/verification.md does not have: {counts}");
+    counts
+}
+
+/// With all content mechanisms off and a cache for the whole map, two causes are left: page validity on flash, and the
+/// reads by which delta encoding learns while it is off what it would save.
+#[test]
+fn all_content_off_and_the_map_cached_is_page_map() {
+    let other = plain(page_map(GcOptions::default()));
+    let validity_in_ram = |parts: Parts| Parts { validity: ValidityPart::Ram, ..parts };
+    let equal = without_samples(validity_in_ram(composed(u32::MAX)));
+    assert_equal(&only(&[], equal), &other, FEW_CONTENTS);
+    let samples = only(&[], validity_in_ram(composed(u32::MAX)));
+    let found = [&samples, &only(&[], composed(u32::MAX))].map(|one| differences(one, &other, FEW_CONTENTS));
+    assert_eq!(
+        found,
+        [
+            "reads: content 6/0",
+            "programs: gc 4005/3560, validity 105/0; \
+         reads: gc 4005/3560, validity 812/0, content 6/0; \
+         erases: gc 714/680"
+        ],
+        "samples; validity on flash as well"
+    );
+}
+
+/// A remap command binds pages even while deduplication is off, and a page map has to write them.
+#[test]
+fn remap_commands_are_the_one_mechanism_that_cannot_be_switched_off() {
+    let parts = without_samples(Parts { validity: ValidityPart::Ram, ..composed(u32::MAX) });
+    let other = plain(page_map(GcOptions::default()));
+    let load = Load { remaps: true, ..FEW_CONTENTS };
+    assert_eq!(
+        differences(&only(&[], parts), &other, load),
+        "programs: host 8163/9314, gc 3324/4510; reads: host 3715/4866, gc 3324/4510; erases: gc 682/828"
+    );
+}
+
+/// Returns GeckoFTL as published, on the cache of these tests.
+fn published_geckoftl() -> Parts {
+    geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: FEW_ENTRIES, gecko: GECKO })
+}
+
+/// Four assumptions of GeckoFTL differ from those of the composed drive without content mechanisms: metadata blocks are
+/// left alone until they are empty, invalid pages are identified late, recovery is from flash alone, and no NVRAM for
+/// dirty entries can run short. Each is exchanged in turn.
+#[test]
+fn all_content_off_is_geckoftl_with_an_eager_map() {
+    let on_battery = |parts: Parts| Parts { persistence: Persistence::BatteryRam, ..parts };
+    let eager = |parts: Parts| {
+        let mapping = MappingPart::Cached(CachedOptions::of_entries(FEW_ENTRIES));
+        on_battery(Parts { mapping, ..parts })
+    };
+    let off = only(&[], on_battery(without_samples(composed(FEW_ENTRIES))));
+    let collects_metadata = plain(eager(Parts { gc: GcOptions::default(), ..published_geckoftl() }));
+    assert_equal(&off, &collects_metadata, FEW_CONTENTS);
+
+    let late = CachedOptions {
+        identification: Identification::AtSynchronisation,
+        ..CachedOptions::of_entries(FEW_ENTRIES)
+    };
+    let as_it_is = only(&[], composed(FEW_ENTRIES));
+    let spares_metadata = plain(eager(published_geckoftl()));
+    let lazy = plain(on_battery(Parts { mapping: MappingPart::Cached(late), ..published_geckoftl() }));
+    let published = plain(published_geckoftl());
+    let steps = [
+        ("NVRAM and samples", &as_it_is, &off),
+        ("metadata", &collects_metadata, &spares_metadata),
+        ("late identification", &spares_metadata, &lazy),
+        ("recovery from flash", &lazy, &published),
+        ("all together", &as_it_is, &published),
+    ];
+    let found = steps.map(|(step, one, other)| (step, differences(one, other, FEW_CONTENTS)));
+    let expected = [
+        (
+            "NVRAM and samples",
+            "programs: gc 5435/5499, translation 4061/4118; \
+         reads: gc 5435/5499, translation 17984/18022, validity 840/843, content 6/0; \
+         erases: gc 1059/1066",
+        ),
+        (
+            "metadata",
+            "programs: gc 7448/6735, translation 4423/4544, validity 109/110; \
+         reads: gc 7448/6735, translation 18434/18560, validity 978/1000; \
+         erases: gc 1218/1180",
+        ),
+        (
+            "late identification",
+            "programs: gc 6735/6907, translation 4544/5253, validity 110/108; \
+         reads: gc 6735/6950, translation 18560/10066, validity 1000/1010; \
+         erases: gc 1180/1236",
+        ),
+        (
+            "recovery from flash",
+            "programs: gc 6540/6876, translation 5243/4639, validity 109/470, checkpoint 0/544; \
+         reads: gc 6582/6931, translation 10098/9489, validity 989/1372, checkpoint 0/543; \
+         erases: gc 1214/1254",
+        ),
+        (
+            "all together",
+            "programs: gc 5435/4989, translation 4061/4350, validity 106/443, checkpoint 0/527; \
+         reads: gc 5435/5028, translation 17984/9322, validity 840/1214, content 6/0, checkpoint 0/527; \
+         erases: gc 1059/1102",
+        ),
+    ];
+    assert_eq!(found, expected.map(|(step, counts)| (step, counts.to_owned())));
+}
+
+fn remap_ssd(reverse_map: ReverseMapPart) -> Variant {
+    let dedup = Some(DEDUP);
+    let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: false };
+    plain(remap(GcOptions::default(), sharing))
+}
+
+#[test]
+fn deduplication_and_remaps_on_a_flat_map_are_remap() {
+    let flat = without_samples(Parts { persistence: Persistence::NvramMap, ..on_a_battery() });
+    let segments = ReverseMapPart::Segments { nvram_bytes: NVRAM_BYTES / 2, segment_bytes: 64 };
+    for reverse_map in [ReverseMapPart::Ideal, segments] {
+        assert_equal(&only(&[Dedup], flat.clone()), &remap_ssd(reverse_map), MANY_CONTENTS);
+    }
+    let composed = only(&[Dedup], composed(FEW_ENTRIES));
+    assert_eq!(
+        differences(&composed, &remap_ssd(ReverseMapPart::Ideal), MANY_CONTENTS),
+        "programs: gc 50/19, translation 3894/0, validity 18/0; \
+         reads: gc 50/19, translation 20577/0, validity 83/0; \
+         erases: gc 308/61"
+    );
+}
+
+#[test]
+fn recycling_alone_on_a_battery_is_recyclable() {
+    let other = plain(recyclable(GcOptions::default(), options().0));
+    assert_equal(&only(&[Recycle], without_samples(on_a_battery())), &other, FEW_CONTENTS);
+    let composed = only(&[Recycle], composed(FEW_ENTRIES));
+    assert_eq!(
+        differences(&composed, &other, FEW_CONTENTS),
+        "programs: host 4069/4009, gc 3416/1944, translation 3711/0, validity 71/0; \
+         reads: gc 3416/1944, translation 17603/0, validity 444/0, content 6229/6539; erases: gc 669/336"
+    );
+}
+
+/// Compression keeps open blocks even while it is off, so there is less spare space, and deltas may take less of it.
+#[test]
+fn deltas_alone_on_a_battery_are_delta() {
+    let other = plain(delta(GcOptions::default(), options().1, None));
+    assert_equal(&only(&[Delta], without_chunks(on_a_battery())), &other, FEW_CONTENTS);
+    let found = differences_on("tiny", &only(&[Delta], on_a_battery()), &other, FEW_CONTENTS);
+    assert_eq!(
+        found,
+        "programs: host 8217/8215, gc 2131/2226, content 13/15; \
+         reads: gc 2131/2226, content 29/33; \
+         erases: gc 2586/2610",
+        "on the smallest world"
+    );
+    // Without a battery, a flush writes staged deltas, and a delta is four bytes longer.
+    let flat = only(&[Delta], without_chunks(Parts { persistence: Persistence::NvramMap, ..on_a_battery() }));
+    let found =
+        [flat, only(&[Delta], composed(FEW_ENTRIES))].map(|one| differences(&one, &other, FEW_CONTENTS));
+    assert_eq!(
+        found,
+        [
+            "programs: host 7927/7928, gc 7441/7391, content 358/284; \
+         reads: host 3775/3773, gc 7440/7391, content 705/655; \
+         erases: gc 947/940",
+            "programs: host 7665/7663, gc 6025/3934, translation 4185/0, validity 106/0, content 381/290; \
+         reads: host 3929/3930, gc 6024/3934, translation 18280/0, validity 873/0, content 736/683; \
+         erases: gc 1113/707"
+        ],
+        "no battery; all together"
+    );
+}
+
+/// Delta encoding keeps an open block even while it is off, so there is less spare space, and chunks may waste less.
+#[test]
+fn deduplication_and_compression_under_the_manager_are_integrated() {
+    let managed = |parts: Parts| Variant { parts, running: Running::Managed };
+    let other = managed(integrated(GcOptions::default(), Some(DEDUP), true));
+    let load = Load { remaps: false, ..MANY_CONTENTS };
+    assert_equal(&managed(without_deltas(on_a_battery())), &other, load);
+    let found =
+        [on_a_battery(), composed(FEW_ENTRIES)].map(|parts| differences(&managed(parts), &other, load));
+    assert_eq!(
+        found,
+        [
+            "programs: gc 30/28, content 1021/988; \
+         reads: host 7384/7651, content 12650/12961; \
+         erases: gc 54/51",
+            "programs: gc 57/18, translation 3393/0, validity 7/0, content 1118/977; \
+         reads: host 7400/8249, gc 63/20, translation 17268/0, validity 36/0, content 12198/13236; \
+         erases: gc 276/50"
+        ],
+        "an open block; all together"
+    );
+    let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
+    let logical = common_size(&world, [&other, &other]).expect("it has room");
+    let decisions = run(&other, &world, logical, BUFFERS[0], load).decisions;
+    assert!(decisions.iter().any(|decision| decision.enabled.contains(0)), "deduplication runs");
+    assert!(decisions.iter().any(|decision| decision.enabled.contains(1)), "compression runs");
+    assert!(decisions.windows(2).any(|pair| pair[0].enabled != pair[1].enabled), "the manager switches");
+}

@@ -1,0 +1,418 @@
+//! What each pair of mechanisms promises beyond losing nothing: which of them serves a write, what stays valid for whom,
+//! what is counted, and what it costs.
+
+use SchemeKind::{Compression, Dedup, Delta, Recycle};
+use wearwell::design::Parts;
+use wearwell::flash_view::FlashPageState;
+use wearwell::gc::{GcOptions, VictimPolicy};
+use wearwell::lifetime::{ContentSchemes, SchemeKind};
+use wearwell::mapping::{AnyMapping, Mapping as _};
+use wearwell::nand::PageKind;
+use wearwell::operation::Cause;
+use wearwell::page_state::PageState;
+use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::store::BlockState;
+use wearwell::validity::{AnyValidity, BitmapOptions, ValidityPart};
+
+use super::rig::{
+    Rig, composed, gecko, in_gecko, light, mixture, noise, on_flash, page, refusal, without_battery,
+};
+
+/// Note 1: a duplicate, a remap and a revival all end in a bind. It programs nothing and leaves one entry in the reverse
+/// map.
+#[test]
+fn duplicates_remaps_and_revivals_end_in_the_same_bind() {
+    let bound_by = |bind: fn(&mut Rig)| {
+        let mut rig = Rig::new(&mixture(&[Dedup]));
+        rig.write(0, &noise(1));
+        bind(&mut rig);
+        assert_eq!((rig.programs(), rig.device.ftl().valid_entries()), (1, 1));
+        rig.view()
+    };
+    assert!(bound_by(|rig| rig.write(1, &noise(1))) == bound_by(|rig| rig.remap(1, 0)));
+    let mut rig = Rig::new(&mixture(&[Dedup, Recycle]));
+    rig.write(0, &noise(1));
+    let dead = rig.place(0);
+    rig.write(0, &noise(2));
+    rig.write(1, &noise(1));
+    assert_eq!((rig.programs(), rig.device.ftl().valid_entries()), (2, 1));
+    assert_eq!((rig.place(1), rig.form(1)), (dead, PageState::Stored));
+}
+
+/// Note 2: a dead page can become a shared one and die again. Hits on live and on dead content are counted apart, and
+/// while content lives anywhere, its next write is no hit of recycling.
+#[test]
+fn a_dead_page_becomes_a_shared_one_and_dies_again() {
+    let mut rig = Rig::new(&mixture(&[Dedup, Recycle]));
+    let hits = |rig: &Rig| (rig.stats().recycled_writes, rig.stats().deduplicated_writes);
+    rig.write(0, &noise(1));
+    let first = rig.place(0);
+    rig.write(0, &noise(2));
+    assert!(rig.recycler().is_dead(first));
+    rig.write(1, &noise(1));
+    assert_eq!(hits(&rig), (1, 0), "nobody held it");
+    rig.write(2, &noise(1));
+    rig.write(3, &noise(1));
+    assert_eq!(hits(&rig), (1, 2), "page 1 holds it");
+    for lpn in 1..4 {
+        assert!(!rig.recycler().is_dead(first), "page {lpn} refers to it");
+        rig.write(lpn, &noise(u64::from(10 + lpn)));
+    }
+    assert!(rig.recycler().is_dead(first));
+    rig.write(4, &noise(1));
+    assert_eq!((hits(&rig), rig.place(4)), ((2, 2), first));
+    rig.expect_all();
+}
+
+/// Note 3b: the content of a page in delta form is stored nowhere as a whole, so it is no duplicate of anything.
+#[test]
+fn content_in_delta_form_is_found_by_no_duplicate() {
+    let mut rig = Rig::new(&mixture(&[Dedup, Delta]));
+    rig.write(0, &page(1, 100, 0));
+    rig.write(0, &page(1, 100, 1));
+    assert_eq!(rig.form(0), PageState::Delta);
+    rig.write(1, &page(1, 100, 1));
+    assert_eq!((rig.stats().deduplicated_writes, rig.form(1)), (0, PageState::Stored));
+    rig.write(2, &page(1, 100, 0));
+    assert_eq!((rig.stats().deduplicated_writes, rig.place(2)), (1, rig.place(0)), "its base is found");
+    rig.expect_all();
+}
+
+/// Note 3d: a duplicate costs nothing, a delta part of a page, so content is looked up before a delta is made.
+#[test]
+fn a_duplicate_is_bound_before_a_delta_is_tried() {
+    let mut rig = Rig::new(&mixture(&[Dedup, Delta]));
+    rig.write(0, &page(1, 100, 0));
+    rig.write(1, &page(1, 100, 1));
+    rig.write(0, &page(1, 100, 1));
+    assert_eq!((rig.stats().deduplicated_writes, rig.stats().delta_writes), (1, 0));
+    assert_eq!((rig.programs(), rig.place(0)), (2, rig.place(1)));
+    rig.expect_all();
+}
+
+/// Note 4: a remap can share a member of a chunk. The chunk lives until nobody refers to any of its members, and
+/// collection moves the member for the page that was remapped. Reverse maps whose entries name pages are refused.
+#[test]
+fn a_remapped_member_keeps_its_chunk_alive() {
+    let mut rig = Rig::new(&mixture(&[Dedup, Compression]));
+    rig.write_chunk(0);
+    rig.remap(10, 2);
+    let chunk_page = rig.place(2);
+    assert_eq!(rig.place(10), chunk_page);
+    (0..4).for_each(|lpn| rig.write_through(lpn, &noise(u64::from(20 + lpn))));
+    assert_eq!(rig.state(chunk_page), FlashPageState::Valid, "page 10 refers to a member");
+    rig.expect_all();
+    (0..200).for_each(|k| rig.write_through(11 + k % 4, &noise(u64::from(100 + k))));
+    while rig.erases(chunk_page) == 0 {
+        assert!(rig.device.ftl_mut().collect_in_background().expect("there is room"), "nothing to collect");
+        rig.audit();
+        (0..8).for_each(|k| rig.write(12 + k % 4, &light(u64::from(500 + k))));
+    }
+    rig.expect_all();
+    let mut parts = mixture(&[Dedup, Compression]);
+    let sharing = parts.content.sharing.as_mut().expect("it shares");
+    sharing.reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
+    let sentence = refusal(&parts);
+    assert!(sentence.contains("entries of a reverse map name pages, not members of chunks"), "{sentence}");
+}
+
+fn reports(rig: &Rig) -> u64 {
+    let AnyValidity::Gecko(gecko) = rig.device.ftl().validity() else { panic!("validity is in Gecko") };
+    gecko.counts().reports
+}
+
+/// Note 5: Logarithmic Gecko hears of a shared page once, when its last referrer is gone, and the valid count of its
+/// block counts pages and not references.
+#[test]
+fn a_shared_page_is_reported_to_gecko_with_its_last_referrer() {
+    let mut rig = Rig::new(&in_gecko(mixture(&[Dedup])));
+    (0..3).for_each(|lpn| rig.write(lpn, &noise(1)));
+    let block = rig.place(0);
+    let block = rig.device.ftl().store().block_of(block);
+    let valid = |rig: &Rig| rig.device.ftl().store().blocks().valid(block);
+    assert_eq!(valid(&rig), 1, "one page for three referrers");
+    for lpn in 0..3 {
+        let before = reports(&rig);
+        rig.trim(lpn);
+        assert_eq!(
+            (reports(&rig) - before, valid(&rig)),
+            if lpn == 2 { (1, 0) } else { (0, 1) },
+            "page {lpn}"
+        );
+    }
+}
+
+/// Note 6: with an eager map, a write whose entry is not cached reads one translation page to learn what it replaces.
+/// What a bind changed in the cache is durable although no program tells of it.
+#[test]
+fn an_eager_map_pays_a_read_for_a_missed_write_and_keeps_its_binds() {
+    let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
+    rig.write(0, &noise(1));
+    rig.push_out_entries();
+    let reads = |rig: &Rig| rig.stats().reads[Cause::Translation as usize];
+    let before = reads(&rig);
+    rig.write(0, &noise(2));
+    assert!(reads(&rig) > before, "the entry was not cached");
+    let before = reads(&rig);
+    rig.write(0, &noise(3));
+    assert_eq!(reads(&rig), before, "now it is");
+    let programs = rig.programs();
+    rig.write(1, &noise(3));
+    assert_eq!(rig.programs(), programs, "a bind programs nothing");
+    rig.lose_power();
+    assert_eq!(rig.place(1), rig.place(0));
+    rig.expect_all();
+}
+
+/// Note 8: a mechanism that is switched off serves no write, and what it stored stays readable in its form.
+#[test]
+fn what_a_mechanism_stored_outlives_its_switching_off() {
+    for parts in [mixture(&SchemeKind::ALL), composed(&SchemeKind::ALL)] {
+        let mut rig = Rig::new(&parts);
+        rig.write_chunk(0);
+        rig.write_through(5, &noise(1));
+        rig.write(6, &noise(1));
+        rig.write_through(7, &page(2, 100, 0));
+        rig.write(7, &page(2, 100, 1));
+        rig.write_through(8, &noise(3));
+        rig.write_through(8, &noise(4));
+        rig.write(9, &noise(3));
+        rig.flush();
+        let forms = |rig: &mut Rig| [0, 5, 6, 7, 9].map(|lpn| rig.form(lpn));
+        let stored = forms(&mut rig);
+        assert_eq!(stored[..4], [PageState::Packed, PageState::Shared, PageState::Shared, PageState::Delta]);
+        assert_eq!(rig.stats().recycled_writes, 1);
+        rig.device.ftl_mut().switch_schemes(ContentSchemes::NONE).expect("there is room");
+        rig.audit();
+        assert_eq!(forms(&mut rig), stored);
+        rig.write(10, &noise(1));
+        assert_eq!(rig.form(10), PageState::Stored, "no mechanism serves it");
+        rig.expect_all();
+        rig.lose_power();
+        rig.expect_all();
+    }
+}
+
+/// Note 9: a remap maps to whole pages, so a source in delta form is first merged with its delta.
+#[test]
+fn a_remap_merges_a_source_in_delta_form() {
+    for parts in [mixture(&[Dedup, Delta]), composed(&[Dedup, Delta])] {
+        let mut rig = Rig::new(&parts);
+        rig.write(0, &page(1, 100, 0));
+        rig.write(0, &page(1, 100, 1));
+        let base = rig.place(0);
+        assert_eq!(rig.form(0), PageState::Delta);
+        rig.remap(5, 0);
+        assert_eq!([rig.form(0), rig.form(5)], [PageState::Shared; 2]);
+        assert_eq!(rig.place(0), rig.place(5));
+        assert_ne!(rig.state(base), FlashPageState::Valid);
+        rig.expect_all();
+    }
+}
+
+/// Note 10: the base of a delta is a valid page and no candidate for recycling. When its page moves on it becomes one,
+/// with the reads that were counted for it. Deduplication finds a base, as any valid page.
+#[test]
+fn a_base_can_be_revived_only_after_its_page_moved_on() {
+    let mut rig = Rig::new(&mixture(&[Recycle, Delta]));
+    rig.write(0, &page(1, 100, 0));
+    rig.expect(0);
+    let base = rig.place(0);
+    rig.write(0, &page(1, 100, 1));
+    assert_eq!((rig.form(0), rig.recycler().dead_pages()), (PageState::Delta, 0));
+    rig.write(1, &page(1, 100, 0));
+    assert_eq!(rig.stats().recycled_writes, 0, "its content is needed for the delta");
+    rig.write(0, &noise(2));
+    assert!(rig.recycler().is_dead(base));
+    assert_eq!(rig.recycler().accesses(base), 1);
+    rig.write(2, &page(1, 100, 0));
+    assert_eq!((rig.stats().recycled_writes, rig.place(2)), (1, base));
+    rig.expect_all();
+}
+
+/// Note 11, as far as it is built: recycling revives pages. A member of a chunk that died, and the pages of a chunk of
+/// which all members died, are no candidates; their content is stored again.
+#[test]
+fn content_of_a_dead_member_is_stored_again() {
+    let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
+    rig.write_chunk(0);
+    rig.write_through(2, &noise(1));
+    rig.write_through(10, &light(2));
+    assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_pages()), (0, 0), "one member died");
+    for lpn in [0, 1, 3] {
+        rig.write_through(lpn, &noise(u64::from(20 + lpn)));
+    }
+    rig.write_through(11, &light(0));
+    assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_pages()), (0, 0), "the chunk died");
+    rig.expect_all();
+}
+
+/// Note 12: page validity on flash takes one report per page between two erases. A page that was reported and then
+/// revived is valid all the same, may die again, and be revived again.
+#[test]
+fn a_page_may_die_and_be_revived_in_turn_where_validity_is_on_flash() {
+    for validity in [ValidityPart::Bitmap(BitmapOptions::default()), ValidityPart::Log, gecko()] {
+        let mut rig = Rig::new(&Parts { validity, ..mixture(&[Recycle]) });
+        rig.write(0, &noise(1));
+        let place = rig.place(0);
+        for round in 0..3 {
+            rig.write(0, &noise(10 + round));
+            assert!(rig.recycler().is_dead(place), "{validity:?}, round {round}");
+            rig.device.ftl_mut().write_back().expect("there is room");
+            rig.audit();
+            rig.write(0, &noise(1));
+            assert_eq!((rig.place(0), rig.stats().recycled_writes), (place, round + 1));
+        }
+        rig.collect_block_of(place);
+        assert_ne!(rig.place(0), place, "{validity:?}: the revived page was moved");
+        rig.expect_all();
+    }
+}
+
+/// Note 14: to recycling-aware collection a dead page counts for less, the more probably it is revived; greedy takes no
+/// notice.
+#[test]
+fn recycling_aware_collection_spares_what_may_be_revived() {
+    let victim_of = |policy: VictimPolicy| {
+        let parts = mixture(&[Recycle]);
+        let mut rig = Rig::new(&Parts { gc: GcOptions { policy, ..parts.gc }, ..parts });
+        (0..16).for_each(|lpn| rig.write(lpn, &noise(u64::from(lpn))));
+        let [first, second] = [rig.place(0), rig.place(8)];
+        // Pages of the first block were read before they died.
+        (0..6).for_each(|_| (0..4).for_each(|lpn| rig.expect(lpn)));
+        (0..4).chain(8..12).for_each(|lpn| rig.write(lpn, &noise(u64::from(100 + lpn))));
+        assert!(rig.device.ftl_mut().collect_in_background().expect("there is room"));
+        rig.audit();
+        rig.expect_all();
+        [first, second].map(|ppn| rig.erases(ppn))
+    };
+    assert_eq!(victim_of(VictimPolicy::Greedy), [1, 0]);
+    assert_eq!(victim_of(VictimPolicy::RecycleAware), [0, 1]);
+}
+
+/// Note 15: a delta over a member costs a read of the whole chunk to make, and again to read. Where the map is in NVRAM,
+/// a delta has to name its base by the generation of a page, and a member is no base.
+#[test]
+fn a_member_is_a_costly_base_and_none_where_the_map_is_in_nvram() {
+    let mut rig = Rig::new(&mixture(&[Delta, Compression]));
+    rig.write_chunk(0);
+    let reads = |rig: &Rig, cause: Cause| rig.stats().reads[cause as usize];
+    let before = reads(&rig, Cause::Content);
+    rig.write(0, &page(0, 30, 1));
+    assert_eq!((rig.stats().delta_writes, reads(&rig, Cause::Content) - before), (1, 2));
+    let (before, unpacked) = (reads(&rig, Cause::Host), rig.stats().work.decompressed_pages);
+    rig.expect(0);
+    assert_eq!(reads(&rig, Cause::Host) - before, 2, "the delta itself is still in RAM");
+    assert_eq!(rig.stats().work.decompressed_pages - unpacked, 4);
+
+    let mut rig = Rig::new(&without_battery(mixture(&[Delta, Compression])));
+    rig.write_chunk(0);
+    (1..4).for_each(|version| rig.write(0, &page(0, 30, version)));
+    assert_eq!(rig.stats().delta_writes, 0);
+    rig.flush();
+    (4..6).for_each(|version| rig.write(0, &page(0, 30, version)));
+    assert_eq!(rig.stats().delta_writes, 2, "a plain page is a base");
+    rig.expect_all();
+}
+
+/// Note 16: pages of deltas and of chunks die when the last thing in them dies. Their own tables count that, so
+/// Logarithmic Gecko never hears of them.
+#[test]
+fn packed_pages_die_with_their_last_content_and_are_reported_to_nobody() {
+    let mut rig = Rig::new(&in_gecko(mixture(&[Delta, Compression])));
+    rig.write_chunk(0);
+    let valid_of = |rig: &mut Rig, kind: PageKind| {
+        let is_valid = |page: &&wearwell::flash_view::FlashPage| {
+            page.state == FlashPageState::Valid && page.kind == Some(kind)
+        };
+        rig.view().pages.iter().filter(is_valid).count()
+    };
+    let before = reports(&rig);
+    for lpn in 0..4 {
+        assert_eq!(valid_of(&mut rig, PageKind::Chunk), 2, "page {lpn} is in it");
+        rig.trim(lpn);
+    }
+    assert_eq!((valid_of(&mut rig, PageKind::Chunk), reports(&rig)), (0, before));
+
+    (5..7).for_each(|lpn| rig.write_through(lpn, &page(u64::from(lpn), 100, 0)));
+    (5..7).for_each(|lpn| rig.write(lpn, &page(u64::from(lpn), 100, 1)));
+    rig.device.ftl_mut().write_back().expect("there is room");
+    assert_eq!(valid_of(&mut rig, PageKind::Delta), 1);
+    let before = reports(&rig);
+    rig.trim(5);
+    assert_eq!((valid_of(&mut rig, PageKind::Delta), reports(&rig) - before), (1, 1), "its base is reported");
+    rig.trim(6);
+    assert_eq!((valid_of(&mut rig, PageKind::Delta), reports(&rig) - before), (0, 2));
+    rig.expect_all();
+}
+
+/// Note 17: the table of deltas is rebuilt from the pages of deltas, of which the newest of a logical page counts, and
+/// none for a page that was written as a whole since.
+#[test]
+fn recovery_finds_the_newest_delta_of_each_page() {
+    let mut rig = Rig::new(&composed(&[Delta]));
+    (0..8).for_each(|lpn| rig.write(lpn, &page(u64::from(lpn), 100, 0)));
+    for version in 1..5 {
+        (0..8).for_each(|lpn| rig.write(lpn, &page(u64::from(lpn), 100, version)));
+        rig.flush();
+    }
+    rig.write(3, &noise(77));
+    rig.trim(4);
+    assert_eq!(rig.form(0), PageState::Delta);
+    for _ in 0..2 {
+        rig.lose_power();
+        assert_eq!(
+            [0, 3, 4].map(|lpn| rig.form(lpn)),
+            [PageState::Delta, PageState::Stored, PageState::Hole]
+        );
+        rig.expect_all();
+    }
+}
+
+/// Note 19: an entry of the map has four bytes whether pages are compressed or not. Only pages in other forms than a
+/// plain page have entries elsewhere.
+#[test]
+fn compression_leaves_the_map_as_large_as_it_was() {
+    let sizes = |kinds: &[SchemeKind]| {
+        let rig = Rig::new(&on_flash(6, mixture(kinds)));
+        let AnyMapping::Cached(cached) = rig.device.ftl().mapping() else { panic!("the map is on flash") };
+        (cached.translation_pages(), cached.metadata_pages(), cached.ram_bytes())
+    };
+    assert_eq!(sizes(&[]), sizes(&SchemeKind::ALL));
+    let ram = |rig: &Rig, name: &str| {
+        let parts = rig.device.ftl().ram_bytes();
+        parts.into_iter().find(|(part, _)| *part == name).map(|(_, bytes)| bytes)
+    };
+    let mut rig = Rig::new(&mixture(&[Delta, Compression]));
+    assert_eq!((ram(&rig, "chunk directory"), ram(&rig, "delta table")), (Some(0), Some(0)));
+    (20..24).for_each(|lpn| rig.write_through(lpn, &noise(u64::from(lpn))));
+    assert_eq!(ram(&rig, "chunk directory"), Some(0), "plain pages need no entry");
+    rig.write_chunk(0);
+    assert!(ram(&rig, "chunk directory") > Some(0));
+}
+
+/// Note 20: data, deltas, chunks, translation pages and page validity fill blocks of their own in the full mixture.
+#[test]
+fn pages_of_a_block_have_one_kind_in_the_full_mixture() {
+    let mut rig = Rig::new(&composed(&SchemeKind::ALL));
+    for round in 0..60 {
+        (0..4).for_each(|lpn| rig.write(lpn, &light(100 * round + u64::from(lpn))));
+        (5..9).for_each(|lpn| rig.write(lpn, &page(u64::from(lpn), 100, round)));
+        (9..12).for_each(|lpn| rig.write(lpn, &noise(100 * round + u64::from(lpn))));
+        rig.flush();
+    }
+    rig.device.ftl_mut().write_back().expect("there is room");
+    let view = rig.view();
+    let mut kinds = Vec::new();
+    for (block, pages) in view.blocks.iter().zip(view.pages.chunks(8)) {
+        let programmed: Vec<PageKind> = pages.iter().filter_map(|page| page.kind).collect();
+        assert!(programmed.iter().all(|&kind| kind == programmed[0]), "{block:?}: {programmed:?}");
+        assert!(block.state != BlockState::Free || programmed.is_empty());
+        kinds.extend(programmed.first().copied());
+    }
+    for kind in [PageKind::Data, PageKind::Delta, PageKind::Chunk, PageKind::Translation, PageKind::Validity]
+    {
+        assert!(kinds.contains(&kind), "{kind:?} pages were written: {kinds:?}");
+    }
+    rig.expect_all();
+}

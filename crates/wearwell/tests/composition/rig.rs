@@ -1,0 +1,268 @@
+//! A drive of mixed parts that is operated step by step. It remembers what was written to each logical page and knows
+//! which block is collected.
+
+use wearwell::address::{Lpn, Ppn, RemapMode};
+use wearwell::content::compress::ChunkDesign;
+use wearwell::content::dedup::DedupOptions;
+use wearwell::content::recycle::{Recycle, RecycleOptions};
+use wearwell::data::mix;
+use wearwell::design::{
+    DeltaDesign, MappingPart, Parts, Persistence, RecycleDesign, SharingDesign, page_map,
+};
+use wearwell::device::HostData;
+use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::gc::GcOptions;
+use wearwell::lifetime::{ContentSchemes, SchemeKind};
+use wearwell::mapping::CachedOptions;
+use wearwell::nand::{Geometry, Nand as _, Retain, SimNand};
+use wearwell::page_state::PageState;
+use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::reverse_map::ReverseMapPart;
+use wearwell::stats::Stats;
+use wearwell::store::{BlockState, Stream};
+use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
+use wearwell::{Device, DeviceOptions, Ftl};
+
+use crate::common::{audit, flat_geometry, nvram_bytes};
+
+pub const PAGE: usize = 4096;
+pub const LOGICAL: u32 = 40;
+/// Logical pages that are only written to let time pass.
+const FILLERS: std::ops::Range<u32> = 30..36;
+
+/// Returns page `id` in version `version`: `random` percent of it cannot be compressed. Versions differ in 100 bytes.
+pub fn page(id: u64, random: usize, version: u64) -> Vec<u8> {
+    let noise = PAGE * random / 100 / 8;
+    let word = |k: usize| if k < noise { mix(id << 16 | k as u64).to_le_bytes() } else { [id as u8; 8] };
+    let mut bytes: Vec<u8> = (0..PAGE / 8).flat_map(word).collect();
+    if version > 0 {
+        let at = version as usize * 112 % (PAGE - 100);
+        bytes[at..at + 100]
+            .iter_mut()
+            .zip(1..)
+            .for_each(|(byte, k)| *byte ^= mix(version << 32 | k) as u8 | 1);
+    }
+    bytes
+}
+
+/// Returns an incompressible page, different for every `id`.
+pub fn noise(id: u64) -> Vec<u8> {
+    page(id, 100, 0)
+}
+
+/// Returns a page of which four fit into two flash pages, different for every `id`.
+pub fn light(id: u64) -> Vec<u8> {
+    page(id, 30, 0)
+}
+
+pub fn gecko() -> ValidityPart {
+    ValidityPart::Gecko(GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay })
+}
+
+/// Returns a design with these mechanisms, whose map and page validity are in RAM on a battery. Nothing is collected or
+/// scanned unless a test requires it.
+pub fn mixture(kinds: &[SchemeKind]) -> Parts {
+    let gc = GcOptions { background_blocks: u32::MAX, ..GcOptions::default() };
+    let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
+    let schemes: ContentSchemes = kinds.iter().copied().collect();
+    let has = |kind| schemes.contains(kind);
+    let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
+    let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+    let (reverse_map, refs) = (ReverseMapPart::Ideal, RefsPart::Sparse);
+    let deltas = DeltaDesign { scan_interval_writes: 0, heat_entries: Some(64), ..DeltaDesign::default() };
+    parts.content.recycle =
+        has(SchemeKind::Recycle).then_some(RecycleDesign { options, verify_on_hit: true });
+    parts.content.sharing =
+        has(SchemeKind::Dedup).then_some(SharingDesign { reverse_map, refs, dedup, atomic_commands: false });
+    parts.content.delta = has(SchemeKind::Delta).then_some(deltas);
+    parts.content.chunks = has(SchemeKind::Compression).then(ChunkDesign::default);
+    parts
+}
+
+/// Changes a design so that its map is on flash behind a cache of `entries` entries.
+pub fn on_flash(entries: u32, parts: Parts) -> Parts {
+    Parts { mapping: MappingPart::Cached(CachedOptions::of_entries(entries)), ..parts }
+}
+
+/// Changes a design so that its page validity is in Logarithmic Gecko.
+pub fn in_gecko(parts: Parts) -> Parts {
+    Parts { validity: gecko(), ..parts }
+}
+
+/// Changes a design so that its map, or the dirty entries of it, are in NVRAM instead of on a battery.
+pub fn without_battery(parts: Parts) -> Parts {
+    parts.without_battery().expect("its map can be in NVRAM")
+}
+
+/// Returns the design without a battery, with map and page validity on flash, that has these mechanisms.
+pub fn composed(kinds: &[SchemeKind]) -> Parts {
+    without_battery(in_gecko(on_flash(6, mixture(kinds))))
+}
+
+fn geometry() -> Geometry {
+    flat_geometry([1, 40, 8, PAGE as u32])
+}
+
+/// Returns the sentence with which the engine refuses a design.
+pub fn refusal(parts: &Parts) -> String {
+    let nand = SimNand::new(geometry(), Retain::ALL).with_nvram(nvram_bytes(&geometry()));
+    Ftl::new(nand, LOGICAL, parts).map(drop).expect_err("it is refused").to_string()
+}
+
+pub struct Rig {
+    pub device: Device<SimNand>,
+    contents: Vec<Vec<u8>>,
+    padded: u64,
+}
+
+impl Rig {
+    pub fn new(parts: &Parts) -> Self {
+        let nand = SimNand::new(geometry(), Retain::ALL).with_nvram(nvram_bytes(&geometry()));
+        let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
+        Self { device, contents: vec![vec![0; PAGE]; LOGICAL as usize], padded: 0 }
+    }
+
+    pub fn audit(&mut self) {
+        audit(&mut self.device);
+    }
+
+    pub fn write(&mut self, lpn: u32, bytes: &[u8]) {
+        let offset = u64::from(lpn) * PAGE as u64;
+        self.device.write(offset, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
+        self.contents[lpn as usize] = bytes.to_vec();
+        self.audit();
+    }
+
+    /// Writes a page and flushes, so that it is not buffered for a chunk.
+    pub fn write_through(&mut self, lpn: u32, bytes: &[u8]) {
+        self.write(lpn, bytes);
+        self.flush();
+    }
+
+    /// Writes four pages that are compressed into one chunk, at logical pages from `first` on.
+    pub fn write_chunk(&mut self, first: u32) {
+        (first..first + 4).for_each(|lpn| self.write(lpn, &light(u64::from(lpn))));
+        let forms = self.view().forms;
+        let members = &forms[first as usize..first as usize + 4];
+        assert!(members.iter().all(|&form| form == PageState::Packed), "{members:?}");
+    }
+
+    pub fn trim(&mut self, lpn: u32) {
+        self.device.trim(u64::from(lpn) * PAGE as u64, PAGE as u64).expect("a trim");
+        self.contents[lpn as usize] = vec![0; PAGE];
+        self.audit();
+    }
+
+    pub fn remap(&mut self, target: u32, source: u32) {
+        let [to, from] = [target, source].map(|lpn| u64::from(lpn) * PAGE as u64);
+        self.device.remap(to, from, PAGE as u64, RemapMode::Copy).expect("there is room");
+        self.contents[target as usize] = self.contents[source as usize].clone();
+        self.audit();
+    }
+
+    pub fn flush(&mut self) {
+        self.device.flush().expect("there is room");
+        self.audit();
+    }
+
+    /// Reads a page and compares it with what was last written to it.
+    pub fn expect(&mut self, lpn: u32) {
+        let mut bytes = vec![0xa5; PAGE];
+        let offset = u64::from(lpn) * PAGE as u64;
+        self.device.read(offset, PAGE as u64, &mut bytes).expect("a healthy medium reads");
+        assert!(
+            bytes == self.contents[lpn as usize],
+            "logical page {lpn} does not hold what was written last"
+        );
+        self.audit();
+    }
+
+    pub fn expect_all(&mut self) {
+        (0..LOGICAL).for_each(|lpn| self.expect(lpn));
+    }
+
+    /// Loses power and recovers.
+    pub fn lose_power(&mut self) {
+        self.device.recover().expect("power stays on");
+        self.audit();
+    }
+
+    /// Reads logical pages of which nothing is expected, so that they take all entries of a small cache of the map.
+    pub fn push_out_entries(&mut self) {
+        (20..30).for_each(|lpn| self.expect(lpn));
+    }
+
+    pub fn stats(&self) -> &Stats {
+        self.device.ftl().stats()
+    }
+
+    pub fn programs(&self) -> u64 {
+        self.stats().total_programs()
+    }
+
+    pub fn recycler(&self) -> &Recycle {
+        self.device.ftl().recycle().expect("the design recycles")
+    }
+
+    pub fn view(&mut self) -> FlashView {
+        self.device.flash_view().expect("a healthy medium reads")
+    }
+
+    /// Returns the flash page of a logical page (its base, if it is in delta form).
+    pub fn place(&mut self, lpn: u32) -> Ppn {
+        self.view().places[lpn as usize].expect("it is stored")
+    }
+
+    pub fn form(&mut self, lpn: u32) -> PageState {
+        self.view().forms[lpn as usize]
+    }
+
+    pub fn state(&mut self, ppn: Ppn) -> FlashPageState {
+        self.view().pages[ppn.index()].state
+    }
+
+    /// Returns the logical page in the spare area of a flash page.
+    pub fn spare_owner(&self, ppn: Ppn) -> Lpn {
+        self.device.ftl().store().owner(ppn)
+    }
+
+    pub fn erases(&self, ppn: Ppn) -> u32 {
+        let store = self.device.ftl().store();
+        store.nand().erase_count(store.block_of(ppn))
+    }
+
+    /// Writes unique contents to filler pages, and collects others if the block takes copies, until the block of `ppn`
+    /// is closed. Then writes each filler once more, so that the block has invalid pages if fillers are in it.
+    pub fn close_block_of(&mut self, ppn: Ppn) {
+        let block = self.device.ftl().store().block_of(ppn);
+        let mut rest = FILLERS.len();
+        while rest > 0 {
+            assert!(self.padded < 10_000, "block {block} is never closed");
+            let lpn = FILLERS.start + (self.padded % FILLERS.len() as u64) as u32;
+            self.padded += 1;
+            self.write_through(lpn, &noise(1_000 + self.padded));
+            if self.device.ftl().store().blocks().state(block) == BlockState::Closed {
+                rest -= 1;
+            } else if self.view().blocks[block.index()].stream == Some(Stream::Gc) {
+                self.device.ftl_mut().collect_in_background().expect("there is room");
+                self.audit();
+            }
+        }
+    }
+
+    /// Closes the block of `ppn`, and collects victims until it has been collected.
+    pub fn collect_block_of(&mut self, ppn: Ppn) {
+        self.close_block_of(ppn);
+        self.collect_closed_block_of(ppn);
+    }
+
+    /// Collects victims until the block of `ppn` has been collected.
+    pub fn collect_closed_block_of(&mut self, ppn: Ppn) {
+        let before = self.erases(ppn);
+        while self.erases(ppn) == before {
+            let collected = self.device.ftl_mut().collect_in_background().expect("there is room");
+            assert!(collected, "the block of page {ppn} has no invalid page");
+            self.audit();
+        }
+    }
+}

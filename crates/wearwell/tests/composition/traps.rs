@@ -1,0 +1,272 @@
+//! Ten errors that a mixture invites, one scene each. In all of them a mechanism takes what is true where it runs alone
+//! for true in a mixture: that the spare area names the owner, that a unit is a page, that an entry which is not cached
+//! does not exist, that the place which an overwrite replaces is known.
+
+use SchemeKind::{Compression, Dedup, Delta, Recycle};
+use wearwell::address::Lpn;
+use wearwell::content::recycle::StorePolicy;
+use wearwell::design::{MappingPart, Parts, Persistence};
+use wearwell::flash_view::FlashPageState;
+use wearwell::lifetime::SchemeKind;
+use wearwell::mapping::{AnyMapping, CachedOptions, Identification};
+use wearwell::nand::PageKind;
+use wearwell::page_state::PageState;
+use wearwell::sharing::reverse_map::ReverseMapPart;
+
+use super::rig::{Rig, composed, light, mixture, noise, on_flash, page, refusal, without_battery};
+
+/// T1, deduplication and deltas: a write equal to the base of the logical page's own delta binds the page to where it
+/// is mapped already. If nothing else happened then, the page would read as the delta's version.
+#[test]
+fn a_write_equal_to_its_base_ends_the_delta() {
+    for parts in
+        [mixture(&[Dedup, Delta]), without_battery(mixture(&[Dedup, Delta])), composed(&[Dedup, Delta])]
+    {
+        let mut rig = Rig::new(&parts);
+        rig.write(0, &page(1, 100, 0));
+        rig.write(0, &page(1, 100, 1));
+        assert_eq!(rig.form(0), PageState::Delta);
+        rig.write(0, &page(1, 100, 0));
+        rig.expect(0);
+        assert_eq!((rig.form(0), rig.stats().deduplicated_writes), (PageState::Stored, 1));
+        rig.flush();
+        rig.lose_power();
+        rig.expect_all();
+    }
+}
+
+/// T2, recycling and compression: a page is buffered for a chunk, and its next write revives a dead page. If the buffer
+/// kept the older version, reads would return it, and the chunk would be mapped over the newer one.
+#[test]
+fn a_revived_page_replaces_the_version_that_is_buffered_for_a_chunk() {
+    for parts in [mixture(&[Recycle, Compression]), mixture(&[Dedup, Recycle, Compression])] {
+        let mut rig = Rig::new(&parts);
+        rig.write_through(0, &noise(1));
+        rig.write_through(0, &noise(2));
+        rig.write(0, &noise(3));
+        assert_eq!(rig.device.ftl().buffered_chunk_pages(), 1);
+        rig.write(0, &noise(1));
+        rig.expect(0);
+        assert_eq!((rig.stats().recycled_writes, rig.device.ftl().buffered_chunk_pages()), (1, 0));
+        (1..5).for_each(|lpn| rig.write(lpn, &light(u64::from(lpn))));
+        rig.flush();
+        rig.expect_all();
+    }
+}
+
+/// T3, recycling and sharing: a page that logical page 0 wrote is revived for page 1. The reverse map knows page 1 as its
+/// referrer, and recycling's table of owners knows nothing. If collection asked that table, it would move the page for
+/// page 0, which has other content by now.
+#[test]
+fn collection_moves_a_revived_page_for_those_who_share_it() {
+    for parts in [mixture(&[Dedup, Recycle]), composed(&[Dedup, Recycle])] {
+        let mut rig = Rig::new(&parts);
+        rig.write(0, &noise(1));
+        // Page 0 is then in another block, so that nothing else in the victim says where it is.
+        let first = rig.place(0);
+        rig.close_block_of(first);
+        rig.write(0, &noise(2));
+        rig.write(1, &noise(1));
+        assert_eq!(rig.stats().recycled_writes, 1);
+        let revived = rig.place(1);
+        assert_eq!(rig.spare_owner(revived), Lpn(0), "the spare area names its writer");
+        rig.collect_block_of(revived);
+        rig.expect_all();
+        rig.write(2, &noise(1));
+        rig.write(1, &noise(3));
+        let moved = rig.place(2);
+        rig.collect_block_of(moved);
+        rig.expect_all();
+    }
+}
+
+/// T4, deltas and recycling or sharing: page 1 has a delta over a page that page 0 wrote. Collection merges the base, as
+/// the delta has become cold. If it took the logical page in the spare area, it would combine the base of page 1 with the
+/// delta of page 0.
+#[test]
+fn collection_merges_a_base_with_the_delta_of_its_referrer() {
+    for kinds in [[Dedup, Delta], [Recycle, Delta]] {
+        let mut rig = Rig::new(&mixture(&kinds));
+        // Binds do not make a page hot.
+        (8..10).for_each(|id| rig.write(1, &noise(id)));
+        rig.write(0, &page(1, 100, 0));
+        if kinds[0] == Dedup {
+            rig.write(1, &page(1, 100, 0));
+        }
+        rig.write(0, &page(2, 100, 0));
+        if kinds[0] == Recycle {
+            rig.write(1, &page(1, 100, 0));
+        }
+        let base = rig.place(1);
+        assert_eq!(rig.spare_owner(base), Lpn(0), "the spare area names its writer");
+        rig.write(0, &page(2, 100, 1));
+        rig.write(1, &page(1, 100, 1));
+        assert_eq!([rig.form(0), rig.form(1)], [PageState::Delta; 2]);
+        rig.device.ftl_mut().reset_access_counts();
+        rig.collect_block_of(base);
+        assert!(rig.device.ftl().delta_statistics().expect("it encodes").gc_merges > 0);
+        assert_eq!(rig.form(1), PageState::Stored, "base and delta became one page");
+        rig.expect_all();
+    }
+}
+
+/// T5, deltas and compression: the base of a delta is a member of a chunk. Its number is no flash page. Encoding, reading
+/// and merging have to decompress the chunk.
+#[test]
+fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
+    let mut rig = Rig::new(&mixture(&[Delta, Compression]));
+    rig.write_chunk(0);
+    rig.write(0, &page(0, 30, 1));
+    assert_eq!((rig.form(0), rig.stats().delta_writes), (PageState::Delta, 1));
+    rig.expect(0);
+    rig.expect(0);
+    assert_eq!(rig.device.ftl().delta_statistics().expect("it encodes").read_hot_merges, 1);
+    assert_ne!(rig.form(0), PageState::Delta);
+    rig.expect_all();
+    // A remap merges its source without anybody having read it.
+    let mut rig = Rig::new(&mixture(&[Dedup, Delta, Compression]));
+    rig.write_chunk(0);
+    rig.write(0, &page(0, 30, 1));
+    assert_eq!(rig.form(0), PageState::Delta);
+    rig.remap(10, 0);
+    assert_eq!(rig.place(10), rig.place(0));
+    rig.expect_all();
+}
+
+/// T6, recycling and compression: reads and fast loading meet logical pages that are members of chunks, whose numbers are
+/// no flash pages of which recycling could count reads or list dead versions.
+#[test]
+fn reads_and_fast_loading_take_no_chunk_member_for_a_page() {
+    let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
+    let loading = StorePolicy::ProbabilityFastLoading { window: 1 };
+    rig.device.ftl_mut().set_store_policy(loading, Some(1));
+    for lpn in 4..8 {
+        rig.write_through(lpn, &noise(u64::from(lpn)));
+    }
+    // Pages that were read often are kept in the store of one entry.
+    (0..3).for_each(|_| rig.expect(5));
+    rig.write_chunk(4);
+    (4..8).for_each(|lpn| rig.expect(lpn));
+    rig.write(20, &noise(5));
+    assert_eq!((rig.stats().recycled_writes, rig.recycler().statistics().fast_loaded), (1, 2));
+    rig.write(21, &noise(4));
+    rig.write(22, &noise(6));
+    assert_eq!(rig.stats().recycled_writes, 2, "the store keeps the dead version of one neighbour");
+    rig.expect_all();
+}
+
+/// T7, sharing and a cached map: a trim must be durable although the entry of the page is not in the cache. If "not in
+/// RAM" were read as "not mapped", nothing would be recorded, and the content would come back.
+#[test]
+fn a_trim_of_a_page_whose_entry_is_not_cached_is_durable() {
+    let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
+    rig.write(0, &noise(1));
+    rig.write(1, &noise(1));
+    rig.push_out_entries();
+    assert!(!rig.device.ftl().is_mapped(Lpn(0)), "its entry is only on flash");
+    rig.trim(0);
+    rig.expect(0);
+    rig.lose_power();
+    rig.expect_all();
+    // A reverse map that asks the map which entries are current finds only those in the cache.
+    let mut parts = on_flash(4, mixture(&[Dedup]));
+    let sharing = parts.content.sharing.as_mut().expect("it shares");
+    sharing.reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
+    let sentence = refusal(&parts);
+    assert!(sentence.contains("one on flash cannot answer at once"), "{sentence}");
+}
+
+/// Changes a design so that its map is lazy and is recovered by a backward scan.
+fn scanned_backwards(parts: Parts) -> Parts {
+    let cache = CachedOptions {
+        identification: Identification::AtSynchronisation,
+        checkpoints: true,
+        ..CachedOptions::of_entries(8)
+    };
+    let persistence = Persistence::BackwardScan { synchronises: false };
+    Parts { mapping: MappingPart::Cached(cache), persistence, ..parts }
+}
+
+/// T8, packed pages and recovery: blocks of deltas and of chunks hold no page that the map names. Recovery has to adopt
+/// them by their own directories. A backward scan, which adopts what the newest data pages name, is refused.
+#[test]
+fn recovery_adopts_blocks_of_deltas_and_chunks() {
+    for kinds in [&[Delta][..], &[Compression], &[Delta, Compression]] {
+        let sentence = refusal(&scanned_backwards(mixture(kinds)));
+        assert!(sentence.contains("a lazy map learns which one that was"), "{sentence}");
+    }
+    let mut rig = Rig::new(&composed(&[Delta, Compression]));
+    rig.write_chunk(0);
+    rig.write_through(5, &page(50, 100, 0));
+    rig.write_through(5, &page(50, 100, 1));
+    assert_eq!((rig.form(0), rig.form(5)), (PageState::Packed, PageState::Delta));
+    rig.lose_power();
+    let in_use = rig.view().pages.into_iter().filter(|page| page.state == FlashPageState::Valid);
+    let kinds: Vec<PageKind> = in_use.filter_map(|page| page.kind).collect();
+    assert!(kinds.contains(&PageKind::Delta) && kinds.contains(&PageKind::Chunk), "{kinds:?}");
+    // More than the device has room for, so that blocks which nobody adopted would be used again.
+    (0..400).for_each(|k| rig.write_through(10 + k % 8, &noise(u64::from(100 + k))));
+    rig.expect_all();
+}
+
+/// T9, sharing and late identification: a count of referrers goes down when the page that a write replaces is known. An
+/// eager map reads the translation page for that. A lazy one, with which shared pages would never be freed, is refused.
+#[test]
+fn a_shared_page_dies_with_its_last_referrer_though_no_entry_is_cached() {
+    let sentence = refusal(&scanned_backwards(mixture(&[Dedup])));
+    assert!(sentence.contains("a lazy map learns which one that was"), "{sentence}");
+    for parts in [on_flash(4, mixture(&[Dedup])), composed(&[Dedup])] {
+        let mut rig = Rig::new(&parts);
+        (0..3).for_each(|lpn| rig.write(lpn, &noise(1)));
+        let shared = rig.place(0);
+        for lpn in 0..3 {
+            rig.push_out_entries();
+            let AnyMapping::Cached(cached) = rig.device.ftl().mapping() else {
+                panic!("the map is on flash")
+            };
+            assert!(cached.cached_entries() <= 6);
+            assert_eq!(rig.state(shared), FlashPageState::Valid, "{} pages refer to it", 3 - lpn);
+            rig.write(lpn, &noise(u64::from(10 + lpn)));
+        }
+        assert_eq!(rig.state(shared), FlashPageState::Invalid);
+        let block = rig.device.ftl().store().block_of(shared);
+        let counted = rig.device.ftl().store().blocks().valid(block);
+        assert_eq!(counted, rig.view().blocks[block.index()].valid_pages, "the block counts it no more");
+        rig.expect_all();
+    }
+}
+
+/// T10, binds and Logarithmic Gecko: the test "the spare area names a logical page that is mapped elsewhere, so the page
+/// is invalid" holds for written pages only. A page that was revived or shared is valid while anybody refers to it, for
+/// collection as well as for recovery.
+#[test]
+fn collection_and_recovery_ask_for_referrers_and_not_for_the_spare_area() {
+    for kinds in [&[Recycle][..], &[Dedup], &[Dedup, Recycle]] {
+        let mut rig = Rig::new(&composed(kinds));
+        let is_recycled = kinds.contains(&Recycle);
+        rig.write(0, &noise(1));
+        if !is_recycled {
+            rig.write(1, &noise(1));
+        }
+        rig.write(0, &noise(2));
+        if is_recycled {
+            rig.write(1, &noise(1));
+            assert_eq!(rig.stats().recycled_writes, 1);
+        }
+        let bound = rig.place(1);
+        assert_eq!(rig.spare_owner(bound), Lpn(0), "the spare area names its writer");
+        rig.lose_power();
+        rig.expect_all();
+        rig.close_block_of(bound);
+        // The entry of page 0 is cached when its former page is collected, and names another place.
+        rig.expect(0);
+        rig.collect_closed_block_of(bound);
+        rig.expect_all();
+        rig.lose_power();
+        rig.expect_all();
+        let copied = rig.place(1);
+        assert_ne!(copied, bound, "collection moved it");
+        rig.write(1, &noise(3));
+        assert_ne!(rig.state(copied), FlashPageState::Valid, "nobody refers to it");
+    }
+}

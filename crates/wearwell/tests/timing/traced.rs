@@ -1,0 +1,82 @@
+//! What a trace of single operations must fulfil, whatever was submitted.
+
+use wearwell::nand::{FlashTiming, Geometry};
+use wearwell::operation::OpKind;
+use wearwell::timing::{Timing, TimingOptions, Trace, TracedOp};
+
+type Span = (u64, u64);
+
+/// Checks the trace of a drained engine: every operation once, with the times of the datasheet; arrays and channels do
+/// one thing at a time, and are busy as long as the engine says.
+pub fn check(
+    timing: &mut Timing,
+    shape: &Geometry,
+    flash: FlashTiming,
+    options: &TimingOptions,
+    submitted: u64,
+) {
+    let Trace { ops, .. } = timing.take_trace();
+    let mut numbers: Vec<u64> = ops.iter().map(|op| op.number).collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..submitted), "every operation is traced once");
+    if !options.multi_plane {
+        for op in &ops {
+            assert_eq!(op.end_ns, expected_end(op, flash, options), "{op:?}");
+        }
+    }
+    let planes_per_array = if options.independent_planes { 1 } else { shape.planes_per_die };
+    let arrays = shape.planes() / planes_per_array;
+    let of_array = |array| ops.iter().filter(move |op| op.op.plane.0 / planes_per_array == array);
+    let busy: Vec<u64> = (0..arrays).map(|array| busy_of(of_array(array))).collect();
+    assert_eq!(busy, timing.array_busy_ns(), "{options:?}");
+    let channel_of = |op: &TracedOp| shape.channel_of(op.op.plane);
+    let transfers =
+        |channel| ops.iter().filter(move |op| channel_of(op) == channel).filter_map(|op| op.transfer_ns);
+    let busy: Vec<u64> = (0..shape.channels).map(|channel| length(transfers(channel).collect())).collect();
+    assert_eq!(busy, timing.channel_busy_ns(), "{options:?}");
+}
+
+fn duration((start, end): Span) -> u64 {
+    end - start
+}
+
+/// When an operation that runs alone ends, by its start and its transfer.
+fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u64 {
+    let (start, end) = op.transfer_ns.unwrap_or((op.start_ns, op.start_ns));
+    assert_eq!(
+        op.transfer_ns.map(duration),
+        (op.op.kind != OpKind::Erase).then(|| flash.transfer_ns(op.op.bytes))
+    );
+    let earliest = if op.op.kind == OpKind::Read { op.start_ns + flash.read_ns } else { op.start_ns };
+    assert!(op.submitted_ns <= op.start_ns && earliest <= start, "{op:?}");
+    let overhead_ns = options.suspend.map_or(0, |suspend| suspend.overhead_ns);
+    let suspended_ns: u64 = op.suspended_ns.iter().map(|&period| duration(period) + overhead_ns).sum();
+    match op.op.kind {
+        OpKind::Read => end,
+        OpKind::Program => end + flash.program_ns + suspended_ns,
+        _ => end + flash.erase_ns + suspended_ns,
+    }
+}
+
+/// Time for which an array is busy with its operations. They are one after the other, in one group, or host reads while
+/// another operation is suspended.
+fn busy_of<'a>(ops: impl Iterator<Item = &'a TracedOp> + Clone) -> u64 {
+    let suspensions: Vec<Span> = ops.clone().flat_map(|op| op.suspended_ns.clone()).collect();
+    let is_nested = |op: &TracedOp| {
+        op.op.kind == OpKind::Read
+            && suspensions.iter().any(|&(start, end)| start <= op.start_ns && op.end_ns <= end)
+    };
+    let mut outer: Vec<Span> = ops.filter(|op| !is_nested(op)).map(|op| (op.start_ns, op.end_ns)).collect();
+    outer.sort_unstable();
+    // Of a multi-plane group, which starts together, the operation that ends last.
+    let starts: Vec<u64> = outer.iter().map(|span| span.0).collect();
+    let last = |k: usize| starts.get(k + 1) != Some(&starts[k]);
+    length(outer.into_iter().enumerate().filter(|&(k, _)| last(k)).map(|(_, span)| span).collect())
+}
+
+/// Total length of periods that must not overlap.
+fn length(mut spans: Vec<Span>) -> u64 {
+    spans.sort_unstable();
+    assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two at a time: {spans:?}");
+    spans.into_iter().map(duration).sum()
+}

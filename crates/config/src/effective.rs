@@ -7,7 +7,8 @@
 use wearwell::nand::{FlashTiming, Geometry};
 
 use super::{
-    Arrival, Config, DeviceConfig, Policy, Precondition, PreconditionConfig, ReplayConfig, Resolved, SpareOf,
+    Arrival, Config, DeviceConfig, Origins, Policy, Precondition, PreconditionConfig, ReplayConfig, Resolved,
+    SpareOf,
 };
 
 impl Config {
@@ -17,6 +18,7 @@ impl Config {
     pub fn effective(&self, resolved: &Resolved, arrival: Arrival) -> Self {
         let mut config = self.clone();
         config.device = self.device.effective(resolved);
+        config.origins = Origins::default();
         config.device.striping = Some(self.striping_name());
         config.replay.arrival = arrival;
         config.buffer.pages = Some(self.buffer(&resolved.geometry).pages);

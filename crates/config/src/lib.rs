@@ -17,6 +17,7 @@ mod effect;
 mod effective;
 mod lifetime;
 mod metadata;
+mod origin;
 mod parts;
 mod read;
 mod resolve;
@@ -29,6 +30,7 @@ pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,
     RecoveryConfig, RecoveryName, SurveyName, ValidityConfig, ValidityName,
 };
+pub use origin::{Origin, Origins, Source};
 pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
 pub use read::ConfigError;
 pub use resolve::{Resolved, blocks_kept};
@@ -84,6 +86,9 @@ pub struct Config {
     pub lifetime: LifetimeConfig,
     /// How the requests of the input are issued to the device.
     pub replay: ReplayConfig,
+    /// Where the values were set, if the configuration was read; not a part of its written form.
+    #[serde(skip)]
+    pub origins: Origins,
 }
 
 /// Layout, timing and capacity of the device; an absent value is taken from the preset.

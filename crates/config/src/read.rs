@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Config;
+use super::{Config, Origins};
 
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
@@ -78,11 +78,14 @@ impl Config {
             Some((name, text)) => read_file(name, text)?,
             None => toml::Table::new(),
         };
+        let mut origins = file.map(|(name, text)| Origins::of_file(name, text)).unwrap_or_default();
         for setting in settings {
             apply(&mut table, setting)?;
+            origins.set(setting);
         }
         let place = || "configuration".to_owned();
-        table.try_into().map_err(|error| toml_error(place(), &error))
+        let config: Self = table.try_into().map_err(|error| toml_error(place(), &error))?;
+        Ok(Self { origins, ..config })
     }
 
     /// Returns the configuration as TOML text, with default values; options without a value are left out.

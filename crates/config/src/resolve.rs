@@ -80,7 +80,7 @@ impl Config {
         let name = self.device.preset.as_deref().unwrap_or(AUTO);
         let device = if name == AUTO { auto_device(footprint_pages) } else { named_device(name)? };
         let geometry = self.layout(&device.geometry).checked()?;
-        let fit = self.device.fit.or((name == AUTO && self.device.logical_pages.is_none()).then_some(1.0));
+        let fit = self.device.fit.or(self.is_sized_to_input().then_some(1.0));
         let spare = self.device.over_provisioning.unwrap_or(device.over_provisioning);
         let exported = exported_share(spare, self.device.over_provisioning_of.unwrap_or_default())?;
         let (geometry, reserve_blocks) = match fit {
@@ -115,6 +115,12 @@ impl Config {
             gc,
             geometry,
         })
+    }
+
+    /// Whether the number of blocks follows from the pages that the input touches.
+    pub(super) fn is_sized_to_input(&self) -> bool {
+        let name = self.device.preset.as_deref().unwrap_or(AUTO);
+        self.device.fit.is_some() || name == AUTO && self.device.logical_pages.is_none()
     }
 
     /// Refuses configuration values out of their range, for numbers that no other check covers.

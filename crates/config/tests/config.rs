@@ -1,9 +1,11 @@
 //! Configuration: what is refused and how, what presets resolve to, which of several sources wins.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 use wearwell::gc::VictimPolicy;
 use wearwell::nand::preset;
-use wearwell_config::{Config, ConfigError, Policy, RecyclePolicy, Resolved};
+use wearwell_config::{Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, Resolved};
 
 const GIB: u64 = 1 << 30;
 
@@ -461,6 +463,83 @@ model = "unique"
 arrival = "closed"
 seed = 7
 "#;
+
+/// Where the values of a run come from, as tables show it.
+fn origins(config: &Config, design: &str) -> BTreeMap<String, String> {
+    let resolved = config.resolve(10_000).unwrap();
+    let effective = config.effective(&resolved, Arrival::Closed);
+    let origins = config.origins(&effective, design);
+    origins.into_iter().map(|(key, origin)| (key, origin.to_string())).collect()
+}
+
+#[test]
+fn every_value_of_a_run_says_where_it_comes_from() {
+    let file = "[gc]\n\npolicy = 'fifo'\n[timing]\nmode = 'event'\nmulti_plane = true\n";
+    let set = settings(&["timing.mode=timeline", "device.over_provisioning=0.2"]);
+    let config = Config::from_parts(Some(("drive.toml", file)), &set).unwrap();
+    let origins = origins(&config, "dftl");
+    for (key, origin) in [
+        ("gc.policy", "file drive.toml:3"),
+        ("timing.multi_plane", "file drive.toml:6"),
+        ("timing.mode", "set"),
+        ("device.over_provisioning", "set"),
+        ("device.channels", "preset auto"),
+        ("device.blocks_per_plane", "input"),
+        ("device.logical_pages", "input"),
+        ("device.striping", "derived from timing.multi_plane"),
+        ("replay.arrival", "input"),
+        ("precondition.overwrite", "derived from precondition.mode"),
+        ("parts.map", "design dftl"),
+    ] {
+        assert_eq!(origins.get(key).map(String::as_str), Some(origin), "{key}: {origins:?}");
+    }
+    for default in ["gc.ties", "replay.seed", "device.wear_out", "timing.read_priority"] {
+        assert_eq!(origins.get(default), None, "{default}");
+    }
+    let fixed = of_settings(&["device.preset=tlc-1t", "gc.free_share=0.02", "parts.map=cached"]);
+    let origins = self::origins(&fixed, "page-map");
+    for (key, origin) in [
+        ("device.preset", "set"),
+        ("device.over_provisioning", "preset tlc-1t"),
+        ("device.logical_pages", "derived from device.over_provisioning"),
+        ("device.blocks_per_plane", "preset tlc-1t"),
+        ("gc.low_blocks", "derived from gc.free_share"),
+        ("buffer.pages", "derived from device.page_bytes"),
+        ("parts.map", "set"),
+        ("parts.validity", "design page-map"),
+    ] {
+        assert_eq!(origins.get(key).map(String::as_str), Some(origin), "{key}: {origins:?}");
+    }
+}
+
+/// A value that a run resolves and that has no rule for its origin would count as set by a program.
+#[test]
+fn nothing_counts_as_set_where_nothing_is_set() {
+    for device in preset::all() {
+        let preset = Config {
+            device: DeviceConfig { preset: Some(device.name.to_owned()), ..DeviceConfig::default() },
+            ..Config::default()
+        };
+        let set: Vec<_> =
+            origins(&preset, "geckoftl").into_iter().filter(|(_, origin)| origin == "set").collect();
+        assert_eq!(set, [("device.preset".to_owned(), "set".to_owned())], "{}", device.name);
+    }
+    let modes = ["steady", "aged", "random", "in-use", "none", "fill", "constructed"];
+    for mode in modes {
+        let config = of_settings(&[&format!("precondition.mode={mode}"), "gc.policy=d-choices"]);
+        let set: Vec<_> =
+            origins(&config, "page-map").into_iter().filter(|(_, origin)| origin == "set").collect();
+        assert_eq!(set.len(), 2, "{mode}: {set:?}");
+    }
+}
+
+/// Equal runs share one plan, wherever their settings were written.
+#[test]
+fn configurations_are_equal_wherever_their_values_were_set() {
+    let file = of_file("[gc]\npolicy = 'fifo'\n").unwrap();
+    assert_eq!(file, of_settings(&["gc.policy=fifo"]));
+    assert_eq!(file.to_toml(), of_settings(&["gc.policy=fifo"]).to_toml());
+}
 
 /// Nothing but a refusal may come of it.
 fn read_and_resolve(text: &str, list: &[String], footprint: u64) {

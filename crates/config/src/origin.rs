@@ -1,0 +1,181 @@
+//! Where the value of each setting comes from: a file and its line, an option, a preset, the input.
+//!
+//! A configuration remembers where its values were set when it is read ([`Origins`]). What a run resolves from absent
+//! values is known only when the device is: [`Config::origins`] combines both. Values that are the default are not
+//! listed, so that the list is short and says what is special about a run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Config;
+use crate::resolve::AUTO;
+
+/// Kind of the place that a setting's value comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// A configuration file; the place is its name and the line.
+    File,
+    /// `--set`, another option, or an argument of a program; these override files.
+    Set,
+    /// The device preset; the place is its name.
+    Preset,
+    /// The design has this part; the place is its name.
+    Design,
+    /// The survey of the input: the pages that it touches, or whether its requests have times.
+    Input,
+    /// Computed from another setting, which is the place.
+    Derived,
+}
+
+/// Where the value of a setting comes from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Origin {
+    /// Kind of the place that the value comes from.
+    pub source: Source,
+    /// The place, such as `drive.toml:12` or the name of a preset; absent if the kind says all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+}
+
+impl Origin {
+    fn at(source: Source, place: &str) -> Self {
+        Self { source, place: Some(place.to_owned()) }
+    }
+
+    const fn of(source: Source) -> Self {
+        Self { source, place: None }
+    }
+}
+
+/// Writes the origin as tables show it: `file drive.toml:12`, `set`, `preset tlc-1t`, `derived from gc.free_share`.
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.source {
+            Source::File => "file",
+            Source::Set => "set",
+            Source::Preset => "preset",
+            Source::Design => "design",
+            Source::Input => "input",
+            Source::Derived => "derived from",
+        };
+        match &self.place {
+            Some(place) => write!(f, "{kind} {place}"),
+            None => f.write_str(kind),
+        }
+    }
+}
+
+/// Where the values of a configuration were set, by key (`section.key`). Two configurations with equal values are equal
+/// wherever the values were set, so all `Origins` are equal.
+#[derive(Clone, Debug, Default)]
+pub struct Origins(BTreeMap<String, Origin>);
+
+impl PartialEq for Origins {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Origins {
+    /// Returns the origins of the values in a configuration file, by the lines of their keys. A text that is not TOML
+    /// has none.
+    pub(crate) fn of_file(name: &str, text: &str) -> Self {
+        let mut origins = Self::default();
+        let Ok(document) = toml::de::DeTable::parse(text) else { return origins };
+        for (section, keys) in document.get_ref() {
+            let Some(keys) = keys.get_ref().as_table() else { continue };
+            for key in keys.keys() {
+                let line = text[..key.span().start].matches('\n').count() + 1;
+                let origin = Origin::at(Source::File, &format!("{name}:{line}"));
+                origins.0.insert(format!("{}.{}", section.get_ref(), key.get_ref()), origin);
+            }
+        }
+        origins
+    }
+
+    /// Notes that a setting (`section.key=value`) sets a value.
+    pub(crate) fn set(&mut self, setting: &str) {
+        let key = setting.split('=').next().unwrap_or_default().trim();
+        self.0.insert(key.to_owned(), Origin::of(Source::Set));
+    }
+}
+
+/// Returns the values of a configuration by key (`section.key`), without absent ones.
+fn values(config: &Config) -> BTreeMap<String, toml::Value> {
+    let sections = toml::Table::try_from(config).expect("a configuration is plain data");
+    let keys = |(section, keys): (String, toml::Value)| {
+        let keys = if let toml::Value::Table(keys) = keys { keys } else { toml::Table::new() };
+        keys.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))
+    };
+    sections.into_iter().flat_map(keys).collect()
+}
+
+impl Config {
+    /// Returns where the values of a run of `design` come from, by key (`section.key`). `effective` is this
+    /// configuration as the run used it ([`Config::effective`]). Keys of which the value is the default are absent.
+    pub fn origins(&self, effective: &Self, design: &str) -> BTreeMap<String, Origin> {
+        let default = values(&Self::default());
+        let mut origins = self.origins.0.clone();
+        let parts = self.all_parts(design).map(|parts| Self { parts, ..Self::default() });
+        for key in parts.iter().flat_map(values).map(|(key, _)| key).filter(|key| key.starts_with("parts.")) {
+            origins.entry(key).or_insert_with(|| Origin::at(Source::Design, design));
+        }
+        if self.device.over_provisioning.is_none() && self.device.logical_pages.is_none() {
+            let preset = Origin::at(Source::Preset, self.preset_name());
+            origins.insert("device.over_provisioning".to_owned(), preset);
+        }
+        for (key, value) in values(effective) {
+            if !origins.contains_key(&key)
+                && default.get(&key) != Some(&value)
+                && let Some(origin) = self.resolved_origin(&key, effective)
+            {
+                origins.insert(key, origin);
+            }
+        }
+        origins
+    }
+
+    fn preset_name(&self) -> &str {
+        self.device.preset.as_deref().unwrap_or(AUTO)
+    }
+
+    /// Returns where a run took the value of an absent setting from; `None` if it is the default.
+    fn resolved_origin(&self, key: &str, effective: &Self) -> Option<Origin> {
+        let derived = |from: &str| Some(Origin::at(Source::Derived, from));
+        let input = Some(Origin::of(Source::Input));
+        match key {
+            "device.blocks_per_plane" | "device.logical_pages" if self.is_sized_to_input() => input,
+            "device.reserve_blocks" if self.is_sized_to_input() => derived("gc.low_blocks"),
+            "device.logical_pages" => derived("device.over_provisioning"),
+            "device.striping" => {
+                self.timing.multi_plane.then(|| Origin::at(Source::Derived, "timing.multi_plane"))
+            }
+            "gc.low_blocks" if self.gc.free_share.is_some() => derived("gc.free_share"),
+            "gc.low_blocks" => derived("device.blocks_per_plane"),
+            "buffer.pages" if effective.buffer.pages != Some(0) => derived("device.page_bytes"),
+            "precondition.overwrite" => derived("precondition.mode"),
+            "replay.arrival" => input,
+            "device.preset" if self.preset_name() != AUTO => Some(Origin::of(Source::Set)),
+            "device.preset"
+            | "device.reserve_blocks"
+            | "device.factory_bad_share"
+            | "device.wear_out"
+            | "device.over_provisioning_of"
+            | "gc.background_share"
+            | "gc.d"
+            | "buffer.pages"
+            | "precondition.share"
+            | "precondition.filled"
+            | "replay.seed"
+            | "replay.time_scale"
+            | "replay.queue_depth" => None,
+            _ if key.starts_with("device.") => Some(Origin::at(Source::Preset, self.preset_name())),
+            // A program built the configuration without reading it.
+            _ => Some(Origin::of(Source::Set)),
+        }
+    }
+}

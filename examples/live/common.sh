@@ -40,14 +40,14 @@ kill_server() {
 }
 
 # MEDIUM=image serves an image that is made when it is first asked for; memory is the default.
-start_server() { # design, size
+start_server() { # design, size, more arguments
     local what=(--memory --design "$1" --size "$2")
     if [ "${MEDIUM:-memory}" = image ]; then
         [ -d "$WORK/image-$1" ] ||
             "$WEARWELL" create "$WORK/image-$1" --design "$1" --size "$2" --durability "${DURABILITY:-process}" >/dev/null
         what=(--image "$WORK/image-$1")
     fi
-    "$WEARWELL" serve --quiet "${what[@]}" --socket "$WORK/nbd" --control "$WORK/control" &
+    "$WEARWELL" serve --quiet "${what[@]}" --socket "$WORK/nbd" --control "$WORK/control" "${@:3}" &
     SERVER=$!
     until nbdinfo --size "$URI" >/dev/null 2>&1; do
         kill -0 "$SERVER" 2>/dev/null || { echo "the server did not start" >&2; exit 1; }

@@ -2,8 +2,8 @@
 //!
 //! The path of a request: [`server`] accepts clients; [`nbd`] decodes their bytes into requests; [`engine`] queues the
 //! requests for the one thread that owns the device; [`device`] completes partial pages and calls the engine.
-//! [`control`] is a second socket for commands that NBD does not have, and [`metrics`] exports the counters to
-//! Prometheus. The flash is in memory ([`memory`]) or in the files of an image ([`image`]). Every operation can be
+//! [`control`] is a second socket for commands that NBD does not have, [`metrics`] exports the counters to Prometheus,
+//! and [`dashboard`] shows the device in a browser. The flash is in memory ([`memory`]) or in the files of an image ([`image`]). Every operation can be
 //! recorded as a trace ([`record`]); a replay of that trace does the same flash operations.
 //!
 //! Events for the operator are `tracing` events in the span of a connection or of an engine, and the span names the
@@ -14,8 +14,10 @@
 mod budget;
 mod connection;
 pub mod control;
+pub mod dashboard;
 pub mod device;
 pub mod engine;
+pub mod http;
 pub mod image;
 mod limits;
 pub mod memory;

@@ -1,15 +1,13 @@
 //! Metrics for Prometheus: `GET /metrics` answers what `stats` and `health` of the control socket report, in the
 //! `OpenMetrics` text format.
 //!
-//! The engine gathers these figures between two requests; `METRICS` only maps their names to the names of metrics. HTTP
-//! is supported only as far as a scraper needs it: one request per connection, whose header is at most
-//! [`HEAD_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The engine is queried only after the whole header has
-//! arrived, so a client that is silent or slow occupies one thread for that time and does not delay the device.
+//! The engine gathers these figures between two requests; `METRICS` only maps their names to the names of metrics. The
+//! engine is queried only after a whole request has arrived ([`crate::http`]), so a client that is silent or slow does
+//! not delay the device.
 
 use std::fmt;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
@@ -21,13 +19,10 @@ use wearwell::operation::Cause;
 use crate::connection::Target;
 use crate::control::report;
 use crate::device::{FlashDevice, Medium};
+use crate::http::{self, Answer};
 use crate::server::{Bound, ServeError, Server};
 use crate::socket::{Address, Socket};
 
-/// Longest header of an HTTP request, bytes.
-pub const HEAD_MAX_BYTES: usize = 8 << 10;
-/// Longest time in which an HTTP request has to arrive, and in which the client has to accept the answer.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Label by which a metric is divided into several time series.
@@ -233,18 +228,17 @@ impl<N: Medium> Server<FlashDevice<N>> {
 
 /// Reads one HTTP request from a client and answers it with the metrics, or with an error status.
 fn serve<N: Medium>(socket: &Socket, targets: &[Target<FlashDevice<N>>], has_names: bool) -> io::Result<()> {
-    let Some(head) = read_head(socket)? else { return Ok(()) };
-    let answer = if let Some(status) = refusal(&head) {
-        response(status, "text/plain", &format!("{status}; GET /metrics is what there is\n"))
-    } else {
-        let report = report_of(targets, has_names);
-        if report.0.is_empty() {
-            return Ok(());
-        }
-        response("200 OK", CONTENT_TYPE, &report.encode_text().map_err(io::Error::other)?)
-    };
-    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
-    { socket }.write_all(answer.as_bytes())
+    let Some(request) = http::read_request(socket)? else { return Ok(()) };
+    if request.path() != "/metrics" {
+        let refusal = Answer::refusal("404 Not Found", "GET /metrics is what there is");
+        return http::send(socket, &request, &refusal);
+    }
+    let report = report_of(targets, has_names);
+    if report.0.is_empty() {
+        return Ok(());
+    }
+    let answer = Answer::ok(CONTENT_TYPE, report.encode_text().map_err(io::Error::other)?);
+    http::send(socket, &request, &answer)
 }
 
 /// Gathers the answers of `stats` and `health` of all devices whose engine has not stopped.
@@ -254,50 +248,4 @@ fn report_of<N: Medium>(targets: &[Target<FlashDevice<N>>], has_names: bool) -> 
         target.engine.ask(|device| Answers::of(device, export)).ok()
     };
     Report(targets.iter().filter_map(answers).collect())
-}
-
-/// Reads an HTTP request up to the empty line that ends its header, or until it is too long. `None` if the client
-/// disconnects or the time is over.
-fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
-    let deadline = Instant::now() + ANSWER_TIMEOUT;
-    let mut head = Vec::new();
-    let is_whole = |head: &[u8]| head.windows(4).any(|end| end == b"\r\n\r\n");
-    while !is_whole(&head) && head.len() <= HEAD_MAX_BYTES {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
-        }
-        socket.set_read_timeout(Some(left))?;
-        let mut chunk = [0; 1024];
-        let count = { socket }.read(&mut chunk)?;
-        if count == 0 {
-            return Ok(None);
-        }
-        head.extend(&chunk[..count]);
-    }
-    Ok(Some(head))
-}
-
-/// Returns the HTTP error status of a request that is not a valid `GET /metrics`, else `None`.
-fn refusal(head: &[u8]) -> Option<&'static str> {
-    if head.len() > HEAD_MAX_BYTES {
-        return Some("431 Request Header Fields Too Large");
-    }
-    let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    let words: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-    let [method, target, version] = words[..] else { return Some("400 Bad Request") };
-    let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
-    match (method, path) {
-        _ if !version.starts_with(b"HTTP/1.") => Some("400 Bad Request"),
-        (b"GET", b"/metrics") => None,
-        (b"GET", _) => Some("404 Not Found"),
-        _ => Some("405 Method Not Allowed"),
-    }
-}
-
-fn response(status: &str, content_type: &str, body: &str) -> String {
-    let length = body.len();
-    format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    )
 }

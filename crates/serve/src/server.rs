@@ -198,6 +198,10 @@ impl<D: BlockDevice> Server<D> {
         &self.targets
     }
 
+    pub(crate) fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
     pub(crate) fn has_names(&self) -> bool {
         self.has_names
     }
@@ -230,12 +234,25 @@ impl<D: BlockDevice> Server<D> {
     /// [`ServeError::Listen`].
     pub(crate) fn open(
         &mut self,
+        bound: Bound,
+        serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
+    ) -> Result<Address, ServeError> {
+        self.open_up_to(self.connections_max, bound, serve)
+    }
+
+    /// As [`Self::open`], for at most `most` clients at a time.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub(crate) fn open_up_to(
+        &mut self,
+        most: usize,
         Bound { listener, address }: Bound,
         serve: impl Fn(&Arc<Socket>) + Clone + Send + 'static,
     ) -> Result<Address, ServeError> {
         let listener = Arc::new(listener);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
-        let clients = Arc::new(Clients::up_to(self.connections_max));
+        let clients = Arc::new(Clients::up_to(most));
         let acceptor = {
             let (listener, clients) = (Arc::clone(&listener), Arc::clone(&clients));
             let at = address.clone();

@@ -372,6 +372,17 @@ impl Socket {
         Ok(rustix::net::sendmsg(&self.stream, &slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
+    /// Sends as many of the bytes as the socket accepts without blocking, and returns how many. For sockets that are not
+    /// encrypted.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+    }
+
+    /// Sets how many bytes the operating system keeps that the client has not received yet, about.
+    pub(crate) fn limit_unsent(&self, bytes: usize) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?)
+    }
+
     /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent.
     pub(crate) fn write_replies(&self, replies: &[Reply], sent_bytes: usize) -> io::Result<()> {
         if self.session.get().is_some() {

@@ -4,6 +4,7 @@
 mod clients;
 mod common;
 mod control;
+mod dashboard;
 mod exports;
 mod hostile;
 mod image;

@@ -13,7 +13,7 @@ use common::client::FLUSH;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
 use serde_json::Value;
 use wearwell_serve::Address;
-use wearwell_serve::metrics::{ANSWER_TIMEOUT, HEAD_MAX_BYTES};
+use wearwell_serve::http::{ANSWER_TIMEOUT, HEAD_MAX_BYTES};
 
 use crate::common;
 

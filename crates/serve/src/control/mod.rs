@@ -120,7 +120,7 @@ fn answer_of<N: Medium>(
 }
 
 /// Returns the answer to the command `exports`: names, sizes and states of all exports.
-fn exports<D: BlockDevice>(targets: &[Target<D>]) -> Value {
+pub(crate) fn exports<D: BlockDevice>(targets: &[Target<D>]) -> Value {
     let one = |target: &Target<D>| {
         json!({
             "name": target.export.name,

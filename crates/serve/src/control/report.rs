@@ -1,6 +1,8 @@
 //! Reports of a device as JSON: counters, health and write amplification. Counters are named as in run records, health
 //! as in `nvme smart-log -o json`.
 
+use std::ops::Range;
+
 use serde_json::{Map, Value, json};
 use wearwell::address::BlockId;
 use wearwell::operation::Cause;
@@ -60,14 +62,20 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
 /// Returns the answer to the control command `health`: the health log. Wear covers the whole life of the medium;
 /// commands of clients and operations of the engine are counted from the start of the server.
 pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
+    let wear = Wear::of(device);
+    health_of(device, &wear)
+}
+
+/// As [`health`], of a device whose wear was determined before. O(1), but O(logical pages) if any page is lost.
+pub(crate) fn health_of<N: Medium>(device: &mut FlashDevice<N>, wear: &Wear) -> Value {
     let lost = device.lost_logical_pages().len();
     let device = &*device;
     let ftl = device.device().ftl();
     let (identity, commands, stats) = (device.identity(), device.commands(), ftl.stats());
     let page_bytes = u64::from(ftl.store().geometry().page_bytes);
-    let wear = Wear::of(device);
-    let spare_percent = ftl.spare_percent() as u64;
-    let used = 100.0 * wear.mean / f64::from(identity.endurance_cycles.max(1));
+    let blocks = ftl.store().geometry().blocks();
+    let spare_percent = ftl.spare_percent(wear.bad_blocks) as u64;
+    let used = 100.0 * wear.mean() / f64::from(identity.endurance_cycles.max(1));
     let is_short_of_spare = spare_percent < SPARE_THRESHOLD_PERCENT;
     let is_damaged = stats.media_errors > 0 || lost > 0 || device.unproven_logical_pages() > 0;
     let is_unreliable = device.failure().is_some() || is_damaged;
@@ -89,12 +97,12 @@ pub(crate) fn health<N: Medium>(device: &mut FlashDevice<N>) -> Value {
         "physical_media_bytes_written": stats.total_programs() * page_bytes,
         "physical_media_bytes_read": stats.total_reads() * page_bytes,
         "media_data_units_written": (stats.total_programs() * page_bytes).div_ceil(DATA_UNIT_BYTES),
-        "max_erase_count": wear.max,
-        "min_erase_count": wear.min,
-        "mean_erase_count": wear.mean,
+        "max_erase_count": wear.erases.iter().max().unwrap_or(&0),
+        "min_erase_count": wear.erases.iter().min().unwrap_or(&0),
+        "mean_erase_count": wear.mean(),
         "rated_erase_count": identity.endurance_cycles,
-        "bad_blocks": wear.bad,
-        "percent_free_blocks": 100 * u64::from(ftl.store().total_free_blocks()) / u64::from(wear.blocks),
+        "bad_blocks": wear.bad_blocks,
+        "percent_free_blocks": 100 * u64::from(ftl.store().total_free_blocks()) / u64::from(blocks),
     })
 }
 
@@ -122,27 +130,35 @@ fn shares(stats: &Stats, programs: &ByCause) -> Map<String, Value> {
         .collect()
 }
 
-struct Wear {
-    min: u32,
-    max: u32,
-    mean: f64,
-    bad: u32,
-    blocks: u32,
+/// Wear of the blocks of a device.
+#[derive(Debug, Default)]
+pub(crate) struct Wear {
+    /// Erase counts of the good blocks.
+    pub(crate) erases: Vec<u32>,
+    pub(crate) bad_blocks: u32,
 }
 
 impl Wear {
     fn of<N: Medium>(device: &FlashDevice<N>) -> Self {
-        let store = device.device().ftl().store();
-        let blocks = store.geometry().blocks();
-        let good = || (0..blocks).map(BlockId).filter(|&block| !store.nand().is_bad(block));
-        let erases = || good().map(|block| store.nand().erase_count(block));
-        let count = good().count() as u32;
-        Self {
-            min: erases().min().unwrap_or(0),
-            max: erases().max().unwrap_or(0),
-            mean: erases().map(f64::from).sum::<f64>() / f64::from(count.max(1)),
-            bad: blocks - count,
-            blocks,
+        let mut wear = Self::default();
+        wear.add(device, 0..device.device().ftl().store().geometry().blocks());
+        wear
+    }
+
+    /// Adds the wear of a range of blocks. O(blocks of the range).
+    pub(crate) fn add<N: Medium>(&mut self, device: &FlashDevice<N>, blocks: Range<u32>) {
+        let nand = device.device().ftl().store().nand();
+        for block in blocks.map(BlockId) {
+            if nand.is_bad(block) {
+                self.bad_blocks += 1;
+            } else {
+                self.erases.push(nand.erase_count(block));
+            }
         }
+    }
+
+    fn mean(&self) -> f64 {
+        let sum: u64 = self.erases.iter().copied().map(u64::from).sum();
+        sum as f64 / self.erases.len().max(1) as f64
     }
 }

@@ -834,6 +834,10 @@ impl<B: Backing> Nand for FileNand<B> {
         self.model.erase_count(block)
     }
 
+    fn programmed_pages(&self, block: BlockId) -> u32 {
+        self.model.programmed_pages(block)
+    }
+
     fn keeps_bytes(&self) -> bool {
         true
     }

@@ -1,0 +1,180 @@
+//! The feed of snapshots: one thread makes a snapshot of each device that clients look at, once a second, and sends it
+//! to all of them.
+//!
+//! The price of a client is one write that does not block; the price of a device is one snapshot however many clients
+//! look at it, and nothing while nobody does. A client that does not take an event is sent no other until it has, and
+//! is disconnected after [`PATIENCE`]. So memory per client is bounded, and a slow client delays neither the device nor
+//! other clients.
+//!
+//! The thread ends when the listening socket is closed and all clients are disconnected, because both hold the channel
+//! by which watchers arrive.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::net::Shutdown;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::Place;
+use super::snapshot;
+use crate::connection::Target;
+use crate::device::{FlashDevice, Medium};
+use crate::socket::Socket;
+
+/// Shortest time from one snapshot to the next.
+const TICK: Duration = Duration::from_secs(1);
+/// Longest time from one snapshot to the next.
+const LONGEST_TICK: Duration = Duration::from_secs(10);
+/// Snapshots take one part in this many of an engine's time at most, up to the longest tick.
+const TIME_SHARE: u32 = 100;
+/// Number of recent snapshots of which the fastest one counts: other programs that use the processor only make the
+/// others slower.
+const RECENT: usize = 8;
+/// Longest time that a client has to take an event.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A client that looks at the device of an export. It is disconnected when this is dropped.
+pub(super) struct Watcher {
+    export: usize,
+    socket: Arc<Socket>,
+    /// The place of the client, which the thread of its connection holds.
+    place: Weak<Place>,
+    /// The event that is being sent, and how many bytes of it the client has taken.
+    event: Arc<str>,
+    sent_bytes: usize,
+    /// When the event was sent first.
+    since: Instant,
+}
+
+impl Watcher {
+    pub(super) fn new(export: usize, socket: Arc<Socket>, place: &Arc<Place>) -> Self {
+        Self {
+            export,
+            socket,
+            place: Arc::downgrade(place),
+            event: Arc::from(""),
+            sent_bytes: 0,
+            since: Instant::now(),
+        }
+    }
+
+    /// Sends an event, or if the client has not taken all of the event before, goes on with that one. Does not block.
+    /// Returns whether the client is still there and not too slow.
+    fn send(&mut self, event: &Arc<str>, now: Instant) -> bool {
+        if self.sent_bytes == self.event.len() {
+            (self.event, self.sent_bytes, self.since) = (Arc::clone(event), 0, now);
+        }
+        match self.socket.try_write(&self.event.as_bytes()[self.sent_bytes..]) {
+            Ok(count) => self.sent_bytes += count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => return false,
+        }
+        self.sent_bytes == self.event.len() || now.saturating_duration_since(self.since) < PATIENCE
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.socket.shutdown(Shutdown::Both);
+    }
+}
+
+/// A handle to the thread that sends snapshots.
+#[derive(Clone)]
+pub(super) struct Feed(Sender<Watcher>);
+
+impl Feed {
+    /// Starts the thread that sends snapshots of these devices.
+    ///
+    /// # Panics
+    /// If the system cannot start a thread.
+    pub(super) fn start<N: Medium>(targets: Arc<[Target<FlashDevice<N>>]>) -> Self {
+        let (add, arriving) = mpsc::channel();
+        let now = Instant::now();
+        let sender = Sending {
+            targets,
+            arriving,
+            watchers: Vec::new(),
+            started: now,
+            next_tick: now,
+            made: 0,
+            recent: VecDeque::new(),
+        };
+        let thread = thread::Builder::new().name("dashboard".into()).spawn(move || sender.run());
+        thread.expect("the system has room for a thread when the server starts");
+        Self(add)
+    }
+
+    /// Sends snapshots to a client from the next tick on.
+    pub(super) fn add(&self, watcher: Watcher) {
+        // The thread runs as long as there is a handle, unless it panicked; then the client is disconnected.
+        let _ = self.0.send(watcher);
+    }
+}
+
+/// State of the thread that sends snapshots.
+struct Sending<N: Medium> {
+    targets: Arc<[Target<FlashDevice<N>>]>,
+    arriving: Receiver<Watcher>,
+    watchers: Vec<Watcher>,
+    started: Instant,
+    next_tick: Instant,
+    /// Snapshots made so far; each event has its number.
+    made: u64,
+    /// Time that engines spent on each of the last snapshots.
+    recent: VecDeque<Duration>,
+}
+
+impl<N: Medium> Sending<N> {
+    fn run(mut self) {
+        while self.wait_for_tick() {
+            self.tick();
+        }
+    }
+
+    /// Waits until a snapshot is due and somebody looks. Returns false when no client can come any more.
+    fn wait_for_tick(&mut self) -> bool {
+        loop {
+            let arrived = if self.watchers.is_empty() {
+                self.arriving.recv().map_err(RecvTimeoutError::from)
+            } else {
+                self.arriving.recv_timeout(self.next_tick.saturating_duration_since(Instant::now()))
+            };
+            match arrived {
+                Ok(watcher) => {
+                    // Clients that left since the last tick have no place any more, so there are never more than places.
+                    self.watchers.retain(|watcher| watcher.place.strong_count() > 0);
+                    self.watchers.push(watcher);
+                }
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Sends a snapshot of each device that clients look at to these clients, and drops the clients that are gone or
+    /// too slow, or whose device has stopped.
+    fn tick(&mut self) {
+        let began = Instant::now();
+        let mut longest = Duration::ZERO;
+        let watched: BTreeSet<usize> = self.watchers.iter().map(|watcher| watcher.export).collect();
+        for export in watched {
+            let at_s = self.started.elapsed().as_secs_f64();
+            let event = snapshot::take(&self.targets[export].engine).ok().map(|snapshot| {
+                longest = longest.max(snapshot.engine_time);
+                self.made += 1;
+                Arc::from(format!("id: {}\ndata: {}\n\n", self.made, snapshot.to_json(at_s)))
+            });
+            let now = Instant::now();
+            self.watchers.retain_mut(|watcher| {
+                watcher.export != export || event.as_ref().is_some_and(|event| watcher.send(event, now))
+            });
+        }
+        self.recent.truncate(RECENT - 1);
+        self.recent.push_front(longest);
+        let fastest = self.recent.iter().min().copied().unwrap_or_default();
+        self.next_tick = began + (fastest * TIME_SHARE).clamp(TICK, LONGEST_TICK);
+    }
+}

@@ -1,0 +1,270 @@
+//! The dashboard: the live device in a browser, on a page that this server alone provides.
+//!
+//! `GET /` is the page, `/dashboard.css` and `/dashboard.js` are its style and script, `/exports` lists the devices as
+//! JSON, and `/events/N` reports on the device of export N as server-sent events: one snapshot per second (`feed`,
+//! `snapshot`). The style and the functions that draw charts are those of the HTML reports. They belong to the crate
+//! that makes reports, and the program that starts the server passes them in as a [`Look`], so that this crate needs no
+//! simulator.
+//!
+//! The dashboard has no authentication. It can only be read, and only by this machine: it listens on loopback. A
+//! browser on this machine also shows pages of strangers, and two checks keep them out. A request whose `Host` is not
+//! this machine is refused, because a stranger's name can be made to resolve to a loopback address (DNS rebinding). So
+//! is a request that a browser sends for another site (`Origin`, `Sec-Fetch-Site`).
+
+mod feed;
+mod snapshot;
+
+use std::io::{self, Read as _};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use feed::{Feed, Watcher};
+
+use crate::connection::Target;
+use crate::control;
+use crate::device::{FlashDevice, Medium};
+use crate::http::{self, Answer, Request};
+use crate::server::{Bound, ServeError, Server};
+use crate::socket::{Address, Socket};
+
+/// Most clients that receive snapshots at a time; a client beyond that is refused with a sentence (503).
+pub const WATCHERS_MAX: usize = 256;
+/// Most connections beside those of watchers: requests that are answered at once.
+const OTHERS_MAX: usize = 64;
+/// Bytes of snapshots that the operating system keeps for a client that does not take them.
+const UNSENT_BYTES: usize = 16 << 10;
+
+const PAGE: &str = include_str!("dashboard.html");
+const STYLE: &str = include_str!("dashboard.css");
+const SCRIPT: &str = include_str!("dashboard.js");
+
+/// What pages of results look like: the style and the functions of the script that the dashboard shares with them.
+#[derive(Clone, Debug, Default)]
+pub struct Look {
+    /// Style sheet.
+    pub style: String,
+    /// Functions and classes in JavaScript that make elements, charts and maps of blocks.
+    pub script: String,
+}
+
+impl<N: Medium> Server<FlashDevice<N>> {
+    /// Serves the dashboard at `address`, and returns the address with the port that was chosen.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`], also for an address that other machines reach.
+    pub fn open_dashboard(&mut self, address: &Address, look: &Look) -> Result<Address, ServeError> {
+        self.open_dashboard_on(Bound::at(address)?, look)
+    }
+
+    /// As [`Server::open_dashboard`], on a socket that listens already.
+    ///
+    /// # Errors
+    /// [`ServeError::Listen`].
+    pub fn open_dashboard_on(&mut self, bound: Bound, look: &Look) -> Result<Address, ServeError> {
+        let watchers_max = WATCHERS_MAX.min(self.connections_max());
+        let site = Site {
+            targets: Arc::clone(self.targets()),
+            feed: Feed::start(Arc::clone(self.targets())),
+            places: Places { taken: Arc::default(), most: watchers_max },
+            style: Arc::from(format!("{}{STYLE}", look.style)),
+            script: Arc::from(format!("{}{SCRIPT}", look.script)),
+        };
+        self.open_up_to(watchers_max + OTHERS_MAX, bound, move |socket| {
+            // A client that disconnects or takes too long is not logged.
+            let _ = site.serve(socket);
+        })
+    }
+}
+
+/// What the dashboard answers from; each connection has a clone.
+struct Site<N: Medium> {
+    targets: Arc<[Target<FlashDevice<N>>]>,
+    feed: Feed,
+    places: Places,
+    style: Arc<str>,
+    script: Arc<str>,
+}
+
+impl<N: Medium> Clone for Site<N> {
+    fn clone(&self) -> Self {
+        Self {
+            targets: Arc::clone(&self.targets),
+            feed: self.feed.clone(),
+            places: self.places.clone(),
+            style: Arc::clone(&self.style),
+            script: Arc::clone(&self.script),
+        }
+    }
+}
+
+impl<N: Medium> Site<N> {
+    fn serve(&self, socket: &Arc<Socket>) -> io::Result<()> {
+        let Some(request) = http::read_request(socket)? else { return Ok(()) };
+        match self.answer(&request) {
+            Ok(Content::Whole(answer)) | Err(answer) => http::send(socket, &request, &answer),
+            Ok(Content::Events { .. }) if request.is_head() => http::begin(socket, EVENTS),
+            Ok(Content::Events { export, place }) => self.watch(socket, export, place),
+        }
+    }
+
+    /// # Errors
+    /// The refusal to send.
+    fn answer(&self, request: &Request) -> Result<Content, Answer> {
+        require_own_site(request)?;
+        let whole = |content_type, body: &str| Ok(Content::Whole(Answer::ok(content_type, body)));
+        match request.path() {
+            "/" => whole("text/html; charset=utf-8", PAGE),
+            "/dashboard.css" => whole("text/css; charset=utf-8", &self.style),
+            "/dashboard.js" => whole("text/javascript; charset=utf-8", &self.script),
+            "/exports" => whole("application/json", &control::exports(&self.targets).to_string()),
+            path => self.events(path),
+        }
+    }
+
+    fn events(&self, path: &str) -> Result<Content, Answer> {
+        let number = path.strip_prefix("/events/").and_then(|number| number.parse().ok());
+        let found = number.and_then(|export: usize| Some((export, self.targets.get(export)?)));
+        let Some((export, target)) = found else {
+            return Err(Answer::refusal("404 Not Found", "there is no such page; the dashboard is at /"));
+        };
+        if !target.engine.is_alive() {
+            let sentence =
+                "the device has stopped, because an invariant of its engine is broken; the log says which";
+            return Err(Answer::refusal("503 Service Unavailable", sentence));
+        }
+        let Some(place) = self.places.take() else {
+            let most = self.places.most;
+            let sentence = format!(
+                "the limit of clients that look at the dashboard, {most}, is reached: close one of them"
+            );
+            return Err(Answer::refusal("503 Service Unavailable", &sentence));
+        };
+        Ok(Content::Events { export, place })
+    }
+
+    /// Sends snapshots to a client until it disconnects. The feed sends them; this thread only waits for the end of the
+    /// connection, and is not woken by snapshots.
+    fn watch(&self, socket: &Arc<Socket>, export: usize, place: Place) -> io::Result<()> {
+        socket.limit_unsent(UNSENT_BYTES)?;
+        http::begin(socket, EVENTS)?;
+        socket.set_read_timeout(None)?;
+        let place = Arc::new(place);
+        self.feed.add(Watcher::new(export, Arc::clone(socket), &place));
+        // A client has nothing to say on this connection: what it sends ends it too.
+        { &**socket }.read(&mut [0]).map(|_| ())
+    }
+}
+
+/// Type of server-sent events.
+const EVENTS: &str = "text/event-stream";
+
+/// What a request asks for.
+enum Content {
+    Whole(Answer),
+    /// Snapshots of the device of this export, for a client that has a place.
+    Events {
+        export: usize,
+        place: Place,
+    },
+}
+
+/// The limit of clients that receive snapshots.
+#[derive(Clone)]
+struct Places {
+    taken: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl Places {
+    /// Takes a place until it is dropped; `None` if all are taken.
+    fn take(&self) -> Option<Place> {
+        let more = |taken| (taken < self.most).then_some(taken + 1);
+        self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
+        Some(Place(Arc::clone(&self.taken)))
+    }
+}
+
+/// A place among the clients that receive snapshots.
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Refuses requests that a browser makes for another site.
+///
+/// # Errors
+/// The refusal to send.
+fn require_own_site(request: &Request) -> Result<(), Answer> {
+    let forbidden = |sentence: &str| Err(Answer::refusal("403 Forbidden", sentence));
+    let mut hosts = request.header("Host");
+    let (Some(host), None) = (hosts.next(), hosts.next()) else {
+        return Err(Answer::refusal("400 Bad Request", "a request has one Host"));
+    };
+    if !is_this_machine(host) {
+        return forbidden(
+            "the dashboard is only for this machine: open it as http://localhost:PORT or http://127.0.0.1:PORT, from \
+             another machine through a tunnel (ssh -L)",
+        );
+    }
+    let own = format!("http://{host}");
+    let is_foreign_origin = request.header("Origin").any(|origin| !origin.eq_ignore_ascii_case(&own));
+    let is_foreign_fetch =
+        request.header("Sec-Fetch-Site").any(|site| !matches!(site, "same-origin" | "none"));
+    if is_foreign_origin || is_foreign_fetch {
+        return forbidden("another site asked for this: open the dashboard by its own address");
+    }
+    Ok(())
+}
+
+/// Whether a `Host` is this machine: `localhost` or a loopback address, with any port, since a tunnel has another one.
+fn is_this_machine(host: &str) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        _ => (host, "80"),
+    };
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    let is_loopback = address.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    port.parse::<u16>().is_ok() && (is_loopback || name.eq_ignore_ascii_case("localhost"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_are_this_machine() {
+        for host in [
+            "localhost",
+            "LocalHost:8080",
+            "127.0.0.1",
+            "127.0.0.1:9111",
+            "127.8.8.8:1",
+            "[::1]",
+            "[::1]:9111",
+        ] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "localhost:",
+            "localhost:x",
+            "localhost:80:80",
+            "user@localhost",
+            "0.0.0.0:80",
+            "192.168.0.1",
+            "[::]:80",
+            "::1",
+            "[::1",
+            "localhost.",
+        ] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! HTTP for the metrics and the dashboard: one GET or HEAD request per connection, and no request body.
+//!
+//! A request is at most [`HEAD_MAX_BYTES`] and must arrive within [`ANSWER_TIMEOUT`]. The client has the same time to
+//! accept the answer. So a client that is silent or slow occupies the thread of its connection for that time, and
+//! nothing else waits for it. Requests that are malformed or not GET or HEAD are refused here.
+//!
+//! Every answer has headers by which a browser gives its content to no other site: it may not be framed, read or
+//! included by another page, nor be interpreted as another type, and a page loads only what this server has.
+
+use std::io::{self, Read as _, Write as _};
+use std::time::{Duration, Instant};
+
+use crate::socket::Socket;
+
+/// Longest header of an HTTP request, bytes.
+pub const HEAD_MAX_BYTES: usize = 8 << 10;
+/// Longest time in which an HTTP request has to arrive, and in which the client has to accept the answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Headers of every answer. A picture is allowed only as part of the page, and it is the page's icon.
+const SECURITY_HEADERS: &str = "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; \
+     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n\
+     X-Frame-Options: DENY\r\n\
+     X-Content-Type-Options: nosniff\r\n\
+     Referrer-Policy: no-referrer\r\n\
+     Cross-Origin-Resource-Policy: same-origin\r\n\
+     Cross-Origin-Opener-Policy: same-origin\r\n\
+     Cache-Control: no-store\r\n\
+     Connection: close\r\n";
+
+/// Type of an answer that is a sentence for people.
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// A valid GET or HEAD request.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Request {
+    is_head: bool,
+    /// Path of the address without the query.
+    path: String,
+    /// Names and values of the headers, in the order of their arrival.
+    headers: Vec<(String, String)>,
+}
+
+impl Request {
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub(crate) fn is_head(&self) -> bool {
+        self.is_head
+    }
+
+    /// Returns all values of a header.
+    pub(crate) fn header<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.headers.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// Parses the header of a request.
+    ///
+    /// # Errors
+    /// The refusal to send.
+    fn parse(head: &[u8]) -> Result<Self, Answer> {
+        let malformed = || Answer::refusal("400 Bad Request", "this is not a request in HTTP/1.1");
+        if head.len() > HEAD_MAX_BYTES {
+            return Err(Answer::refusal(
+                "431 Request Header Fields Too Large",
+                &format!("the header of a request is at most {HEAD_MAX_BYTES} bytes"),
+            ));
+        }
+        let head = str::from_utf8(head).map_err(|_| malformed())?;
+        let mut lines = head.trim_end_matches("\r\n").split("\r\n");
+        let words: Vec<&str> = lines.next().unwrap_or_default().split(' ').collect();
+        let [method, target, version] = words[..] else { return Err(malformed()) };
+        if !version.starts_with("HTTP/1.") {
+            return Err(malformed());
+        }
+        if !matches!(method, "GET" | "HEAD") {
+            return Err(Answer::refusal(
+                "405 Method Not Allowed",
+                "there is only GET and HEAD: nothing can be changed here",
+            ));
+        }
+        let headers: Option<Vec<_>> = lines.map(header_of).collect();
+        let path = target.split('?').next().unwrap_or_default().to_owned();
+        Ok(Self { is_head: method == "HEAD", path, headers: headers.ok_or_else(malformed)? })
+    }
+}
+
+/// Splits a line into the name and the value of a header; `None` if it is no header.
+fn header_of(line: &str) -> Option<(String, String)> {
+    let (name, value) = line.split_once(':')?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    is_name.then(|| (name.to_owned(), value.trim().to_owned()))
+}
+
+/// An answer of known length.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    status: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Answer {
+    pub(crate) fn ok(content_type: &'static str, body: impl Into<String>) -> Self {
+        Self { status: "200 OK", content_type, body: body.into() }
+    }
+
+    /// Returns an answer with an error status and a sentence that says why and what to do.
+    pub(crate) fn refusal(status: &'static str, sentence: &str) -> Self {
+        Self { status, content_type: PLAIN, body: format!("{sentence}\n") }
+    }
+
+    /// Returns the bytes to send: the header, and the body unless only the header was asked for.
+    fn encode(&self, has_body: bool) -> String {
+        let length = self.body.len();
+        let allow = if self.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+        let body = if has_body { self.body.as_str() } else { "" };
+        let length = format!("{allow}Content-Length: {length}\r\n");
+        format!("{}{length}\r\n{body}", head_of(self.status, self.content_type))
+    }
+}
+
+/// Returns the status line and the headers that every answer has, without the empty line that ends a header.
+fn head_of(status: &str, content_type: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{SECURITY_HEADERS}")
+}
+
+/// Reads a request. A request that is no valid GET or HEAD is refused, and `None` is returned, as it is if the client
+/// disconnects or the time is over.
+///
+/// # Errors
+/// Errors of the socket.
+pub(crate) fn read_request(socket: &Socket) -> io::Result<Option<Request>> {
+    let Some(head) = read_head(socket)? else { return Ok(None) };
+    match Request::parse(&head) {
+        Ok(request) => Ok(Some(request)),
+        Err(refusal) => {
+            write_all(socket, refusal.encode(true).as_bytes())?;
+            Ok(None)
+        }
+    }
+}
+
+/// Reads up to the empty line that ends the header of a request, or until the header is too long. `None` if the client
+/// disconnects or the time is over.
+fn read_head(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    let mut head = Vec::new();
+    while head.len() <= HEAD_MAX_BYTES {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        socket.set_read_timeout(Some(left))?;
+        let mut chunk = [0; 1024];
+        let count = { socket }.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(None);
+        }
+        // The end may have arrived in two parts.
+        let searched = head.len().saturating_sub(3);
+        head.extend(&chunk[..count]);
+        if let Some(end) = head[searched..].windows(4).position(|end| end == b"\r\n\r\n") {
+            head.truncate(searched + end + 4);
+            break;
+        }
+    }
+    Ok(Some(head))
+}
+
+/// Answers a request.
+///
+/// # Errors
+/// Errors of the socket; the client did not accept the answer in time.
+pub(crate) fn send(socket: &Socket, request: &Request, answer: &Answer) -> io::Result<()> {
+    write_all(socket, answer.encode(!request.is_head).as_bytes())
+}
+
+/// Begins an answer whose length is not known: the body follows, and ends with the connection.
+///
+/// # Errors
+/// As [`send`].
+pub(crate) fn begin(socket: &Socket, content_type: &str) -> io::Result<()> {
+    write_all(socket, format!("{}\r\n", head_of("200 OK", content_type)).as_bytes())
+}
+
+/// Sends bytes, all of which the client has to accept within [`ANSWER_TIMEOUT`].
+fn write_all(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
+    let deadline = Instant::now() + ANSWER_TIMEOUT;
+    while !bytes.is_empty() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_write_timeout(Some(left))?;
+        match { socket }.write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_a_path_without_the_query_and_headers_by_name() {
+        let request = Request::parse(b"HEAD /a?b HTTP/1.1\r\nHost: x\r\nhOST:y \r\n\r\n").expect("it is one");
+        assert_eq!((request.path(), request.is_head()), ("/a", true));
+        assert_eq!(request.header("host").collect::<Vec<_>>(), ["x", "y"]);
+    }
+
+    #[test]
+    fn a_line_that_is_no_header_is_refused() {
+        for line in ["Host", ": x", "Ho st: x", " Host: x"] {
+            let refusal = Request::parse(format!("GET / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());
+            assert_eq!(refusal.map_err(|answer| answer.status), Err("400 Bad Request"), "{line}");
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! The dashboard: what a browser is sent, what is refused, and that nobody who looks, however many and however slow,
+//! delays the device.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
+use serde_json::Value;
+use wearwell::nand::SimNand;
+use wearwell_replay::page;
+use wearwell_serve::dashboard::{Look, WATCHERS_MAX};
+use wearwell_serve::{Address, FlashDevice, Limits, Medium, NamedDevice, Server};
+
+use crate::common;
+
+const SCRIPT: &str = "<script>alert(1)</script>";
+/// Longest time between two snapshots of a small device on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn look() -> Look {
+    Look { style: page::style(), script: page::drawing_script() }
+}
+
+fn open<N: Medium>(server: &mut Server<FlashDevice<N>>) -> SocketAddr {
+    let any = Address::Tcp("127.0.0.1:0".parse().unwrap());
+    let Ok(Address::Tcp(address)) = server.open_dashboard(&any, &look()) else { panic!("a port is free") };
+    address
+}
+
+fn with_dashboard(design: &str) -> (Served, SocketAddr) {
+    let mut served = Served::new(design, 8 * MIB);
+    let address = open(served.server());
+    (served, address)
+}
+
+/// A server of drives with these names, `page-map` of 8 MiB.
+fn drives(names: &[&str], limits: Limits) -> (Server<FlashDevice<SimNand>>, SocketAddr) {
+    let drive = |name: &&str| NamedDevice {
+        name: (*name).to_owned(),
+        description: format!("the drive {name}"),
+        device: specification("page-map", 8 * MIB).build().expect("it fits"),
+    };
+    let mut server = Server::start_all(names.iter().map(drive).collect(), limits);
+    let address = open(&mut server);
+    (server, address)
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Sends a request with these lines after the first and returns head and body of the answer.
+fn ask(address: SocketAddr, line: &str, headers: &[&str]) -> (String, String) {
+    let mut stream = connect(address);
+    let headers: String = headers.iter().flat_map(|&header| [header, "\r\n"]).collect();
+    stream.write_all(format!("{line} HTTP/1.1\r\n{headers}\r\n").as_bytes()).expect("it is taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is answered");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head ends with an empty line");
+    (head.to_owned(), body.to_owned())
+}
+
+fn get(address: SocketAddr, path: &str) -> (String, String) {
+    let (head, body) = ask(address, &format!("GET {path}"), &["Host: localhost"]);
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
+    assert_eq!(length.and_then(|length| length.parse().ok()), Some(body.len()), "{head}");
+    (head, body)
+}
+
+/// Returns the status of the answer to a request, and disconnects.
+fn get_status(address: SocketAddr, path: &str) -> u16 {
+    let mut stream = connect(address);
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).expect("it is answered");
+    line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
+}
+
+/// A client that receives snapshots.
+struct Watcher {
+    lines: BufReader<TcpStream>,
+    /// Number of the last snapshot.
+    number: u64,
+}
+
+impl Watcher {
+    fn of(address: SocketAddr, export: usize) -> Self {
+        let mut stream = connect(address);
+        write!(stream, "GET /events/{export} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        Self { lines: BufReader::new(stream), number: 0 }
+    }
+
+    /// Returns the header of the answer.
+    fn head(&mut self) -> String {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert!(self.lines.read_line(&mut head).expect("it is answered") > 0, "{head}");
+        }
+        head
+    }
+
+    fn accepted(mut self) -> Self {
+        let head = self.head();
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"), "{head}");
+        self
+    }
+
+    /// Returns the next snapshot; `None` after the end of the connection.
+    fn next(&mut self) -> Option<Value> {
+        let mut event = String::new();
+        while !event.ends_with("\n\n") {
+            if self.lines.read_line(&mut event).expect("a snapshot comes in time") == 0 {
+                return None;
+            }
+        }
+        let (id, data) =
+            event.strip_prefix("id: ").and_then(|event| event.split_once("\ndata: ")).expect("an event");
+        self.number = id.parse().expect("a number");
+        Some(serde_json::from_str(data).expect("a snapshot is JSON"))
+    }
+}
+
+fn watch(address: SocketAddr) -> Watcher {
+    Watcher::of(address, 0).accepted()
+}
+
+fn control(served: &Served, command: &str) -> Value {
+    let mut lines = BufReader::new(UnixStream::connect(served.control()).expect("the server listens"));
+    writeln!(lines.get_mut(), "{{\"command\": \"{command}\"}}").unwrap();
+    let mut reply = String::new();
+    lines.read_line(&mut reply).unwrap();
+    let mut reply: Value = serde_json::from_str(&reply).unwrap();
+    reply.as_object_mut().unwrap().remove("ok");
+    reply
+}
+
+#[test]
+fn the_page_and_all_that_it_loads_come_from_this_server() {
+    let (served, address) = with_dashboard("page-map");
+    let (head, page) = get(address, "/");
+    assert!(head.contains("\r\nContent-Type: text/html; charset=utf-8\r\n"), "{head}");
+    let sources = ["src=\"", "href=\""].iter().flat_map(|name| page.split(name).skip(1));
+    let mut files: Vec<&str> = sources.map(|rest| rest.split('"').next().unwrap()).collect();
+    files.sort_unstable();
+    assert_eq!(files, ["#answer", "dashboard.css", "dashboard.js", "data:,"]);
+    for (file, kind) in [("/dashboard.css", "text/css"), ("/dashboard.js", "text/javascript")] {
+        let (head, body) = get(address, file);
+        assert!(head.contains(&format!("\r\nContent-Type: {kind}; charset=utf-8\r\n")), "{head}");
+        assert!(body.len() > 1000 && !body.contains("@import"), "{file}");
+    }
+    served.stop();
+}
+
+#[test]
+fn every_answer_forbids_other_sites_its_content() {
+    let (served, address) = with_dashboard("page-map");
+    let events = watch(address);
+    let answers =
+        ["/", "/dashboard.js", "/exports", "/nothing", "/events/7"].map(|path| get(address, path).0);
+    let refused = ask(address, "POST /", &["Host: localhost"]).0;
+    for head in answers.into_iter().chain([refused, Watcher::of(address, 0).head()]) {
+        for header in [
+            "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; ",
+            "frame-ancestors 'none'",
+            "X-Frame-Options: DENY",
+            "X-Content-Type-Options: nosniff",
+            "Cross-Origin-Resource-Policy: same-origin",
+        ] {
+            assert!(head.contains(header), "{header}: {head}");
+        }
+        assert!(!head.contains("Access-Control"), "{head}");
+    }
+    drop(events);
+    served.stop();
+}
+
+#[test]
+fn a_head_request_gets_the_header_alone() {
+    let (served, address) = with_dashboard("page-map");
+    let (head, body) = ask(address, "HEAD /", &["Host: localhost"]);
+    assert_eq!((head, body.as_str()), (get(address, "/").0, ""));
+    let (head, body) = ask(address, "HEAD /events/0", &["Host: localhost"]);
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"), "{head}");
+    assert_eq!(body, "");
+    served.stop();
+}
+
+#[test]
+fn nothing_but_reading_is_answered() {
+    let (served, address) = with_dashboard("page-map");
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "get"] {
+        for path in ["/", "/exports", "/events/0"] {
+            let (head, body) = ask(address, &format!("{method} {path}"), &["Host: localhost"]);
+            assert!(head.starts_with("HTTP/1.1 405 Method Not Allowed\r\n"), "{method}: {head}");
+            assert!(head.contains("\r\nAllow: GET, HEAD\r\n") && body.ends_with("here\n"), "{head}{body}");
+        }
+    }
+    served.stop();
+}
+
+/// A stranger's page may have a name that resolves to this machine, and may ask for this address.
+#[test]
+fn requests_of_other_sites_are_refused() {
+    let (served, address) = with_dashboard("page-map");
+    let own = format!("Host: {address}");
+    let own_origin = format!("Origin: http://{address}");
+    let status = |path: &str, headers: &[&str]| {
+        let (head, body) = ask(address, &format!("HEAD {path}"), headers);
+        assert_eq!(body.is_empty(), !head.starts_with("HTTP/1.1 400"), "{head}");
+        head.split(' ').nth(1).unwrap().parse::<u16>().unwrap()
+    };
+    for path in ["/", "/dashboard.js", "/exports", "/events/0"] {
+        for headers in [
+            &[own.as_str()][..],
+            &["Host: localhost:8080"],
+            &["Host: [::1]"],
+            &[&own, &own_origin],
+            &[&own, "Sec-Fetch-Site: same-origin"],
+            &[&own, "Sec-Fetch-Site: none"],
+        ] {
+            assert_eq!(status(path, headers), 200, "{path} {headers:?}");
+        }
+        for headers in [
+            &["Host: evil.example"][..],
+            &["Host: localhost.evil.example"],
+            &["Host: 127.0.0.1.evil.example:80"],
+            &["Host: 0.0.0.0"],
+            &["Host: 192.0.2.7"],
+            &[&own, "Origin: http://evil.example"],
+            &[&own, "Origin: http://localhost:1"],
+            &[&own, "Origin: null"],
+            &[&own, &own_origin, "Origin: http://evil.example"],
+            &[&own, "Sec-Fetch-Site: cross-site"],
+            &[&own, "Sec-Fetch-Site: same-site"],
+            &[&own, &own_origin, "Sec-Fetch-Site: cross-site"],
+        ] {
+            assert_eq!(status(path, headers), 403, "{path} {headers:?}");
+        }
+        for headers in [&[][..], &[&own, "Host: evil.example"], &[&own, "no header"]] {
+            let (head, _) = ask(address, &format!("GET {path}"), headers);
+            assert!(head.starts_with("HTTP/1.1 400 "), "{path} {headers:?}: {head}");
+        }
+    }
+    served.stop();
+}
+
+#[test]
+fn only_loopback_addresses_are_served() {
+    let mut served = Served::new("page-map", 8 * MIB);
+    for everybody in ["0.0.0.0:0", "[::]:0"] {
+        let everybody = Address::Tcp(everybody.parse().unwrap());
+        let error = served.server().open_dashboard(&everybody, &look()).expect_err("it is refused");
+        assert!(error.to_string().contains("only loopback addresses are served"), "{error}");
+    }
+    served.stop();
+}
+
+#[test]
+fn a_snapshot_has_the_figures_of_the_control_socket() {
+    for design in DESIGNS {
+        let (served, address) = with_dashboard(design);
+        let (mut client, mut random) = (served.client(), Random::new(4));
+        (0..6000).for_each(|_| client.write(random.below(2048) * PAGE, &random.bytes(4096)));
+        let snapshot = watch(address).next().expect("a snapshot");
+        assert_eq!(snapshot["stats"], control(&served, "stats"), "{design}");
+        assert_eq!(snapshot["health"], control(&served, "health"), "{design}");
+        let blocks = snapshot["blocks"].as_u64().unwrap();
+        assert_eq!((&snapshot["blocks_per_cell"], cells(&snapshot).len() as u64), (&Value::from(1), blocks));
+        let wear = &snapshot["wear"];
+        let counted: u64 = wear["blocks"].as_array().unwrap().iter().map(|bin| bin.as_u64().unwrap()).sum();
+        assert_eq!(counted + snapshot["health"]["bad_blocks"].as_u64().unwrap(), blocks);
+        assert_eq!(wear["first_erases"], snapshot["health"]["min_erase_count"]);
+        served.stop();
+    }
+}
+
+/// Shares of valid and invalid pages of each cell, in fifteenths, and the kind.
+fn cells(snapshot: &Value) -> Vec<[usize; 3]> {
+    const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let digits = snapshot["cells"].as_str().unwrap().chars().map(|digit| DIGITS.find(digit).unwrap());
+    let digits: Vec<usize> = digits.collect();
+    digits.chunks(2).map(|pair| [pair[0] >> 2, (pair[0] & 3) << 2 | pair[1] >> 4, pair[1] & 15]).collect()
+}
+
+#[test]
+fn the_map_shows_what_is_on_the_blocks() {
+    let (served, address) = with_dashboard("page-map");
+    let (mut client, mut watcher) = (served.client(), watch(address));
+    let empty = watcher.next().expect("a snapshot");
+    assert!(cells(&empty).iter().all(|&cell| cell == [0, 0, 0]), "a new device is erased");
+    for _ in 0..2 {
+        (0..1024).for_each(|page| client.write(page * PAGE, &[1; 4096]));
+    }
+    watcher.next();
+    let written = cells(&watcher.next().expect("a snapshot"));
+    let sum = |of: usize| written.iter().map(|cell| cell[of]).sum::<usize>() as f64 / 15.0;
+    let block_pages = empty["stats"]["capacity_bytes"].as_f64().unwrap() / 4096.0 / written.len() as f64;
+    let expected = 1024.0 / block_pages;
+    assert!((sum(0) / expected - 1.0).abs() < 0.4, "{} blocks are valid, of about {expected}", sum(0));
+    assert!(sum(1) > 0.0 && written.iter().all(|cell| cell[2] <= 1), "{written:?}");
+    served.stop();
+}
+
+#[test]
+fn the_map_of_a_large_device_has_a_bounded_number_of_cells() {
+    let device = specification("page-map", 2048 * MIB).build().expect("it fits");
+    let mut served = Served::of(device);
+    let address = open(served.server());
+    let snapshot = watch(address).next().expect("a snapshot");
+    let (blocks, each) =
+        (snapshot["blocks"].as_u64().unwrap(), snapshot["blocks_per_cell"].as_u64().unwrap());
+    let cells = cells(&snapshot).len() as u64;
+    assert!(blocks > 2048 && cells <= 2048, "{blocks} blocks, {cells} cells");
+    assert_eq!(cells, blocks.div_ceil(each));
+    assert!(snapshot.to_string().len() < 16 << 10, "{} bytes", snapshot.to_string().len());
+    served.stop();
+}
+
+#[test]
+fn figures_change_while_writes_arrive() {
+    let (served, address) = with_dashboard("page-map");
+    let (mut client, mut watcher) = (served.client(), watch(address));
+    let writes = |snapshot: &Value| snapshot["stats"]["host_writes"].as_u64().unwrap();
+    let mut before = watcher.next().expect("a snapshot");
+    for round in 0..3 {
+        client.write(round * PAGE, &[7; 4096]);
+        // The next snapshot may have been made before the write.
+        watcher.next();
+        let now = watcher.next().expect("a snapshot");
+        assert_eq!(writes(&now), writes(&before) + 1);
+        assert!(now["at_s"].as_f64() > before["at_s"].as_f64());
+        before = now;
+    }
+    served.stop();
+}
+
+#[test]
+fn each_export_has_its_snapshots_and_a_hostile_name_is_data() {
+    let (server, address) = drives(&["first", SCRIPT], Limits::default());
+    let (head, exports) = get(address, "/exports");
+    assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
+    let exports: Value = serde_json::from_str(&exports).expect("JSON");
+    let names: Vec<_> = exports["exports"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["first", SCRIPT]);
+    let asked = server.engine().ask(wearwell_serve::BlockDevice::flush);
+    assert!(matches!(asked, Ok(Ok(()))), "{asked:?}");
+    let flushes = |export| {
+        let snapshot = Watcher::of(address, export).accepted().next().expect("a snapshot");
+        snapshot["stats"]["host_flushes"].as_u64().unwrap()
+    };
+    assert_eq!((flushes(0), flushes(1)), (1, 0));
+    for path in
+        ["/events/2", "/events/", "/events/-1", "/events/0/", "/events/99999999999999999999", "/other"]
+    {
+        assert!(get(address, path).0.starts_with("HTTP/1.1 404 Not Found\r\n"), "{path}");
+    }
+    assert!(!get(address, "/").1.contains("alert"), "no name is in the page");
+    server.stop_all();
+}
+
+#[test]
+fn clients_share_a_snapshot_and_nothing_is_made_while_nobody_looks() {
+    let (served, address) = with_dashboard("page-map");
+    let mut watchers: Vec<Watcher> = (0..50).map(|_| watch(address)).collect();
+    for watcher in &mut watchers {
+        assert!(watcher.next().is_some());
+    }
+    let last = watchers.iter().map(|watcher| watcher.number).max().unwrap();
+    assert!(last < 25, "{last} snapshots were made for 50 clients");
+    for watcher in &mut watchers {
+        while watcher.number < last + 2 {
+            watcher.next();
+        }
+    }
+    assert!(watchers.iter().all(|watcher| watcher.number == last + 2));
+    drop(watchers);
+    std::thread::sleep(Duration::from_secs(4));
+    let mut late = watch(address);
+    late.next();
+    // One may have been under way at the end, and one finds that all are gone.
+    assert!(late.number <= last + 2 + 3, "{} after {last}", late.number);
+    served.stop();
+}
+
+#[test]
+fn a_client_beyond_the_limit_is_told_so() {
+    for most in [2, WATCHERS_MAX] {
+        let limits = Limits { connections: if most == 2 { 2 } else { 1024 }, ..Limits::default() };
+        let (server, address) = drives(&["drive"], limits);
+        let mut watchers: Vec<Watcher> = (0..most).map(|_| watch(address)).collect();
+        let (head, sentence) = get(address, "/events/0");
+        assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{head}");
+        assert_eq!(
+            sentence,
+            format!(
+                "the limit of clients that look at the dashboard, {most}, is reached: close one of them\n"
+            )
+        );
+        assert!(get(address, "/").0.starts_with("HTTP/1.1 200"), "the page is still there");
+        watchers.pop();
+        let deadline = Instant::now() + PATIENCE;
+        while get_status(address, "/events/0") != 200 {
+            assert!(Instant::now() < deadline, "a place is free again");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        server.stop_all();
+    }
+}
+
+/// Clients that receive nothing are disconnected once their buffers are full. Meanwhile writes and other clients go on.
+#[test]
+fn clients_that_stall_are_disconnected_and_delay_nobody() {
+    const STALLED: usize = 100;
+    let limits = Limits { connections: STALLED + 1, ..Limits::default() };
+    let (mut server, address) = drives(&["drive"], limits);
+    let folder = tempfile::tempdir().unwrap();
+    let nbd = folder.path().join("nbd");
+    server.open_nbd(&Address::Unix(nbd.clone())).expect("the path is free");
+    let stalled: Vec<TcpStream> = (0..STALLED)
+        .map(|_| {
+            let stream = watch(address).lines.into_inner();
+            rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).unwrap();
+            stream
+        })
+        .collect();
+    let (mut client, mut good) = (Client::connect(&nbd).ready(), watch(address));
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    good.next();
+    let (first, mut snapshots) = (good.number, 0);
+    // All places are taken until the clients that stall are disconnected.
+    while get_status(address, "/events/0") == 503 {
+        assert!(began.elapsed() < 3 * PATIENCE, "the stalled clients are disconnected");
+        let asked = Instant::now();
+        (0..50).for_each(|page| client.write(page * PAGE, &[snapshots as u8; 4096]));
+        longest = longest.max(asked.elapsed());
+        assert!(good.next().is_some());
+        snapshots += 1;
+    }
+    assert!(began.elapsed() > Duration::from_secs(5), "not before their time");
+    assert_eq!(good.number - first, snapshots, "a client that receives misses no snapshot");
+    assert!(longest < Duration::from_secs(2), "50 writes took {longest:?}");
+    drop(stalled);
+    server.stop_all();
+}
+
+#[test]
+fn a_server_ends_at_once_though_clients_look() {
+    let (served, address) = with_dashboard("page-map");
+    let mut watchers: Vec<Watcher> = (0..20).map(|_| watch(address)).collect();
+    for watcher in &mut watchers {
+        assert!(watcher.next().is_some());
+    }
+    let began = Instant::now();
+    served.stop();
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    for watcher in &mut watchers {
+        while watcher.next().is_some() {}
+    }
+}
+
+#[test]
+fn a_device_that_stopped_is_reported_and_the_others_are_shown() {
+    let (server, address) = drives(&["first", "second"], Limits::default());
+    let mut watcher = watch(address);
+    assert!(watcher.next().is_some());
+    let stopped = server.engine().ask(|_| panic!("a test breaks an invariant"));
+    assert!(stopped.is_err());
+    while watcher.next().is_some() {}
+    let (head, sentence) = get(address, "/events/0");
+    assert!(
+        head.starts_with("HTTP/1.1 503 ") && sentence.starts_with("the device has stopped"),
+        "{sentence}"
+    );
+    assert!(Watcher::of(address, 1).accepted().next().is_some());
+    server.stop_all();
+}

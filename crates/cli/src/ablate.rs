@@ -147,7 +147,10 @@ impl RunContext<'_> {
         for (number, plan) in plans.iter().enumerate() {
             let key = plan.run_key(&self.args.design);
             match self.kept.and_then(|kept| kept.get(&key)) {
-                Some(record) => outcomes[number] = finished(record, &point.configs[number]),
+                Some(record) => {
+                    let origins = plan.origins(&self.args.design);
+                    outcomes[number] = finished(RunRecord { origins, ..record }, &point.configs[number]);
+                }
                 None => tasks.push((number, key)),
             }
         }

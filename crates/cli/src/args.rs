@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use wearwell_replay::input::format_named;
 use wearwell_replay::life::{Endurance, Leveling};
+use wearwell_replay::replay::TraceWindow;
 use wearwell_serve::{Limits, SocketMode};
 #[cfg(feature = "tls")]
 use wearwell_serve::{Tls, TlsError};
@@ -55,6 +56,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:theta=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
     )]
     Life(LifeArgs),
+    /// Follow a small drive request by request: make a page that steps through what the FTL does to the flash
+    #[command(
+        after_help = "Examples:\n  wearwell watch --design geckoftl --out gecko.html\n  wearwell watch disk.csv --design recyclable --requests 300 --out recycling.html\n  wearwell watch --design wearwell --cut-after 120 --out cut.html\n  wearwell watch --workload uniform:pages=40 --design page-map --set gc.policy=cost-benefit --out policy.html"
+    )]
+    Watch(WatchArgs),
     /// Measure a paper again: its results row by row, beside ours
     #[command(
         after_help = "Examples:\n  wearwell reproduce gk\n  wearwell reproduce all --summary summary.md"
@@ -170,6 +176,13 @@ pub(crate) struct ReplayArgs {
     /// Design (see `wearwell designs`)
     #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
+    /// Write a part of the run, operation by operation, as a trace for the Perfetto viewer (needs `--timing event`; `-` =
+    /// standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+    /// Part of the run that is traced: requests (5000..6000) or simulated time (1.5s..1520ms) [default: ..1000]
+    #[arg(long, value_name = "FROM..TO", requires = "perfetto")]
+    pub(crate) perfetto_window: Option<TraceWindow>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -285,6 +298,10 @@ pub(crate) struct LifeArgs {
     /// Keep each finished life in this folder; a life that is in it already is not repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
+    /// Write the curves of each drive as CSV (- = standard output): a line per moment, with mean, 95 % interval and
+    /// extremes over the seeds
+    #[arg(long, value_name = "FILE")]
+    pub(crate) curves: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) run: RunArgs,
 }
@@ -376,6 +393,16 @@ pub(crate) struct ProfileArgs {
     /// GB]
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(crate) sample: u64,
+    /// Also run each content mechanism by itself on a drive, and show what it saves there: a run per mechanism and one
+    /// without any
+    #[arg(long, conflicts_with = "against")]
+    pub(crate) run: bool,
+    /// Configuration file (TOML) of the drive of --run
+    #[arg(long, value_name = "FILE", requires = "run")]
+    pub(crate) config: Option<PathBuf>,
+    /// Setting of the drive of --run, as section.key=value; overrides the file
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "run")]
+    pub(crate) settings: Vec<String>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Write the profiles as JSON (`-` = standard output; `wearwell schema profile` describes it)
@@ -467,6 +494,58 @@ pub(crate) struct CopyArgs {
     pub(crate) leave_lost_out: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct WatchArgs {
+    /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input; without a trace and a workload, a
+    /// workload that shows what the design does
+    #[arg(conflicts_with = "workload")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Generated workload instead of a trace (see `wearwell workloads`); its pages are pages of the small drive
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) workload: Option<String>,
+    /// Design (see `wearwell designs`)
+    #[arg(long, default_value = "page-map", value_parser = Suggested::DESIGNS, hide_possible_values = true)]
+    pub(crate) design: String,
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Content model for writes that have no content [content.model]
+    #[arg(long, value_name = "SPEC")]
+    content: Option<String>,
+    /// Seed of all random numbers [replay.seed]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Number of requests, at most 2000
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub(crate) requests: u64,
+    /// Cut power after this many requests, at the next program, erase or NVRAM store, and recover
+    #[arg(long, value_name = "N")]
+    pub(crate) cut_after: Option<u64>,
+    /// Page to make (HTML), which needs no network (`-` = standard output)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Replace an existing page
+    #[arg(long)]
+    pub(crate) force: bool,
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Print nothing
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+impl WatchArgs {
+    /// The options as settings; later ones override earlier ones.
+    pub(crate) fn all_settings(&self) -> Vec<String> {
+        let content = self.content.iter().map(|model| format!("content.model=\"{model}\""));
+        let seed = self.seed.iter().map(|seed| format!("replay.seed={seed}"));
+        content.chain(seed).chain(self.settings.iter().cloned()).collect()
+    }
+}
+
 /// Options that determine a live device, in memory or in an image.
 #[derive(Args)]
 pub(crate) struct LiveArgs {
@@ -516,7 +595,7 @@ pub(crate) struct ServeArgs {
     /// Serve NBD on a loopback address, e.g. 127.0.0.1:10809 or localhost:10809 (port 0 = any)
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub(crate) tcp: Option<SocketAddr>,
-    /// Serve on the sockets that systemd passes; their names in its units are nbd, control or metrics
+    /// Serve on the sockets that systemd passes; their names in its units are nbd, control, metrics or dashboard
     #[arg(long)]
     pub(crate) socket_activation: bool,
     /// Accept control commands on a Unix socket
@@ -525,6 +604,9 @@ pub(crate) struct ServeArgs {
     /// Serve metrics for Prometheus on a loopback address, GET /metrics (port 0 = any)
     #[arg(long, value_name = "ADDR", value_parser = socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
+    /// Show the live device in a browser, at http:// and a loopback address (port 0 = any)
+    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
+    pub(crate) dashboard: Option<SocketAddr>,
     /// Read this many flash pages per second while no client sends requests, to find damage early
     #[arg(long, value_name = "PAGES", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) scrub_rate: Option<u32>,

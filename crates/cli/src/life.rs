@@ -1,6 +1,7 @@
 //! The command `life`: repeats an input until the drive is worn out.
 
 use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
 
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
@@ -10,7 +11,7 @@ use wearwell_replay::replay::Plan;
 
 use crate::args::LifeArgs;
 use crate::jobs::run_at_once;
-use crate::output::print;
+use crate::output::{Output, Overwrite, print};
 use crate::progress::Reporter;
 use crate::run::{
     InputSource, Outputs, config_with, failure, open_result_folder, planned, refuse_ignored, sources,
@@ -34,6 +35,9 @@ struct Task {
 
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of(&args.run, args.trace.iter())?;
+    let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
+    let overwrite = Overwrite { inputs: &inputs, force: args.run.report.force };
+    let curves = args.curves.as_deref().map(|path| Output::at(path, &overwrite)).transpose()?;
     let kept = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.refusal() {
@@ -45,7 +49,9 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         ));
     }
     let config = config_with(&args.run, &[])?;
-    refuse_without_effect(&config)?;
+    if let Some(sentence) = life::refusal(&config) {
+        return Err(Failure::of_usage(sentence));
+    }
     refuse_ignored(&config, &args.designs, &args.run)?;
     let opened = source_of(args, &config)?.open()?;
     let plan = planned(&config, &opened.input, None, &args.designs)?;
@@ -70,22 +76,12 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     }
     let reporter = Reporter::new(args.run.quiet);
     run_all(&tasks, args.run.jobs, &RunContext { reporter: &reporter, kept: kept.as_ref() }, &mut records)?;
-    report(args, &records, &outputs)
+    report(args, records, &outputs, curves.as_ref())
 }
 
 fn source_of(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
     let mut sources = sources(args.trace.iter(), &args.run, config)?;
     Ok(sources.pop().expect("the command line has one input"))
-}
-
-fn refuse_without_effect(config: &Config) -> Result<(), Failure> {
-    if let Some(ignored) = config.ignored_by_life() {
-        return Err(Failure::of_usage(format!(
-            "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
-             input's"
-        )));
-    }
-    Ok(())
 }
 
 /// What all drives of `wearwell life` share: progress display, and the folder of finished lives.
@@ -104,10 +100,7 @@ fn run_all(
     let templates = &*records;
     let run = |task: &Task| run_one(task, &templates[task.record], desk);
     for (number, outcome) in run_at_once(tasks, jobs, || desk.reporter.is_interrupted(), run) {
-        let LifeRecord { lives, notes, config, leveling_ram_bytes, .. } = outcome?;
-        let record = &mut records[tasks[number].record];
-        record.lives.extend(lives);
-        (record.notes, record.config, record.leveling_ram_bytes) = (notes, config, leveling_ram_bytes);
+        records[tasks[number].record].add_lives_of(outcome?);
     }
     Ok(())
 }
@@ -120,7 +113,7 @@ fn run_one(task: &Task, template: &LifeRecord, desk: &RunContext) -> Result<Life
     let key = plan.life_key(&record);
     if let Some(kept) = desk.kept.and_then(|kept| kept.get(&key)) {
         desk.reporter.say(&format!("{}: was run before", task.label));
-        return Ok(kept);
+        return Ok(LifeRecord { origins: record.origins, ..kept });
     }
     plan.live(&mut record, &mut desk.reporter.of_design(&task.label)).map_err(|error| failure(&error))?;
     if let Some(kept) = desk.kept {
@@ -129,11 +122,17 @@ fn run_one(task: &Task, template: &LifeRecord, desk: &RunContext) -> Result<Life
     Ok(record)
 }
 
-fn report(args: &LifeArgs, records: &[LifeRecord], outputs: &Outputs) -> Result<Outcome, Failure> {
+fn report(
+    args: &LifeArgs,
+    records: Vec<LifeRecord>,
+    outputs: &Outputs,
+    curves: Option<&Output>,
+) -> Result<Outcome, Failure> {
     if records.iter().all(|record| record.lives.is_empty()) {
         return Err(Failure::interrupted());
     }
-    let lives = Lives::of(records.to_vec());
+    let lives = Lives::of(records);
+    let records = &lives.drives;
     if let Some(output) = &outputs.json {
         let json = serde_json::to_string_pretty(&lives).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
@@ -141,8 +140,12 @@ fn report(args: &LifeArgs, records: &[LifeRecord], outputs: &Outputs) -> Result<
     if let Some(output) = &outputs.csv {
         output.write(&life::csv(records))?;
     }
+    if let Some(output) = curves {
+        output.write(&life::curves_csv(records))?;
+    }
     outputs.write_page(&lives)?;
-    if !args.run.quiet && !outputs.take_stdout() {
+    let takes_stdout = outputs.take_stdout() || curves.is_some_and(Output::is_standard);
+    if !args.run.quiet && !takes_stdout {
         print(&life::table(records))?;
     }
     let whole = |record: &LifeRecord| {

@@ -27,6 +27,7 @@ mod sweep;
 mod systemd;
 mod top;
 mod trace;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -137,6 +138,7 @@ fn main() -> ExitCode {
         Command::Ablate(args) => ablate::ablate(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Life(args) => life::life(&args),
+        Command::Watch(args) => watch::watch(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Top(args) => top::top(&args),

@@ -46,8 +46,12 @@ fn is_same_file(path: &Path, file: &fs::Metadata) -> bool {
 /// # Errors
 /// Standard output cannot be written. A pipe that its reader closed is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    print_bytes(text.as_bytes())
+}
+
+fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::of_output(Path::new("standard output"), &error))
         }
@@ -122,14 +126,22 @@ impl Output {
     /// # Errors
     /// The error of the operating system, with the path.
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
+        self.write_bytes(text.as_bytes())
+    }
+
+    /// Writes a whole result that is not text to the output.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(crate) fn write_bytes(&self, bytes: &[u8]) -> Result<(), Failure> {
         if self.is_standard() {
-            return print(text);
+            return print_bytes(bytes);
         }
         self.write_with(|path| {
             let describe = |error: io::Error| Failure::of_output(&self.name, &error);
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).open(path).map_err(describe)?;
-            file.write_all(text.as_bytes()).map_err(describe)
+            file.write_all(bytes).map_err(describe)
         })
     }
 

@@ -1,31 +1,28 @@
 //! The command `profile`: measures the properties of traces, directories and disk images that decide whether a drive's
 //! content mechanisms pay (duplicates, compressibility, similar versions, rewrites).
 
-use std::ops::ControlFlow;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
-use wearwell_replay::input::{Input, Requests};
+use tempfile::{NamedTempFile, TempPath};
+use wearwell_replay::input::Input;
 use wearwell_replay::profile::files::Files;
-use wearwell_replay::profile::{Profile, Profiler, Profiles};
-use wearwell_trace::{OpenOptions, Request, TraceError};
+use wearwell_replay::profile::{self, Profile, Profiles};
+use wearwell_trace::OpenOptions;
 
 use crate::args::ProfileArgs;
 use crate::input::TraceFile;
 use crate::output::print;
 use crate::progress::Reporter;
-use crate::run::Outputs;
+use crate::run::{Outputs, failure, read_config};
 use crate::{Failure, Outcome};
-
-/// Number of profiled requests between two checks for ctrl-C.
-const REQUESTS_PER_CHECK: u64 = 1 << 12;
-/// Most unreadable files that the notes of a profile name.
-const UNREADABLE_NAMED: usize = 3;
 
 pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     if args.against.is_some() && args.paths.len() != 1 {
         return Err(Failure::of_usage("--against OLD compares one path with its old version"));
     }
-    let inputs: Vec<&Path> = args.paths.iter().chain(&args.against).map(PathBuf::as_path).collect();
+    let inputs: Vec<&Path> =
+        args.paths.iter().chain(&args.against).chain(&args.config).map(PathBuf::as_path).collect();
     let outputs = Outputs::at(args.json.as_deref(), None, &args.report, &inputs)?;
     let reporter = Reporter::new(args.quiet);
     let mut profiles = Vec::new();
@@ -98,75 +95,65 @@ fn profile_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<
     }
     let options = args.input.open_options()?;
     let file = TraceFile::at(path, &options)?;
-    let is_told = options.format.is_some() || options.columns.is_some();
-    match wearwell_trace::open(&file.path, &file.options) {
-        Err(TraceError::Unknown { .. }) if !is_told => profile_files(&file.path, args, reporter)
-            .map(|profile| Profile { input: file.options.name_of(path), ..profile }),
-        Err(error) => Err(Failure::of_run(&error)),
-        Ok(_) => {
-            let options = OpenOptions { name: Some(file.options.name_of(path)), ..file.options.clone() };
-            profile_requests(&Input::Trace { path: file.path.clone(), options }, args, reporter)
-        }
+    let name = file.options.name_of(path);
+    if !profile::is_trace(&file.path, &file.options).map_err(|error| Failure::of_run(&error))? {
+        let profile = profile_files(&file.path, args, reporter)?;
+        return Ok(Profile { input: name, ..profile });
     }
+    let options = OpenOptions { name: Some(name), ..file.options.clone() };
+    profile_requests(&Input::Trace { path: file.path.clone(), options }, args, reporter)
 }
 
 fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
-    let mut requests: Requests = input.open().map_err(|error| Failure::of_run(&error))?;
-    let mut profiler = Profiler::new(args.sample);
     let mut progress = reporter.of_reading("profile", "requests");
-    let mut request = Request::default();
-    let mut done = 0;
-    let mut notes = Vec::new();
-    let mut partial = false;
-    loop {
-        match requests.next(&mut request) {
-            Ok(true) => profiler.request(&request),
-            Ok(false) => break,
-            Err(error) if error.requests_before().is_some_and(|before| before > 0) => {
-                notes.push(format!("DAMAGED: {error}"));
-                partial = true;
-                break;
-            }
-            Err(error) => return Err(Failure::of_run(&error)),
-        }
-        done += 1;
-        if done % REQUESTS_PER_CHECK == 0 && progress(done, 0).is_break() {
-            partial = true;
-            break;
-        }
-    }
-    if done == 0 {
-        return Err(Failure::of_input(&input.name(), &std::io::Error::other("there is no request in it")));
-    }
-    if requests.rejected() > 0 {
-        notes.push(format!("{} bad lines skipped", requests.rejected()));
-    }
-    Ok(with_notes(profiler.profile(input.name()), notes, partial))
+    let profile = profile::of_requests(input, args.sample, &mut progress);
+    let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
+    run_mechanisms(&mut profile, input, args, reporter)?;
+    Ok(profile)
 }
 
 fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
-    let name = path.display().to_string();
-    let mut files =
-        Files::find(path, args.against.as_deref()).map_err(|error| Failure::of_input(&name, &error))?;
-    let total = files.bytes;
-    let count = files.count();
-    let mut profiler = Profiler::new(args.sample);
     let mut progress = reporter.of_reading("profile", "bytes");
-    let is_whole = files.read_into(&mut profiler, &mut |done| -> ControlFlow<()> { progress(done, total) });
-    let mut notes = vec![format!("{count} files, {total} bytes")];
-    let unreadable = files.unreadable.len();
-    if unreadable > 0 {
-        let named = files.unreadable[..unreadable.min(UNREADABLE_NAMED)].join("; ");
-        notes.push(format!("{unreadable} could not be read: {named}"));
+    let profile = profile::of_files(path, args.against.as_deref(), args.sample, &mut progress);
+    let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
+    if args.run {
+        let trace = trace_of_files(path, reporter)?;
+        let options = OpenOptions { name: Some(profile.input.clone()), ..OpenOptions::default() };
+        let input = Input::Trace { path: trace.to_path_buf(), options };
+        run_mechanisms(&mut profile, &input, args, reporter)?;
     }
-    let profile = profiler.profile(name.clone());
-    if profile.content.is_none() {
-        return Err(Failure::of_input(&name, &std::io::Error::other("there is no page in it")));
-    }
-    Ok(with_notes(profile, notes, !is_whole || unreadable > 0))
+    Ok(profile)
 }
 
-fn with_notes(mut profile: Profile, mut notes: Vec<String>, partial: bool) -> Profile {
-    notes.append(&mut profile.notes);
-    Profile { notes, partial, ..profile }
+/// Writes the pages of files as a temporary trace that writes each once.
+fn trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure> {
+    let name = path.display().to_string();
+    let of_input = |error: io::Error| Failure::of_input(&name, &error);
+    let mut files = Files::find(path, None).map_err(of_input)?;
+    let total = files.bytes;
+    let mut progress = reporter.of_reading("run", "bytes");
+    let (file, trace) = NamedTempFile::with_prefix("wearwell-").map_err(of_input)?.into_parts();
+    let written = files.write_trace(BufWriter::new(file), &mut |done| progress(done, total));
+    written.map_err(|error| Failure::of_run(&error))?;
+    Ok(trace)
+}
+
+/// Runs the content mechanisms on a drive and adds what they save to the profile, if the user requested it and the
+/// profile is complete.
+fn run_mechanisms(
+    found: &mut Profile,
+    input: &Input,
+    args: &ProfileArgs,
+    reporter: &Reporter,
+) -> Result<(), Failure> {
+    if !args.run || reporter.is_interrupted() {
+        return Ok(());
+    }
+    let config = read_config(args.config.as_deref(), &args.settings)?;
+    let every = profile::with_every_mechanism(&config);
+    if let Some(ignored) = every.ignored(&args.settings, &[profile::DESIGN.to_owned()]).first() {
+        return Err(Failure::of_usage(ignored.to_string()));
+    }
+    let mut progress = reporter.of_design(profile::DESIGN);
+    found.run_mechanisms(&config, input, &mut progress).map_err(|error| failure(&error))
 }

@@ -8,7 +8,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::kept::{Keepable, Kept};
 use wearwell_replay::page::{self, Report};
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{Plan, ReplayError};
+use wearwell_replay::replay::{MOST_TRACED, Plan, ReplayError, RunTrace, TraceWindow};
 use wearwell_replay::report::Comparison;
 
 use crate::args::{CompareArgs, ReplayArgs, ReportArgs, RunArgs};
@@ -19,11 +19,52 @@ use crate::progress::Reporter;
 use crate::{Failure, Outcome};
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
-    run_all(args.trace.iter(), std::slice::from_ref(&args.design), &args.run)?.report(&args.run)
+    let perfetto = Perfetto::of(args)?;
+    run_all(args.trace.iter(), std::slice::from_ref(&args.design), &args.run, perfetto.as_ref())?
+        .report(&args.run)
 }
 
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
-    run_all(args.traces.iter(), &args.designs, &args.run)?.report(&args.run)
+    run_all(args.traces.iter(), &args.designs, &args.run, None)?.report(&args.run)
+}
+
+/// The file for the trace of single operations, and the part of the run that it contains.
+struct Perfetto {
+    output: Output,
+    window: TraceWindow,
+}
+
+impl Perfetto {
+    /// Checks the trace file of a command; `None` if the user requested none.
+    fn of(args: &ReplayArgs) -> Result<Option<Self>, Failure> {
+        let Some(path) = &args.perfetto else { return Ok(None) };
+        if args.run.points().len() > 1 {
+            return Err(Failure::of_usage(
+                "--perfetto: a trace is of one run, and these options make several",
+            ));
+        }
+        let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
+        let overwrite = Overwrite { inputs: &inputs, force: args.run.report.force };
+        let window = args.perfetto_window.clone().unwrap_or_default();
+        Ok(Some(Self { output: Output::at(path, &overwrite)?, window }))
+    }
+
+    /// Writes the trace of the run, and tells the user if it does not contain all that was requested.
+    fn write(&self, trace: &RunTrace, quiet: bool) -> Result<(), Failure> {
+        let last = trace.requests.iter().map(|request| request.times.number).max();
+        if !quiet && last.is_none() {
+            eprintln!(
+                "wearwell: note: the trace is empty: the run has nothing in the window (--perfetto-window)"
+            );
+        }
+        if let (false, true, Some(last)) = (quiet, trace.is_cut, last) {
+            eprintln!(
+                "wearwell: note: the trace ends with request {last}, because it is bounded to about {MOST_TRACED} operations \
+                 and requests; --perfetto-window {last}.. continues it"
+            );
+        }
+        self.output.write_bytes(&trace.to_perfetto())
+    }
 }
 
 pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
@@ -52,6 +93,8 @@ pub(crate) struct Outputs {
     pub(crate) json: Option<Output>,
     pub(crate) csv: Option<Output>,
     page: Option<Output>,
+    /// Whether another result of the command is written to standard output.
+    stdout_is_taken: bool,
 }
 
 impl Outputs {
@@ -73,11 +116,12 @@ impl Outputs {
     ) -> Result<Self, Failure> {
         let overwrite = Overwrite { inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::at(path, &overwrite)).transpose();
-        Ok(Self { json: at(json)?, csv: at(csv)?, page: at(report.page.as_deref())? })
+        Ok(Self { json: at(json)?, csv: at(csv)?, page: at(report.page.as_deref())?, stdout_is_taken: false })
     }
 
     pub(crate) fn take_stdout(&self) -> bool {
-        [&self.json, &self.csv, &self.page].into_iter().flatten().any(Output::is_standard)
+        self.stdout_is_taken
+            || [&self.json, &self.csv, &self.page].into_iter().flatten().any(Output::is_standard)
     }
 
     /// Writes the HTML page of a result, if the user requested one.
@@ -121,8 +165,10 @@ fn run_all<'a>(
     traces: impl Iterator<Item = &'a PathBuf> + Clone,
     designs: &[String],
     args: &'a RunArgs,
+    perfetto: Option<&Perfetto>,
 ) -> Result<Runs, Failure> {
-    let outputs = Outputs::of(args, traces.clone())?;
+    let mut outputs = Outputs::of(args, traces.clone())?;
+    outputs.stdout_is_taken = perfetto.is_some_and(|perfetto| perfetto.output.is_standard());
     let config = config(args)?;
     let variants: Vec<Variant> = designs.iter().map(|text| Variant::of(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
@@ -136,7 +182,7 @@ fn run_all<'a>(
     let reporter = Reporter::new(args.quiet);
     let mut comparison = Comparison::of(Vec::new());
     let mut complete = for_each_input(&sources, &reporter, |source| {
-        run_one(source, &configurations, args, &reporter, &mut comparison)
+        run_one(source, &configurations, args, perfetto, &reporter, &mut comparison)
     })?;
     if comparison.runs.is_empty() && !complete {
         return Err(Failure::of_inputs());
@@ -321,6 +367,7 @@ fn run_one(
     source: &InputSource,
     configurations: &Configurations,
     args: &RunArgs,
+    perfetto: Option<&Perfetto>,
     reporter: &Reporter,
     comparison: &mut Comparison,
 ) -> Result<(), Failure> {
@@ -331,14 +378,30 @@ fn run_one(
         let designs: Vec<String> = of_config.map(|(_, design, _)| design.clone()).collect();
         plans.push(planned(config, &opened.input, plans.first(), &designs)?);
     }
+    if perfetto.is_some() {
+        plans
+            .iter()
+            .try_for_each(Plan::require_events)
+            .map_err(|error| Failure::of_usage(error.to_string()))?;
+    }
     let run = |(number, design, settings): &(usize, String, String)| {
         let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
-        let record = plans[*number].run(design, &mut reporter.of_design(&label));
+        let (plan, mut progress) = (&plans[*number], reporter.of_design(&label));
+        let (record, trace) = match perfetto {
+            None => plan.run(design, &mut progress).map(|record| (record, None)),
+            Some(Perfetto { window, .. }) => plan
+                .run_traced(design, window.clone(), &mut progress)
+                .map(|(record, trace)| (record, Some(trace))),
+        }?;
         let variant = configurations.configs[*number].variant(settings);
-        record.map(|record| RunRecord { variant, ..record }.scaled_to(args.scale_to))
+        Ok((RunRecord { variant, ..record }.scaled_to(args.scale_to), trace))
     };
     for (_, outcome) in run_at_once(&configurations.runs, args.jobs, || reporter.is_interrupted(), run) {
-        comparison.runs.push(outcome.map_err(|error| failure(&error))?);
+        let (record, trace) = outcome.map_err(|error: ReplayError| failure(&error))?;
+        comparison.runs.push(record);
+        if let (Some(perfetto), Some(trace)) = (perfetto, trace) {
+            perfetto.write(&trace, args.quiet)?;
+        }
     }
     Ok(())
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tracing::{error, error_span, info, warn};
 use wearwell::Device;
+use wearwell_replay::page;
+use wearwell_serve::dashboard::Look;
 use wearwell_serve::image::{
     self, Access, Backing, CopyOnWrite, Durability, FileNand, Files, Image, ImageError, OpenReport,
 };
@@ -53,6 +55,7 @@ struct Doors {
     tls: Option<Tls>,
     control: Vec<Bound>,
     metrics: Vec<Bound>,
+    dashboard: Vec<Bound>,
     nbd: Vec<Bound>,
 }
 
@@ -66,8 +69,11 @@ impl Doors {
         {
             doors.bind_at(protocol, &Address::Unix(path), args.socket_mode)?;
         }
-        if let Some(address) = args.metrics {
-            doors.bind_at(Protocol::Metrics, &Address::Tcp(address), args.socket_mode)?;
+        let http = [(Protocol::Metrics, args.metrics), (Protocol::Dashboard, args.dashboard)];
+        for (protocol, address) in
+            http.into_iter().filter_map(|(protocol, address)| Some((protocol, address?)))
+        {
+            doors.bind_at(protocol, &Address::Tcp(address), args.socket_mode)?;
         }
         match args.tcp {
             Some(address) if reach == Reach::Everywhere => {
@@ -100,6 +106,7 @@ impl Doors {
             Protocol::Nbd => &mut self.nbd,
             Protocol::Control => &mut self.control,
             Protocol::Metrics => &mut self.metrics,
+            Protocol::Dashboard => &mut self.dashboard,
         }
     }
 }
@@ -414,6 +421,11 @@ fn open_doors<N: Medium>(
     for bound in doors.metrics {
         let address = server.open_metrics_on(bound)?;
         info!("metrics at http://{address}/metrics");
+    }
+    for bound in doors.dashboard {
+        let look = Look { style: page::style(), script: page::drawing_script() };
+        let address = server.open_dashboard_on(bound, &look)?;
+        info!("dashboard at http://{address}/");
     }
     if let Some(tls) = doors.tls {
         server.offer_tls(tls);

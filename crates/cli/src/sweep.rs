@@ -181,7 +181,7 @@ impl RunContext<'_> {
         let key = plan.run_key(design);
         if let Some(record) = self.kept.and_then(|kept| kept.get(&key)) {
             self.countdown.exclude_known_run();
-            return Ok(RunRecord { variant, ..record });
+            return Ok(RunRecord { variant, origins: plan.origins(design), ..record });
         }
         let outcome = self.run_anew(plan, &key, design, settings);
         self.countdown.count_finished_run();

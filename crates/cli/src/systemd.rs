@@ -21,6 +21,8 @@ pub(crate) enum Protocol {
     Control,
     /// HTTP, by which Prometheus reads metrics.
     Metrics,
+    /// HTTP, by which a browser shows the device.
+    Dashboard,
 }
 
 impl Protocol {
@@ -31,6 +33,7 @@ impl Protocol {
             "nbd" | "" | "unknown" => Some(Self::Nbd),
             "control" => Some(Self::Control),
             "metrics" => Some(Self::Metrics),
+            "dashboard" => Some(Self::Dashboard),
             _ => name.ends_with(".socket").then_some(Self::Nbd),
         }
     }
@@ -62,7 +65,7 @@ fn inherited_socket(
 ) -> Result<(Protocol, Bound), Failure> {
     let Some(protocol) = Protocol::of_name(name) else {
         return Err(Failure::of_usage(format!(
-            "systemd passed a socket named `{name}`: FileDescriptorName= is nbd, control or metrics"
+            "systemd passed a socket named `{name}`: FileDescriptorName= is nbd, control, metrics or dashboard"
         )));
     };
     let usage = |error: ServeError| Failure::of_usage(error.to_string());

@@ -50,7 +50,7 @@ fn only_ablation(json: &str) -> Value {
 fn comparable(run: &Value) -> Value {
     let mut run = run.clone();
     let fields = run.as_object_mut().unwrap();
-    for differs in ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "variant"] {
+    for differs in ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "variant", "origins"] {
         fields.remove(differs).unwrap();
     }
     run["config"].as_object_mut().unwrap().remove("parts").unwrap();
@@ -212,7 +212,7 @@ fn what_cannot_be_taken_apart_is_refused() {
     is_refused(&["--parts", "dedupe"], &["did you mean `dedup`"]);
     is_refused(&["--parts", ""], &["no mechanism"]);
     is_refused(&["--parts", "delta,delta"], &["delta twice"]);
-    is_refused(&["--parts", "recycle,remap,dedup,delta,compress,zip"], &["6 mechanisms"]);
+    is_refused(&["--parts", "recycle,remap,dedup,delta,compress,silent,zip"], &["7 mechanisms"]);
     is_refused(&["--set", "parts.content=dedup"], &["parts.content is set", "--parts"]);
     is_refused(
         &["--parts", "dedup", "--set", "delta.journal_pages=4"],

@@ -955,6 +955,36 @@ fn a_drive_is_written_until_it_is_worn_out() {
 }
 
 #[test]
+fn curves_of_lives_are_in_json_and_csv() {
+    let fixture = Fixture::new(0);
+    let (json, csv) = (fixture.path("life.json"), fixture.path("curves.csv"));
+    let load = "uniform:write=1.0,pages=4000,requests=100000,rate=1000";
+    let life = ["life", "--workload", load, "--seeds", "3", "--set", "device.endurance_cycles=30"];
+    ends_with(DONE, &[&life[..], &["--json", &json, "--curves", &csv, "-q"]].concat());
+    let lives: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let drive = &lives["drives"][0];
+    let estimate = &drive["estimates"]["host_bytes"];
+    let written: Vec<f64> =
+        drive["lives"].as_array().unwrap().iter().map(|life| life["host_bytes"].as_f64().unwrap()).collect();
+    let mean = written.iter().sum::<f64>() / 3.0;
+    assert!((estimate["mean"].as_f64().unwrap() / mean - 1.0).abs() < 1e-12, "{estimate}");
+    assert!(estimate["half_width"].as_f64().unwrap() > 0.0, "{estimate}");
+    assert!(drive["estimates"]["years"]["least"].as_f64().unwrap() > 0.0);
+    let curves = drive["curves"].as_array().unwrap();
+    let lines = fs::read_to_string(&csv).unwrap();
+    assert!(lines.starts_with("input,design,leveling,drives,host_bytes,ended,spare.mean,spare.half_width"));
+    assert_eq!(lines.lines().count(), 1 + curves.len());
+    let (line, moment) = (lines.lines().last().unwrap(), curves.last().unwrap());
+    let of_line: f64 = line.rsplit(',').next().unwrap().parse().unwrap();
+    assert_eq!(Some(of_line), moment["max_erases"]["most"].as_f64(), "{line}");
+    assert_eq!(
+        (&moment["ended"], moment["host_bytes"].as_f64()),
+        (&3.into(), written.iter().copied().reduce(f64::max))
+    );
+    is_refused(USAGE, &[&life[..], &["--curves", &csv]].concat(), &["curves.csv", "--force"]);
+}
+
+#[test]
 fn a_life_refuses_what_it_would_ignore() {
     let load = ["life", "--workload", "uniform:pages=4000"];
     let is_refused_with = |more: &[&str], said: &[&str]| is_refused(USAGE, &[&load[..], more].concat(), said);

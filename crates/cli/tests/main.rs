@@ -9,6 +9,7 @@ mod client;
 mod inputs;
 mod licences;
 mod live_kill;
+mod perfetto;
 mod profile;
 mod readme;
 mod report;
@@ -24,6 +25,7 @@ mod sweep;
 #[path = "../../serve/tests/versions/mod.rs"]
 #[allow(dead_code, reason = "a part of the oracle is used")]
 mod versions;
+mod watch;
 
 /// A file that is not named above would not be compiled, and its tests would not run.
 #[test]

@@ -150,13 +150,88 @@ fn what_is_no_trace_is_a_disk_image_and_nothing_is_refused() {
 
 #[test]
 fn the_table_fits_80_columns() {
-    let workload = format!("{WORKLOAD}+dup:share=0.3,compress=0.4");
-    let output = wearwell(&["profile", "--workload", &workload]);
+    let workload = "zipf:theta=0.9,pages=5000,requests=20000+dup:share=0.3,compress=0.4";
+    let output = wearwell(&["profile", "--workload", workload, "--run", "--sample", "2"]);
     let table = String::from_utf8(output.stdout).unwrap();
     for line in table.lines().skip(1).filter(|line| !line.starts_with("--")) {
         assert!(line.chars().count() <= 80, "{line}");
     }
+    assert!(table.contains("when run") && table.contains("  deduplication"), "{table}");
     assert!(table.contains("--content 'dup:share="), "{table}");
+}
+
+/// What a mechanism saves when it is run is what the commands that run it say.
+#[test]
+fn what_is_saved_when_run_is_the_record_of_the_run() {
+    let workload = "zipf:theta=0.9,pages=5000,requests=40000,write=1.0+dup:share=0.3,compress=0.4,delta=0.3";
+    let drive = ["--set", "device.over_provisioning=0.2"];
+    let profile = json_of(&[&["profile", "--workload", workload, "--run"][..], &drive].concat());
+    let run = |content: &str| {
+        let parts = format!("parts.content={content}");
+        let replay = ["replay", "--workload", workload, "--design", "page-map", "--set", &parts];
+        json_of(&[&replay[..], &drive].concat())["runs"][0].take()
+    };
+    let without = run("none");
+    assert_eq!(profile["runs"]["programs"], without["programs"]);
+    assert_eq!(profile["runs"]["config"], without["config"]);
+    let savings = profile["savings"].as_array().unwrap();
+    assert_eq!(savings.len(), 4);
+    for saving in savings {
+        let name = saving["mechanism"].as_str().unwrap();
+        let with = run(name);
+        assert_eq!(saving["when_run"]["page_writes"], with["write_reduction"], "{name}");
+        let saved = 1.0 - number(&with, "/programs") / number(&without, "/programs");
+        assert_near(number(saving, "/when_run/programs"), saved, 1e-12);
+        let saved = 1.0 - number(&with, "/erases") / number(&without, "/erases");
+        assert_near(number(saving, "/when_run/erases"), saved, 1e-12);
+        assert!(number(saving, "/when_run/page_writes") <= number(saving, "/at_most"), "{saving}");
+    }
+}
+
+/// On a real trace, which repeats contents, trims, and writes to places that it wrote before.
+#[test]
+fn a_real_trace_saves_less_than_the_bounds() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/pgbench-ext4.wwt");
+    let profile = json_of(&["profile", trace, "--run"]);
+    let mut run = 0;
+    for saving in profile["savings"].as_array().unwrap().iter().filter(|one| !one["when_run"].is_null()) {
+        assert!(number(saving, "/when_run/page_writes") <= number(saving, "/at_most"), "{saving}");
+        run += 1;
+    }
+    assert!(run >= 3, "{}", profile["savings"]);
+}
+
+/// Ten pages of noise, four of them again, four zero pages and a page that compresses, each written once.
+#[test]
+fn a_directory_is_run_as_the_writes_of_its_pages() {
+    let folder = tempfile::tempdir().unwrap();
+    make_tree(folder.path());
+    let profile = json_of(&["profile", folder.path().to_str().unwrap(), "--run"]);
+    assert_eq!(profile["runs"]["host_page_writes"], 19);
+    let of = |name: &str| {
+        let savings = profile["savings"].as_array().unwrap();
+        savings.iter().find(|saving| saving["mechanism"] == name).unwrap().clone()
+    };
+    assert_eq!((&of("recycle")["at_most"], &of("delta")["at_most"]), (&Value::Null, &Value::Null));
+    // Four pages of noise and three of the four zero pages repeat one.
+    assert_near(number(&of("dedup"), "/at_most"), 7.0 / 19.0, 1e-12);
+    assert_near(number(&of("dedup"), "/when_run/page_writes"), 7.0 / 19.0, 1e-12);
+}
+
+#[test]
+fn what_a_run_would_ignore_is_refused() {
+    let refused = |arguments: &[&str], said: &str| {
+        let output = wearwell(&[&["profile", "--workload", WORKLOAD][..], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    };
+    refused(&["--set", "gc.policy=fifo"], "--run");
+    refused(&["--run", "--set", "gecko.size_ratio=3"], "gecko.size_ratio");
+    let content = format!("{WORKLOAD}+dup:share=0.3");
+    let output = wearwell(&["profile", "--workload", &content, "--run", "--set", "parts.content=dedup"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("leave parts.content out"));
 }
 
 #[test]

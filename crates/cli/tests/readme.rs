@@ -48,7 +48,8 @@ fn every_command_of_the_readme_runs() {
     let mut run = 0;
     for command in commands() {
         let arguments: Vec<&str> = command.split_whitespace().collect();
-        let is_run = matches!(arguments[..], ["wearwell", "compare" | "trace" | "profile" | "life", ..]);
+        let is_run =
+            matches!(arguments[..], ["wearwell", "compare" | "trace" | "profile" | "life" | "watch", ..]);
         let is_known = matches!(
             arguments[..],
             ["cargo", "install", ..]
@@ -68,7 +69,7 @@ fn every_command_of_the_readme_runs() {
             run += 1;
         }
     }
-    assert_eq!(run, 6, "commands of the README that were run");
+    assert_eq!(run, 7, "commands of the README that were run");
 }
 
 /// Files of the checkout below a folder, with their paths from there; nothing that a build or git made.

@@ -140,3 +140,64 @@ fn the_commands_of_the_page_about_reports_run() {
     assert_eq!((kind.as_str(), record["runs"].as_array().unwrap().len()), ("runs", 3));
     assert_eq!(read(&folder.path().join("diff.html")).0, "diff");
 }
+
+/// Neither the blocks of a drive nor the length of a run make a page larger, or take memory for it.
+#[test]
+fn a_page_of_a_large_drive_and_a_long_run_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let drive = [
+        "--device",
+        "bench-8g",
+        "--set",
+        "device.blocks_per_plane=16384",
+        "--set",
+        "device.pages_per_block=4",
+    ];
+    let load = "uniform:pages=2000000,requests=60000,read=0.3,rate=40000";
+    let large =
+        [&["replay", "--workload", load, "--timing", "event", "--precondition", "fill"][..], &drive].concat();
+    let (_, record) = page_of(folder.path(), &large);
+    let page = fs::metadata(folder.path().join("page.html")).unwrap().len();
+    let run = &record["runs"][0];
+    assert_eq!(run["timeline"]["blocks"], 1 << 20, "blocks of the drive");
+    assert!(page < 1_000_000, "the page has {page} bytes");
+    let output = wearwell(&[&large[..], &["-q", "--json", "-"]].concat());
+    let alone: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let peak = |run: &Value| run["peak_rss_bytes"].as_u64().unwrap();
+    let more = peak(run).saturating_sub(peak(&alone["runs"][0]));
+    assert!(more < 16 << 20, "{more} bytes of memory for a page");
+}
+
+#[test]
+fn pages_and_differences_say_where_settings_come_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::write(file("drive.toml"), "[gc]\n\npolicy = 'fifo'\n").unwrap();
+    let replay = |page: &str, more: &[&str]| {
+        let page = file(page);
+        let arguments = [&["replay", "--workload", LOAD, "--report", &page, "-q"][..], more].concat();
+        let output = wearwell(&arguments);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::read_to_string(page).unwrap()
+    };
+    let config = file("drive.toml");
+    let page = replay("a.html", &["--config", &config]);
+    let at = format!("{config}:3");
+    let record: Value = serde_json::from_str(record_in(&page).unwrap()).unwrap();
+    let origins = &record["runs"][0]["origins"];
+    assert_eq!(origins["gc.policy"], serde_json::json!({ "source": "file", "place": at }));
+    assert_eq!(origins["device.read_us"], serde_json::json!({ "source": "preset", "place": "auto" }));
+    assert_eq!(origins["gc.ties"], Value::Null);
+    assert!(page.contains(&format!("<td>file {at}</td>")), "the table of settings has no origins");
+    assert!(page.contains("<tr class=\"common\">") && page.contains("type=\"checkbox\""));
+    replay("b.html", &["--over-provisioning", "0.3"]);
+    let output = wearwell(&["diff", &file("a.html"), &file("b.html")]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    let row = table.lines().find(|line| line.contains("config.gc.policy")).unwrap();
+    assert!(row.contains(&format!("fifo (file {at})")) && row.contains("greedy (default)"), "{row}");
+    assert!(!table.contains("origins"), "{table}");
+    // The same run from other places is the same.
+    replay("c.html", &["--set", "gc.policy=fifo"]);
+    let output = wearwell(&["diff", &file("a.html"), &file("c.html"), "--exit-code"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}

@@ -99,7 +99,7 @@ fn results_follow_the_schema() {
     follows(&schema, &schema, &ablation, "ablations");
     let schema = json(&["schema", "profile"]);
     let load = "zipf:pages=3000,requests=9000,read=0.3,rate=1000,size=1:3/8:1+dup:share=0.3,compress=0.5";
-    let profile = json(&["profile", "--workload", load, "-q", "--json", "-"]);
+    let profile = json(&["profile", "--workload", load, "--run", "-q", "--json", "-"]);
     assert_eq!(profile["schema_version"], 2);
     assert_eq!(profile["profiles"].as_array().map(Vec::len), Some(1));
     follows(&schema, &schema, &profile, "profile");

@@ -129,6 +129,24 @@ fn prometheus_is_answered_where_the_server_says() {
     server.end("-TERM");
 }
 
+#[test]
+fn a_browser_is_answered_where_the_server_says() {
+    let mut server = Server::start(&["--dashboard", "127.0.0.1:0"]);
+    let lines = BufReader::new(server.child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
+    let said = lines.into_iter().find(|line| line.contains("dashboard at ")).unwrap();
+    let address = said.split("http://").nth(1).and_then(|rest| rest.strip_suffix('/')).unwrap();
+    for (path, part) in
+        [("/", "<title>Wearwell"), ("/dashboard.css", "--valid:"), ("/dashboard.js", "class BlockMap")]
+    {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.contains(part), "{path}: {answer}");
+    }
+    server.end("-TERM");
+}
+
 /// What was recorded live is replayed by the same command, with the configuration that the trace carries.
 #[test]
 fn a_recording_replays_to_the_same_counts_on_the_command_line() {
@@ -211,6 +229,7 @@ fn what_cannot_be_served_is_refused_with_a_sentence() {
     refused_serve(&["--size", "16MiB", "--set", "precondition.mode=fill"], 2, "precondition has no meaning");
     refused_serve(&["--size", "16MiB", "--tcp", "0.0.0.0:0"], 2, "loopback");
     refused_serve(&["--size", "16MiB", "--metrics", "0.0.0.0:0"], 2, "loopback");
+    refused_serve(&["--size", "16MiB", "--dashboard", "0.0.0.0:0"], 2, "loopback");
     refused_serve(&["--size", "16MiB", "--record", "/no/folder/x.wwt"], 2, "/no/folder/x.wwt");
     refused(&["top", &socket], 2, "--control");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");

@@ -30,6 +30,11 @@ impl Configuration {
         self.config.to_toml()
     }
 
+    /// Returns the seed of a run.
+    fn seed(&self) -> u64 {
+        self.config.seed()
+    }
+
     /// Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks.
     fn parts(&self, design: &str) -> PyResult<String> {
         Ok(self.config.all_parts(design).map_err(refused)?.settings())

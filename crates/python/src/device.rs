@@ -34,36 +34,36 @@ pyo3::create_exception!(
 /// content.
 pub(crate) const KINDS: [(&str, Option<PageKind>); 9] = [
     ("none", None),
-    ("data", Some(PageKind::Data)),
-    ("translation", Some(PageKind::Translation)),
-    ("delta", Some(PageKind::Delta)),
-    ("chunk", Some(PageKind::Chunk)),
-    ("remap-log", Some(PageKind::RemapLog)),
-    ("validity", Some(PageKind::Validity)),
-    ("head", Some(PageKind::Head)),
-    ("tail", Some(PageKind::Tail)),
+    (PageKind::Data.name(), Some(PageKind::Data)),
+    (PageKind::Translation.name(), Some(PageKind::Translation)),
+    (PageKind::Delta.name(), Some(PageKind::Delta)),
+    (PageKind::Chunk.name(), Some(PageKind::Chunk)),
+    (PageKind::RemapLog.name(), Some(PageKind::RemapLog)),
+    (PageKind::Validity.name(), Some(PageKind::Validity)),
+    (PageKind::Head.name(), Some(PageKind::Head)),
+    (PageKind::Tail.name(), Some(PageKind::Tail)),
 ];
 
 /// Streams of writes that fill blocks (such as host data or GC copies) by name; the index is the code in a column of
 /// the table of blocks. Code 0 is a block that is not open.
 const STREAMS: [(&str, Option<Stream>); 8] = [
     ("none", None),
-    ("host", Some(Stream::Host)),
-    ("gc", Some(Stream::Gc)),
-    ("translation", Some(Stream::Translation)),
-    ("delta", Some(Stream::Delta)),
-    ("chunk", Some(Stream::Chunk)),
-    ("remap-log", Some(Stream::RemapLog)),
-    ("validity", Some(Stream::Validity)),
+    (Stream::Host.name(), Some(Stream::Host)),
+    (Stream::Gc.name(), Some(Stream::Gc)),
+    (Stream::Translation.name(), Some(Stream::Translation)),
+    (Stream::Delta.name(), Some(Stream::Delta)),
+    (Stream::Chunk.name(), Some(Stream::Chunk)),
+    (Stream::RemapLog.name(), Some(Stream::RemapLog)),
+    (Stream::Validity.name(), Some(Stream::Validity)),
 ];
 
 /// States of blocks by name; the index is the code in a column of the table of blocks.
 const BLOCK_STATES: [(&str, BlockState); 5] = [
-    ("free", BlockState::Free),
-    ("open", BlockState::Open),
-    ("closed", BlockState::Closed),
-    ("erasing", BlockState::Erasing),
-    ("retired", BlockState::Retired),
+    (BlockState::Free.name(), BlockState::Free),
+    (BlockState::Open.name(), BlockState::Open),
+    (BlockState::Closed.name(), BlockState::Closed),
+    (BlockState::Erasing.name(), BlockState::Erasing),
+    (BlockState::Retired.name(), BlockState::Retired),
 ];
 
 /// What a power cut leaves of the flash operation that it interrupts, by name.

@@ -130,9 +130,19 @@ impl Input {
         Self { source, surveyed: Mutex::default() }
     }
 
+    /// Returns the input without regard to the seed of a run.
+    pub(crate) fn as_given(&self) -> PyResult<ReplayInput> {
+        match &self.source {
+            Source::Trace { path, options, .. } => {
+                Ok(ReplayInput::Trace { path: path.clone(), options: options.clone() })
+            }
+            Source::Workload(spec) => ReplayInput::generated(spec).map_err(refused),
+        }
+    }
+
     /// Calls `then` with the checked plan of a run (input, device and settings). If `policy` is given, it chooses the
     /// GC victims.
-    fn planned<T>(
+    pub(crate) fn planned<T>(
         &self,
         config: &Config,
         design: &str,
@@ -140,12 +150,10 @@ impl Input {
         then: impl FnOnce(&Plan<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
         let input = match &self.source {
-            Source::Trace { path, options, .. } => {
-                ReplayInput::Trace { path: path.clone(), options: options.clone() }
-            }
             Source::Workload(spec) => {
                 ReplayInput::generated_with_seed(spec, config.seed()).map_err(refused)?
             }
+            Source::Trace { .. } => self.as_given()?,
         };
         let plan = self.plan(config, &input)?;
         let plan = match policy {

@@ -17,7 +17,9 @@ mod configuration;
 mod device;
 mod input;
 mod kept;
+mod life;
 mod policy;
+mod profile;
 mod report;
 mod table;
 mod watch;
@@ -52,6 +54,15 @@ mod _native {
     use super::input::Input;
     #[pymodule_export]
     use super::kept::{keep, kept};
+    #[pymodule_export]
+    use super::life::{
+        joined_lives, leveling_settings, life, page_of_lives, table_of_lives, tables_of_lives,
+    };
+    #[pymodule_export]
+    use super::profile::{
+        ignored_by_profile, is_trace, page_of_profiles, profile_files, profile_requests, run_mechanisms,
+        table_of_profile, tables_of_profile, write_trace_of_files,
+    };
     #[pymodule_export]
     use super::report::{markdown, page_of_runs, page_of_sweep, scaled, table};
     #[pymodule_export]

@@ -27,12 +27,17 @@ impl Watch {
         Self { on_progress, looked: None, error: None }
     }
 
-    pub(crate) fn look(&mut self, progress: Progress) -> ControlFlow<()> {
+    pub(crate) fn look(&mut self, Progress { phase, done, total }: Progress) -> ControlFlow<()> {
+        self.look_at(name(phase), done, total)
+    }
+
+    /// Checks for signals and reports the progress of a phase that has this name.
+    pub(crate) fn look_at(&mut self, phase: &str, done: u64, total: u64) -> ControlFlow<()> {
         if self.looked.is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
             return ControlFlow::Continue(());
         }
         let looked = Python::attach(|py| {
-            let looked = py.check_signals().and_then(|()| self.tell(py, progress));
+            let looked = py.check_signals().and_then(|()| self.tell(py, (phase, done, total)));
             looked.or_else(
                 |error| if is_interrupt(py, &error) { Ok(ControlFlow::Break(())) } else { Err(error) },
             )
@@ -44,9 +49,9 @@ impl Watch {
         })
     }
 
-    fn tell(&self, py: Python<'_>, Progress { phase, done, total }: Progress) -> PyResult<ControlFlow<()>> {
+    fn tell(&self, py: Python<'_>, progress: (&str, u64, u64)) -> PyResult<ControlFlow<()>> {
         if let Some(function) = &self.on_progress {
-            function.call1(py, (name(phase), done, total))?;
+            function.call1(py, progress)?;
         }
         Ok(ControlFlow::Continue(()))
     }

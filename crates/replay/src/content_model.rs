@@ -30,6 +30,7 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use wearwell::address::RemapMode;
 use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell_trace::{Op, Request};
 
 use crate::workload::PAGE_BYTES;
 use crate::workload::draw::{Chance, Zipf};
@@ -338,6 +339,20 @@ impl ContentModel {
             compressed: spec.compress.map(Sizes::new),
             delta: spec.delta.map(Sizes::new),
             current: (spec.silent > 0.0 || spec.delta.is_some()).then(PageValues::default),
+        }
+    }
+
+    /// Adds content to a write that has none, and records what other requests do to the content of their pages. Has to
+    /// be called for all requests in their order.
+    #[inline]
+    pub fn complete(&mut self, request: &mut Request) {
+        match request.op {
+            Op::Write if request.content.is_empty() && request.bytes.is_empty() => {
+                self.fill(request.pages(), &mut request.content);
+            }
+            Op::Trim | Op::Zero => self.forget(request.whole_pages()),
+            Op::Remap(mode) => self.remap(request.pages(), request.source_pages(), mode),
+            _ => {}
         }
     }
 

@@ -5,6 +5,8 @@
 //! not as types of this version. So results of another version can be compared too, and no new field is forgotten here.
 //! The price: fields have their names of the JSON form (`docs/schema`), with dots between.
 //!
+//! Where the values of settings come from is not compared, but stands beside those that differ.
+//!
 //! Invariant: effects of the machine on a run (seconds, memory) are not compared, nor is whether a timeline was
 //! recorded.
 
@@ -12,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use wearwell_config::Origin;
 
 use crate::page::record_in;
 use crate::report::aligned;
@@ -108,6 +111,9 @@ pub struct Difference {
     pub a: Option<Value>,
     /// Value of the field in the second file.
     pub b: Option<Value>,
+    /// Of a setting: where the value in the first and in the second file comes from (`default`, `set`, `file
+    /// drive.toml:3`, ..); absent if the file does not say, and for all other fields.
+    pub origins: [Option<String>; 2],
 }
 
 /// Two runs whose records are compared with each other, one of each file.
@@ -185,11 +191,17 @@ impl Pair {
         let (of_a, of_b) = (title(a), title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
         let (a, b) = (flat(a), flat(b));
-        let fields: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
+        let fields = a.keys().chain(b.keys()).filter(|field| !is_origin(field));
+        let fields: BTreeSet<&String> = fields.collect();
         let differences = fields.into_iter().filter_map(|field| {
             let (of_a, of_b) = (a.get(field), b.get(field));
             let differs = !is_same(of_a, of_b, within);
-            differs.then(|| Difference { field: field.clone(), a: of_a.cloned(), b: of_b.cloned() })
+            differs.then(|| Difference {
+                field: field.clone(),
+                a: of_a.cloned(),
+                b: of_b.cloned(),
+                origins: [&a, &b].map(|fields| origin_of(field, fields)),
+            })
         });
         let (causes, results) = differences.partition(|difference| is_cause(&difference.field));
         Self { title, causes, results }
@@ -215,7 +227,12 @@ impl Pair {
 impl Difference {
     /// Returns the table row of a field that differs: its name, both values, and their ratio.
     pub(crate) fn row(&self) -> Vec<String> {
-        vec![format!("  {}", self.field), text_of(self.a.as_ref()), text_of(self.b.as_ref()), self.ratio()]
+        let text = |value: &Option<Value>, origin: &Option<String>| {
+            let origin = origin.as_ref().map(|origin| format!(" ({origin})"));
+            text_of(value.as_ref()) + &origin.unwrap_or_default()
+        };
+        let [of_a, of_b] = &self.origins;
+        vec![format!("  {}", self.field), text(&self.a, of_a), text(&self.b, of_b), self.ratio()]
     }
 
     /// Returns the ratio of the field's second value to the first; empty if there is none.
@@ -264,6 +281,27 @@ fn is_same(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
 
 fn is_cause(field: &str) -> bool {
     field.split('.').any(|name| CAUSES.contains(&name))
+}
+
+/// Name of the field beside `config` that says where its values come from.
+const ORIGINS: &str = "origins.";
+
+/// Whether a field says where the value of a setting comes from.
+fn is_origin(field: &str) -> bool {
+    field.starts_with(ORIGINS) || field.contains(&format!(".{ORIGINS}"))
+}
+
+/// Returns where the value of a setting comes from, by the fields of its record; `None` for other fields, and if the
+/// record does not say.
+fn origin_of(field: &str, fields: &BTreeMap<String, Value>) -> Option<String> {
+    let at = if field.starts_with("config.") { 0 } else { field.find(".config.")? + 1 };
+    let (before, key) = (&field[..at], &field[at + "config.".len()..]);
+    let text = |name: &str| fields.get(&format!("{before}{ORIGINS}{key}.{name}"))?.as_str();
+    if let Some(source) = text("source").and_then(|source| serde_json::from_value(source.into()).ok()) {
+        return Some(Origin { source, place: text("place").map(str::to_owned) }.to_string());
+    }
+    let says = fields.keys().any(|field| field.starts_with(&format!("{before}{ORIGINS}")));
+    (says && fields.contains_key(field)).then(|| "default".to_owned())
 }
 
 /// Returns all fields of a record by name. Fields of inner records have names with dots, and fields of records in short

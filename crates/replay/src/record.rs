@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::nand::FlashTiming;
 use wearwell::recovery::StepCost;
 use wearwell::timing::LatencySummary;
-use wearwell_config::{Arrival, Config, blocks_kept};
+use wearwell_config::{Arrival, Config, Origin, blocks_kept};
 
 use crate::steadiness::Steadiness;
 use crate::timeline::Timeline;
@@ -128,6 +128,11 @@ pub struct RunRecord {
     pub precondition_cpu_seconds: f64,
     /// The configuration with every value that the run used; it repeats the run on the same input.
     pub config: Config,
+    /// Where the values of the configuration come from, by key (`section.key`). Keys that are not listed have their
+    /// default. Listed are also keys that decided other values and are not in `config` themselves (such as
+    /// `device.over_provisioning`), and the parts that the design has.
+    #[serde(default)]
+    pub origins: BTreeMap<String, Origin>,
 }
 
 impl RunRecord {

@@ -5,9 +5,10 @@
 //! operation. The calling program acts as the host. There is no trace, no clock, no preconditioning and no lifetime
 //! manager, and settings of these are refused.
 
+use wearwell::design::Parts;
 use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
 use wearwell::{Device, DeviceOptions};
-use wearwell_config::{Config, ConfigError};
+use wearwell_config::{Config, ConfigError, Resolved};
 
 /// Creates a new, empty drive of `design`. The preset `auto` sizes it to a footprint of `footprint_pages` pages of 4
 /// KiB.
@@ -27,6 +28,21 @@ pub fn drive(
     }
     let resolved = config.resolve(footprint_pages)?;
     let parts = config.parts(design, &resolved)?;
+    let mut device =
+        built(config, &resolved, &parts).map_err(|error| ConfigError::Value(error.to_string()))?;
+    device.ftl_mut().store_mut().ops.listen(true);
+    Ok(device)
+}
+
+/// Creates a new, empty drive of these parts, which keeps the bytes of its pages, and whose power can be cut.
+///
+/// # Errors
+/// Those of [`Device::new`].
+pub(crate) fn built(
+    config: &Config,
+    resolved: &Resolved,
+    parts: &Parts,
+) -> wearwell::Result<Device<PowerCut<SimNand>>> {
     let mut nand = SimNand::new(resolved.geometry.clone(), Retain::ALL)
         .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
         .with_factory_bad(config.factory_bad(&resolved.geometry));
@@ -35,10 +51,8 @@ pub fn drive(
     }
     let nand = PowerCut::new(nand, None, CutOutcome::Before);
     let options = DeviceOptions { buffer: config.buffer(&resolved.geometry) };
-    let mut device = Device::new(nand, resolved.logical_pages, &parts, options)
-        .map_err(|error| ConfigError::Value(error.to_string()))?;
+    let mut device = Device::new(nand, resolved.logical_pages, parts, options)?;
     device.ftl_mut().store_mut().stripe(config.striping_name().into());
-    device.ftl_mut().store_mut().ops.listen(true);
     Ok(device)
 }
 

@@ -7,14 +7,14 @@
 //! every second one is dropped.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::Ftl;
 use wearwell::address::BlockId;
-use wearwell::nand::{Nand as _, PageKind, SimNand};
+use wearwell::block_map::{self, EraseHistogram};
+use wearwell::nand::{Nand as _, SimNand};
 use wearwell::stats::by_cause;
 use wearwell::store::{BlockState, Store};
 use wearwell::timing::{LatencySummary, RequestKind, Timing};
@@ -26,14 +26,6 @@ use crate::record::SeriesPoint;
 pub const MOST_FRAMES: usize = 64;
 /// Largest number of samples of the counters in a timeline.
 pub const MOST_WINDOWS: usize = 400;
-/// Largest number of bins in a histogram of the blocks' erase counts.
-const WEAR_BINS: u32 = 40;
-/// Number of steps in which a cell of the block map states shares of its pages.
-const SHARE_STEPS: u64 = 15;
-/// Code of a block map's cell whose blocks are all retired.
-const RETIRED_CODE: u64 = 15;
-/// Digits of the base64url alphabet; two of them encode a cell of the block map.
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Timeline of a run or of a drive's life; recorded only if `replay.timeline_cells` is set.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -113,19 +105,9 @@ pub struct WearHistogram {
     pub blocks: Vec<u32>,
 }
 
-impl WearHistogram {
-    /// Computes the histogram of the blocks' erase counts. Iterates over the counts three times, so that it stores
-    /// nothing of the size of the drive.
-    pub fn of(erases: impl Iterator<Item = u32> + Clone) -> Self {
-        let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
-            return Self::default();
-        };
-        let erases_per_bin = (last - first + 1).div_ceil(WEAR_BINS);
-        let mut blocks = vec![0; ((last - first) / erases_per_bin + 1) as usize];
-        for count in erases {
-            blocks[((count - first) / erases_per_bin) as usize] += 1;
-        }
-        Self { first_erases: first, erases_per_bin, blocks }
+impl From<EraseHistogram> for WearHistogram {
+    fn from(EraseHistogram { first_erases, erases_per_bin, blocks }: EraseHistogram) -> Self {
+        Self { first_erases, erases_per_bin, blocks }
     }
 }
 
@@ -240,7 +222,7 @@ impl Recorder {
     /// Creates a timeline recorder for a drive of `blocks` blocks, whose block maps have at most `cells` cells.
     pub(crate) fn new(cells: u32, blocks: u32) -> Self {
         Self {
-            blocks_per_cell: blocks.div_ceil(cells.clamp(1, TIMELINE_CELLS_MAX)).max(1),
+            blocks_per_cell: block_map::blocks_per_cell(blocks, cells.min(TIMELINE_CELLS_MAX)),
             windows: BoundedSamples::new(MOST_WINDOWS, TimelineWindow::join),
             frames: BoundedSamples::new(MOST_FRAMES, |_, _| ()),
             before: [None, None],
@@ -304,59 +286,15 @@ fn since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<Wi
 
 fn frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
     let blocks = store.blocks().len();
-    let starts = (0..blocks).step_by(blocks_per_cell as usize);
-    let cells = starts.map(|start| cell(store, start..blocks.min(start + blocks_per_cell)));
+    let mut cells = String::new();
+    block_map::append_cells(store, 0..blocks, blocks_per_cell, &mut cells);
     let in_use = (0..blocks).map(BlockId).filter(|&block| store.blocks().state(block) != BlockState::Retired);
     let erases = in_use.map(|block| store.nand().erase_count(block));
     TimelineFrame {
         requests: counters.requests,
         host_bytes: counters.host_bytes,
-        cells: cells.flat_map(digits_of).map(char::from).collect(),
-        wear: WearHistogram::of(erases),
-    }
-}
-
-fn digits_of(cell: u64) -> [u8; 2] {
-    [DIGITS[(cell >> 6) as usize], DIGITS[(cell & 63) as usize]]
-}
-
-/// Returns the number that describes one cell of the block map, as [`TimelineFrame::cells`] defines it.
-fn cell(store: &Store<SimNand>, blocks: Range<u32>) -> u64 {
-    let of_cell = u64::from(blocks.end - blocks.start);
-    let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
-    let mut of_code = [0u32; SHARE_STEPS as usize + 1];
-    for block in blocks.map(BlockId) {
-        match table.state(block) {
-            BlockState::Free | BlockState::Erasing => {}
-            BlockState::Retired => of_code[RETIRED_CODE as usize] += 1,
-            BlockState::Open | BlockState::Closed => {
-                of_code[code(table.kind(block))] += 1;
-                valid += u64::from(table.valid(block));
-                programmed += u64::from(store.nand().programmed_pages(block));
-            }
-        }
-    }
-    if u64::from(of_code[RETIRED_CODE as usize]) == of_cell {
-        return RETIRED_CODE;
-    }
-    let pages = of_cell * u64::from(store.geometry().block_pages());
-    let steps = |count: u64| (2 * count * SHARE_STEPS + pages) / (2 * pages);
-    let programmed = steps(programmed).min(SHARE_STEPS);
-    let valid = steps(valid).min(programmed);
-    let commonest = (1..RETIRED_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
-    let kind = if of_code[commonest] > 0 { commonest as u64 } else { 0 };
-    valid << 8 | (programmed - valid) << 4 | kind
-}
-
-/// Returns the code by which the block map states that blocks hold pages of this kind (data, deltas, ...).
-fn code(kind: PageKind) -> usize {
-    match kind {
-        PageKind::Data | PageKind::Head | PageKind::Tail => 1,
-        PageKind::Translation => 2,
-        PageKind::Delta => 3,
-        PageKind::Chunk => 4,
-        PageKind::RemapLog => 5,
-        PageKind::Validity => 6,
+        cells,
+        wear: EraseHistogram::of(erases).into(),
     }
 }
 
@@ -396,19 +334,5 @@ mod tests {
             let kept = samples.finish_with(pending, |_, _| false);
             assert_eq!(kept.iter().sum::<u64>(), offered, "{kept:?}");
         }
-    }
-
-    #[test]
-    fn a_histogram_of_wear_counts_every_block_once() {
-        for erases in [vec![], vec![7], (0..1000).collect(), vec![3, 3, 90, 91]] {
-            let histogram = WearHistogram::of(erases.iter().copied());
-            assert_eq!(histogram.blocks.iter().sum::<u32>() as usize, erases.len());
-            assert!(histogram.blocks.len() <= WEAR_BINS as usize, "{histogram:?}");
-        }
-        let two = WearHistogram::of([3, 3, 90].into_iter());
-        assert_eq!(
-            (two.first_erases, two.erases_per_bin, two.blocks[0], two.blocks.last()),
-            (3, 3, 2, Some(&1))
-        );
     }
 }

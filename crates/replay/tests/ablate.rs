@@ -216,7 +216,7 @@ fn mechanisms_that_cannot_be_taken_apart_are_refused_with_a_sentence() {
         (&[], "no mechanism"),
         (&["none"], "no mechanism"),
         (&["delta", "delta"], "delta twice"),
-        (&["recycle", "remap", "dedup", "delta", "compress", "zip"], "6 mechanisms"),
+        (&["recycle", "remap", "dedup", "delta", "compress", "silent", "zip"], "7 mechanisms"),
     ] {
         assert!(refused(names).contains(said), "{names:?}: {}", refused(names));
     }

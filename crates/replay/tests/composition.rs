@@ -140,6 +140,7 @@ fn comparable(record: RunRecord) -> RunRecord {
     RunRecord {
         design: String::new(),
         config: Config::default(),
+        origins: BTreeMap::new(),
         cpu_seconds: 0.0,
         precondition_cpu_seconds: 0.0,
         peak_rss_bytes: 0,

@@ -3,7 +3,9 @@
 use common::{config_of, generated};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
-use wearwell_replay::life::{End, Endurance, Estimate, Leveling, Life, LifeRecord};
+use wearwell_replay::life::{
+    CurvePoint, End, Endurance, Estimate, Leveling, Life, LifePoint, LifeRecord, Wear, curves_csv,
+};
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::theory;
 
@@ -229,9 +231,129 @@ fn limits_are_drawn_from_the_stated_distribution() {
 #[test]
 fn seeds_give_a_mean_and_its_interval() {
     let of = |values: &[f64]| Estimate::of(values.iter().map(|&value| Some(value))).expect("values");
-    assert_eq!(of(&[7.0]), Estimate { mean: 7.0, half_width: None });
+    assert_eq!(of(&[7.0]), Estimate { mean: 7.0, half_width: None, least: 7.0, most: 7.0 });
     let three = of(&[1.0, 2.0, 3.0]);
     assert!((three.mean - 2.0).abs() < 1e-12);
     assert!((three.half_width.expect("three values") - 2.4843).abs() < 1e-3, "{three:?}");
+    assert!(three.least < 1.0 + 1e-12 && three.most > 3.0 - 1e-12, "{three:?}");
     assert_eq!(Estimate::of([Some(1.0), None].into_iter()), None);
+}
+
+/// Lives of three drives that differ in their seed, with their curves.
+fn three_lives() -> LifeRecord {
+    let mut lives = ["1", "2", "3"].map(|seed| {
+        record_of(&drive(60, &[&format!("replay.seed={seed}")]), &uniform(), "page-map", Endurance::default())
+    });
+    let mut joined = lives[0].clone();
+    lives[1..].iter_mut().for_each(|record| joined.add_lives_of(record.clone()));
+    joined.with_curves()
+}
+
+#[test]
+fn curves_go_from_the_new_drive_to_the_end_of_the_last_one() {
+    let record = three_lives();
+    let (first, last) = (record.curves[0], *record.curves.last().expect("there are curves"));
+    assert!(record.curves.len() > 20 && record.curves.len() <= 100, "{} moments", record.curves.len());
+    assert!(record.curves.is_sorted_by(|a, b| a.host_bytes < b.host_bytes && a.ended <= b.ended));
+    assert!((first.spare.mean - 1.0).abs() < 1e-12 && first.ended == 0);
+    assert_eq!(last.ended, 3);
+    let end = |life: &Life| *life.series.last().expect("states");
+    let of_all =
+        |figure: fn(LifePoint) -> f64| record.lives.iter().map(|life| figure(end(life))).fold(0.0, f64::max);
+    assert_eq!(Some(last.host_bytes), record.lives.iter().map(|life| life.host_bytes).max());
+    assert!((last.mean_erases.most - of_all(|end| end.mean_erases)).abs() < 1e-9);
+    assert!((last.max_erases.most - of_all(|end| end.max_erases.into())).abs() < 1e-9);
+    let spares = record.lives.iter().map(|life| Some(end(life).spare));
+    assert_eq!(Some(last.spare), Estimate::of(spares));
+    let estimates = record.estimates.expect("every drive has ended");
+    assert_eq!(Some(estimates.host_bytes), record.host_bytes());
+    assert!(estimates.host_bytes.least < estimates.host_bytes.mean && estimates.years.is_none());
+}
+
+/// The write amplification of each interval, times the bytes that the host wrote in it, adds up to all programmed bytes.
+#[test]
+fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
+    let record = record_of(&drive(60, &[]), &uniform(), "page-map", Endurance::default()).with_curves();
+    let mut before = 0;
+    let programmed: f64 = record
+        .curves
+        .iter()
+        .map(|point| {
+            let written = point.host_bytes - std::mem::replace(&mut before, point.host_bytes);
+            point.write_amplification.mean * written as f64
+        })
+        .sum();
+    let share = programmed / record.lives[0].media_bytes as f64;
+    assert!((share - 1.0).abs() < 0.01, "{share} of the programmed bytes");
+    assert!(record.curves.iter().all(|point| point.spare.half_width.is_none()), "one drive has no interval");
+}
+
+/// A life that was recorded every ten bytes, and lost its spare blocks evenly.
+fn even_life(host_bytes: u64, end: End) -> Life {
+    let point = |bytes: u64| LifePoint {
+        host_bytes: bytes,
+        programs: 2 * bytes,
+        mean_erases: bytes as f64,
+        max_erases: bytes as u32,
+        spare: 1.0 - bytes as f64 / host_bytes as f64,
+    };
+    Life {
+        seed: 1,
+        end,
+        host_bytes,
+        media_bytes: 2 * host_bytes,
+        passes: 1.0,
+        years: None,
+        extrapolated_bytes: None,
+        usable_endurance: 1.0,
+        first_failure_bytes: None,
+        failed_blocks: 0,
+        wear: Wear::default(),
+        leveling_programs: 0,
+        leveling_erases: 0,
+        series: (1..=host_bytes / 10).map(|number| point(number * 10)).collect(),
+        timeline: None,
+        cpu_seconds: 0.0,
+    }
+}
+
+fn even_lives(ends: &[(u64, End)]) -> LifeRecord {
+    let (config, input) = (drive(60, &[]), uniform());
+    let plan = Plan::new(&config, &input).expect("the drive can be built");
+    let mut record = plan.life_record("page-map", Leveling::Configured, EQUAL);
+    record.lives = ends.iter().map(|&(bytes, end)| even_life(bytes, end)).collect();
+    record.with_curves()
+}
+
+#[test]
+fn a_drive_that_has_ended_keeps_its_state_in_the_curves() {
+    let record = even_lives(&[(1000, End::Spare), (2000, End::Full)]);
+    let at = |bytes| *record.curves.iter().find(|point| point.host_bytes == bytes).expect("a moment");
+    let CurvePoint { ended, spare, mean_erases, write_amplification, .. } = at(1500);
+    assert_eq!(ended, 1);
+    assert!((spare.mean - 0.125).abs() < 1e-9 && spare.least == 0.0, "{spare:?}");
+    assert!((mean_erases.mean - 1250.0).abs() < 1e-9, "{mean_erases:?}");
+    assert!((write_amplification.least - 2.0).abs() < 1e-9 && (write_amplification.most - 2.0).abs() < 1e-9);
+    assert_eq!((at(980).ended, at(1000).ended, at(2000).ended), (0, 1, 2));
+}
+
+#[test]
+fn an_interrupted_life_has_no_estimate_and_ends_the_curves() {
+    let record = even_lives(&[(1000, End::Spare), (400, End::Interrupted), (700, End::Interrupted)]);
+    assert_eq!(record.estimates, None);
+    assert_eq!(record.curves.last().map(|point| (point.host_bytes, point.ended)), Some((400, 0)));
+}
+
+#[test]
+fn curves_are_lines_of_csv() {
+    let record = even_lives(&[(1000, End::Spare), (2000, End::Full)]);
+    let csv = curves_csv(std::slice::from_ref(&record));
+    let mut lines = csv.lines().map(|line| line.rsplit(',').collect::<Vec<_>>());
+    let head = lines.next().expect("a head");
+    assert_eq!((head[0], head.last()), ("max_erases.most", Some(&"input")));
+    assert_eq!(lines.clone().count(), record.curves.len());
+    // From the right, because the name of the input has commas: figures, moments, the number of drives.
+    let last = lines.next_back().expect("a moment");
+    assert_eq!((last[0], last[1]), ("2000", "1000"));
+    assert_eq!((last[16], last[17], last[18]), ("2", "2000", "2"));
 }

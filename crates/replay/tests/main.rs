@@ -13,12 +13,14 @@ mod lifetime;
 mod log_scans;
 mod models;
 mod page;
+mod perfetto;
 mod precondition;
 mod profile;
 mod real_traces;
 mod replay;
 mod theory;
 mod timeline;
+mod watch;
 mod workload;
 
 /// A file that is not named above would not be compiled, and its tests would not run.

@@ -140,7 +140,7 @@ fn a_page_says_what_figures_rest_on_and_what_was_set() {
     record.notes.push("figures that depend on content rest on a model: dup".into());
     let page = html(&Comparison::of(vec![record]));
     assert!(page.contains("<li>note: figures that depend on content rest on a model: dup</li>"));
-    assert!(page.contains("replay.<wbr>timeline_cells</th><td>256</td><td>set, or resolved for this run"));
+    assert!(page.contains("replay.<wbr>timeline_cells</th><td>256</td><td>set</td>"));
     assert!(page.contains("gc.<wbr>policy</th><td>greedy</td><td>default"));
 }
 

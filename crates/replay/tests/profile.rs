@@ -1,8 +1,16 @@
-//! Profiles whose tables are full: the sample shrinks on the way, and what it says stays true.
+//! Profiles whose tables are full: the sample shrinks on the way, and what it says stays true. Bounds of what content
+//! mechanisms save: counted by hand, and never exceeded by a drive.
 
-use wearwell_replay::profile::{Profile, Profiler};
+use std::ops::ControlFlow;
+
+use common::{config_of, generated};
+use wearwell::data::{Descriptor, Fingerprint};
+use wearwell_config::ContentName;
+use wearwell_replay::profile::{Profile, Profiler, Saving, of_requests};
 use wearwell_replay::workload::Generator;
-use wearwell_trace::Request;
+use wearwell_trace::{Op, PAGE_BYTES, Request};
+
+use crate::common;
 
 fn profile_of(mut profiler: Profiler) -> Profile {
     let spec = "zipf:theta=0.6,pages=30000,requests=150000,scramble=yes+dup:share=0.3,theta=0,compress=0.4";
@@ -39,4 +47,155 @@ fn a_full_table_halves_the_sample_and_keeps_the_shares() {
         |profile: Option<wearwell_replay::profile::TrafficFigures>| profile.unwrap().written_pages as f64;
     let share = written(bounded.traffic) / written(whole.traffic);
     assert!((share - 1.0).abs() < 0.1, "{share} of the written pages");
+}
+
+/// A write of one page with a content, or a trim.
+fn request(op: Op, page: u64, content: u64) -> Request {
+    let mut request =
+        Request { op, offset_bytes: page * PAGE_BYTES, len_bytes: PAGE_BYTES, ..Request::default() };
+    if op == Op::Write {
+        request.content.push(Descriptor::of(Fingerprint(content)));
+    }
+    request
+}
+
+fn savings_of(requests: impl IntoIterator<Item = Request>) -> Vec<Saving> {
+    let mut profiler = Profiler::new(1);
+    requests.into_iter().for_each(|request| profiler.request(&request));
+    profiler.profile(String::new()).savings
+}
+
+#[track_caller]
+fn assert_bounds(savings: &[Saving], expected: [(ContentName, Option<f64>); 4]) {
+    for (mechanism, bound) in expected {
+        let saving = savings.iter().find(|saving| saving.mechanism == mechanism).expect("every mechanism");
+        let is_equal = match (saving.at_most, bound) {
+            (Some(found), Some(bound)) => (found - bound).abs() < 1e-12,
+            (found, bound) => found.is_none() && bound.is_none(),
+        };
+        assert!(is_equal, "{mechanism:?}: {:?} is not {bound:?}", saving.at_most);
+    }
+}
+
+/// Content 1 goes to pages 0 and 1, content 2 replaces it on both, and content 1 comes back to page 2. Shared pages: 1
+/// is programmed twice, because no page holds it when it comes back, and 2 once. Dead pages: each content is programmed
+/// twice, and 1 revives one of its two.
+#[test]
+fn bounds_of_repeated_contents_are_those_of_a_hand_count() {
+    let writes = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1)];
+    let savings = savings_of(writes.map(|(page, content)| request(Op::Write, page, content)));
+    assert_bounds(
+        &savings,
+        [
+            (ContentName::DEDUP, Some(2.0 / 5.0)),
+            (ContentName::RECYCLE, Some(1.0 / 5.0)),
+            (ContentName::DELTA, None),
+            (ContentName::COMPRESS, None),
+        ],
+    );
+}
+
+/// An overwrite by the same content finds the live page, and no dead one until it has made one.
+#[test]
+fn an_overwrite_that_changes_nothing_is_shared_and_not_revived() {
+    let savings = savings_of([7, 7, 7].map(|content| request(Op::Write, 0, content)));
+    assert_bounds(
+        &savings,
+        [
+            (ContentName::DEDUP, Some(2.0 / 3.0)),
+            (ContentName::RECYCLE, Some(1.0 / 3.0)),
+            (ContentName::DELTA, None),
+            (ContentName::COMPRESS, None),
+        ],
+    );
+    // The page of zeros is a content like any other.
+    let savings = savings_of([0, 0, 0].map(|content| request(Op::Write, 0, content)));
+    assert_bounds(
+        &savings,
+        [
+            (ContentName::DEDUP, Some(2.0 / 3.0)),
+            (ContentName::RECYCLE, Some(1.0 / 3.0)),
+            (ContentName::DELTA, None),
+            (ContentName::COMPRESS, None),
+        ],
+    );
+}
+
+#[test]
+fn a_trimmed_page_is_dead() {
+    let savings = savings_of([request(Op::Write, 0, 5), request(Op::Trim, 0, 0), request(Op::Write, 1, 5)]);
+    assert_bounds(
+        &savings,
+        [
+            (ContentName::DEDUP, Some(0.0)),
+            (ContentName::RECYCLE, Some(1.0 / 2.0)),
+            (ContentName::DELTA, None),
+            (ContentName::COMPRESS, None),
+        ],
+    );
+}
+
+/// Deltas: one of half a page, an empty one, and a first write. Compressed: a quarter and twice half a page, of which
+/// four fit in a page at most.
+#[test]
+fn bounds_of_sizes_are_what_codecs_leave_out() {
+    let write = |page, content, compressed_bytes, delta_bytes| {
+        let mut request = request(Op::Write, page, content);
+        request.content[0].compressed_bytes = compressed_bytes;
+        request.content[0].delta_bytes = delta_bytes;
+        request
+    };
+    let unknown = Descriptor::UNKNOWN;
+    let savings = savings_of([write(0, 1, 1024, unknown), write(1, 2, 2048, 2048), write(2, 3, 2048, 0)]);
+    assert_bounds(
+        &savings,
+        [
+            (ContentName::DEDUP, Some(0.0)),
+            (ContentName::RECYCLE, Some(0.0)),
+            (ContentName::DELTA, Some(1.5 / 3.0)),
+            (ContentName::COMPRESS, Some(1.0 - 1.25 / 3.0)),
+        ],
+    );
+}
+
+#[test]
+fn no_drive_saves_more_page_writes_than_the_bound() {
+    let loads = [
+        "zipf:pages=6000,requests=40000,write=1.0+dup:share=0.4,theta=0.9,compress=0.4,delta=0.2",
+        "uniform:pages=3000,requests=30000,write=0.8,trim=0.2+dup:share=0.7,pool=200,compress=0.1,delta=0.6,silent=0.2",
+        "hotcold:pages=5000,requests=40000,zones=0.05:0.9+dup:share=0.1,compress=0.9,delta=0.05",
+    ];
+    let config = config_of(&["device.over_provisioning=0.15"]);
+    for load in loads {
+        let input = generated(load);
+        let mut profile = of_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        profile.run_mechanisms(&config, &input, &mut |_| ControlFlow::Continue(())).unwrap();
+        assert!(profile.runs.as_ref().is_some_and(|runs| runs.programs >= runs.host_page_writes));
+        for Saving { mechanism, at_most, when_run, .. } in &profile.savings {
+            let (at_most, run) = (at_most.expect("content is known"), when_run.expect("it was run"));
+            println!("{mechanism:?} at most {at_most:.4}, {run:?}");
+            assert!(run.page_writes <= at_most + 1e-9, "{load}: {mechanism:?} {run:?} beside {at_most}");
+            // An index of all stored contents finds nearly everything; the others depend on the drive, and may even lose.
+            assert!(
+                *mechanism != ContentName::DEDUP || run.page_writes > 0.9 * at_most,
+                "{load}: {run:?} beside {at_most}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_profile_that_is_interrupted_says_which_mechanisms_it_has() {
+    let input = generated("zipf:pages=3000,requests=200000,write=1.0+dup:share=0.4,compress=0.4");
+    let mut profile = of_requests(&input, 1, &mut |_, _| ControlFlow::Continue(())).unwrap();
+    let mut runs = 0;
+    let mut until_second_run = |progress: wearwell_replay::replay::Progress| {
+        let is_first = progress.phase == wearwell_replay::replay::Phase::Replay && progress.done < 100_000;
+        runs += u32::from(is_first);
+        if runs > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    profile.run_mechanisms(&config_of(&[]), &input, &mut until_second_run).unwrap();
+    let ran = profile.savings.iter().filter(|saving| saving.when_run.is_some()).count();
+    assert!(profile.partial && ran < 3, "{ran} of three mechanisms were run");
+    assert!(profile.notes.iter().any(|note| note.contains("interrupted")), "{:?}", profile.notes);
 }

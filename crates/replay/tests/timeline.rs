@@ -91,7 +91,9 @@ fn a_timeline_changes_no_other_figure_of_any_design() {
         assert_eq!(record.timeline.is_some(), !settings.is_empty(), "{design}");
         let mut figures: BTreeMap<String, serde_json::Value> =
             serde_json::from_value(serde_json::to_value(&record).unwrap()).unwrap();
-        for name in ["timeline", "config", "cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"] {
+        for name in
+            ["timeline", "config", "origins", "cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"]
+        {
             figures.remove(name);
         }
         figures

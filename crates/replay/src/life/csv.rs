@@ -1,6 +1,7 @@
-//! Lives of drives as CSV: one line per life, always in the same columns, including the configuration.
+//! Lives of drives as CSV, always in the same columns: one line per life, including the configuration, or one line per
+//! moment of a drive's curves.
 
-use super::{End, Life, LifeRecord};
+use super::{CurvePoint, End, Estimate, Life, LifeRecord};
 use crate::report::quoted;
 
 /// A CSV column: its title, and a function that returns its field for a life.
@@ -16,6 +17,45 @@ pub fn csv(records: &[LifeRecord]) -> String {
         COLUMNS.iter().map(|(_, value)| quoted(&value(record, life))).collect()
     };
     head + &lives.map(|life| line(fields(life))).collect::<String>()
+}
+
+/// A figure of a drive's curves: its name, and a function that returns it at a moment.
+type Curve = (&'static str, fn(&CurvePoint) -> Estimate);
+
+const CURVES: [Curve; 4] = [
+    ("spare", |point| point.spare),
+    ("write_amplification", |point| point.write_amplification),
+    ("mean_erases", |point| point.mean_erases),
+    ("max_erases", |point| point.max_erases),
+];
+
+/// Returns the curves of drives' lives as CSV lines with a head: one line per drive and moment; of each figure the mean
+/// over the seeds, half of its 95 % interval (empty with one seed), and the extremes.
+pub fn curves_csv(records: &[LifeRecord]) -> String {
+    let line = |fields: Vec<String>| fields.join(",") + "\n";
+    let named = CURVES
+        .iter()
+        .flat_map(|(name, _)| ["mean", "half_width", "least", "most"].map(|part| format!("{name}.{part}")));
+    let who = ["input", "design", "leveling", "drives", "host_bytes", "ended"].map(str::to_owned);
+    let head = line(who.into_iter().chain(named).collect());
+    let moments = records.iter().flat_map(|record| record.curves.iter().map(move |point| (record, point)));
+    head + &moments.map(|(record, point)| line(curve_fields(record, point))).collect::<String>()
+}
+
+fn curve_fields(record: &LifeRecord, point: &CurvePoint) -> Vec<String> {
+    let who = [
+        quoted(&record.input),
+        quoted(&record.design),
+        record.leveling.name().to_owned(),
+        record.lives.len().to_string(),
+        point.host_bytes.to_string(),
+        point.ended.to_string(),
+    ];
+    let figures = CURVES.iter().flat_map(|(_, figure)| {
+        let Estimate { mean, half_width, least, most } = figure(point);
+        [mean.to_string(), text_of(half_width), least.to_string(), most.to_string()]
+    });
+    who.into_iter().chain(figures).collect()
 }
 
 fn text_of<T: ToString>(value: Option<T>) -> String {

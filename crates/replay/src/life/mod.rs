@@ -11,9 +11,13 @@
 //! extrapolation is printed next to the life, so that the difference is visible.
 
 mod csv;
+mod curves;
 mod table;
 
-pub use csv::csv;
+use std::collections::BTreeMap;
+
+pub use csv::{csv, curves_csv};
+pub use curves::{CurvePoint, LifeEstimates};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;
@@ -22,7 +26,7 @@ pub use table::table;
 pub(crate) use table::{Shown, shown};
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::{WearFailure, WearLimit};
-use wearwell_config::Config;
+use wearwell_config::{Config, ConfigError, Origin};
 
 use crate::report::SCHEMA_VERSION;
 use crate::timeline::Timeline;
@@ -222,8 +226,9 @@ pub struct Lives {
 }
 
 impl Lives {
-    /// Creates the JSON document for drives in the order of the table's columns.
+    /// Creates the JSON document for drives in the order of the table's columns, with estimates and curves of each.
     pub fn of(drives: Vec<LifeRecord>) -> Self {
+        let drives = drives.into_iter().map(LifeRecord::with_curves).collect();
         Self { schema_version: SCHEMA_VERSION, drives }
     }
 }
@@ -244,6 +249,9 @@ pub struct LifeRecord {
     /// Configuration with every value that the simulated lives (runs of the drive until it is worn out, one per seed)
     /// used, without the seed.
     pub config: Config,
+    /// Where the values of the configuration come from, by key (`section.key`), as in the record of a run.
+    #[serde(default)]
+    pub origins: BTreeMap<String, Origin>,
     /// Distribution of the blocks' endurance limits, and the condition for the end of the drive.
     pub endurance: Endurance,
     /// Rated cycles of a block, which are the mean of the endurance limits.
@@ -256,6 +264,12 @@ pub struct LifeRecord {
     pub is_filled: bool,
     /// Exported bytes of the larger drive for which years are scaled; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
+    /// Figures of whole lives over all seeds; absent if a life was interrupted.
+    #[serde(default)]
+    pub estimates: Option<LifeEstimates>,
+    /// States of the drives of all seeds at regular moments of their lives, at most 100, with their spread.
+    #[serde(default)]
+    pub curves: Vec<CurvePoint>,
     /// Simulated lives of the drive, one for each seed.
     pub lives: Vec<Life>,
     /// Remarks on the results, such as which figures rest on a model rather than on the input.
@@ -294,6 +308,16 @@ impl Leveling {
         }
     }
 
+    /// Returns the kind of wear leveling called `name`.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownName`], with the most similar name as a suggestion.
+    pub fn named(name: &str) -> Result<Self, ConfigError> {
+        let known = [Self::Configured].into_iter().chain(Self::COMPARED);
+        let found = known.clone().find(|leveling| leveling.name() == name);
+        found.ok_or_else(|| ConfigError::unknown("wear leveling", name, known.map(Self::name)))
+    }
+
     /// Returns the settings of this kind of wear leveling for blocks of `rated_cycles`. Static leveling lets a block
     /// lag by a fiftieth of the rated cycles. The threshold of dual-pool leveling is a two-hundredth: a block that
     /// became hot again takes that many erases before it rests again. So a high threshold levels late, whereas even a
@@ -315,17 +339,21 @@ impl Leveling {
     }
 }
 
-/// Mean of a figure over the lives of all seeds, with its confidence interval.
-#[derive(Clone, Copy, PartialEq, Debug)]
+/// Mean of a figure over the lives of all seeds, with its confidence interval and the extremes.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
     /// Mean of the figure over the lives of all seeds.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed.
     pub half_width: Option<f64>,
+    /// Least value of the figure in any of the lives.
+    pub least: f64,
+    /// Greatest value of the figure in any of the lives.
+    pub most: f64,
 }
 
 impl Estimate {
-    /// Computes mean and confidence interval from one value per seed; `None` if a seed has no value.
+    /// Computes mean, confidence interval and extremes from one value per seed; `None` if a seed has no value.
     pub fn of(values: impl Iterator<Item = Option<f64>>) -> Option<Self> {
         let values: Vec<f64> = values.collect::<Option<_>>()?;
         let count = values.len() as f64;
@@ -333,7 +361,9 @@ impl Estimate {
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
         let half_width = (values.len() > 1)
             .then(|| student_95(values.len() - 1) * (squares / (count - 1.0) / count).sqrt());
-        (!values.is_empty()).then_some(Self { mean, half_width })
+        let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (!values.is_empty()).then_some(Self { mean, half_width, least, most })
     }
 }
 
@@ -348,7 +378,25 @@ fn student_95(freedom: usize) -> f64 {
     QUANTILES.get(freedom - 1).copied().unwrap_or(1.96)
 }
 
+/// Returns a sentence on the first section or key of a configuration that a life would ignore; `None` if it uses all.
+pub fn refusal(config: &Config) -> Option<String> {
+    let ignored = config.ignored_by_life()?;
+    Some(format!(
+        "{ignored} has no effect on a life, which begins with a new drive, filled or --empty, and has no clock but the \
+         input's"
+    ))
+}
+
 impl LifeRecord {
+    /// Adds the lives of another record, which are those of further seeds of the same drive, and takes over what is
+    /// known only after a life: notes, effective configuration with its origins, and RAM of wear leveling.
+    pub fn add_lives_of(&mut self, other: Self) {
+        let Self { lives, notes, config, origins, leveling_ram_bytes, .. } = other;
+        self.lives.extend(lives);
+        (self.notes, self.config, self.leveling_ram_bytes) = (notes, config, leveling_ram_bytes);
+        self.origins = origins;
+    }
+
     /// Returns the mean of `figure` over the lives of all seeds, with its confidence interval.
     pub fn estimate(&self, figure: impl Fn(&Life) -> Option<f64>) -> Option<Estimate> {
         Estimate::of(self.lives.iter().map(figure))

@@ -130,7 +130,7 @@ fn leveling_ram_kib(record: &LifeRecord, _: &Life) -> Option<f64> {
 }
 
 fn of_figure(record: &LifeRecord, figure: &Figure) -> String {
-    let Some(Estimate { mean, half_width }) = estimate(record, figure) else { return "-".to_owned() };
+    let Some(Estimate { mean, half_width, .. }) = estimate(record, figure) else { return "-".to_owned() };
     let digits = if figure.digits == 0 { 0 } else { figure.digits.max(digits_of(mean)) };
     match half_width {
         None => grouped(mean, digits),

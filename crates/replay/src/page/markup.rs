@@ -37,13 +37,23 @@ const RATIO: &str = "ratio";
 /// Returns an HTML table whose first row and first column are titles. Leading blanks of a row's title are its depth of
 /// indentation.
 pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String {
+    table_of(class, caption, rows, |_| "")
+}
+
+/// Returns an HTML table; `class_of` returns the attribute of a row that sets its class, or an empty text.
+fn table_of(
+    class: &str,
+    caption: &str,
+    rows: &[Vec<String>],
+    class_of: impl Fn(&[String]) -> &'static str,
+) -> String {
     let Some((head, body)) = rows.split_first() else { return String::new() };
     let classes: Vec<&str> =
         head.iter().map(|title| if title == RATIO { " class=\"ratio\"" } else { "" }).collect();
     let title =
         |(title, class): (&String, &&str)| format!("<th scope=\"col\"{class}>{}</th>", escaped(title));
     let titles: String = head.iter().zip(&classes).map(title).collect();
-    let lines: String = body.iter().map(|row| line(row, &classes)).collect();
+    let lines: String = body.iter().map(|row| line(row, &classes, class_of(row))).collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table class=\"{class}\"><caption>{caption}</caption>\
          <thead><tr>{titles}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>\n",
@@ -51,15 +61,26 @@ pub(super) fn table(class: &str, caption: &str, rows: &[Vec<String>]) -> String 
     )
 }
 
+/// Returns an HTML table as [`table`] does, with a switch that hides the rows whose last cell is `common`.
+pub(super) fn filtered_table(class: &str, caption: &str, rows: &[Vec<String>], common: &str) -> String {
+    let class_of =
+        |row: &[String]| if row.last().is_some_and(|last| last == common) { " class=\"common\"" } else { "" };
+    let table = table_of(class, caption, rows, class_of);
+    format!(
+        "<div class=\"filtered\"><label><input type=\"checkbox\"> without rows that are {}</label>\n{table}</div>\n",
+        escaped(common)
+    )
+}
+
 /// Returns an HTML table row whose cells have the classes of their columns. Names of fields can break after their dots.
-fn line(row: &[String], classes: &[&str]) -> String {
+fn line(row: &[String], classes: &[&str], class: &str) -> String {
     let Some((title, cells)) = row.split_first() else { return String::new() };
     let depth = (title.len() - title.trim_start().len()) / 2;
     let blank = classes.len().saturating_sub(row.len());
     let cell = |(cell, class): (&String, &&str)| format!("<td{class}>{}</td>", escaped(cell));
     let cells: String = cells.iter().zip(&classes[1..]).map(cell).collect();
     format!(
-        "<tr><th scope=\"row\" class=\"in{depth}\">{}</th>{cells}{}</tr>\n",
+        "<tr{class}><th scope=\"row\" class=\"in{depth}\">{}</th>{cells}{}</tr>\n",
         escaped(title.trim_start()).replace('.', ".<wbr>"),
         "<td></td>".repeat(blank)
     )

@@ -7,6 +7,8 @@
 //! Invariant: texts of the record are data and never markup. They are escaped in the markup (`markup.rs`), are JSON
 //! without angle brackets in the script element, and are copied from there into text nodes. The page's policy forbids
 //! it to load anything.
+//!
+//! The dashboard of the live device has the same look: the command passes [`style`] and [`drawing_script`] to its server.
 
 mod ablations;
 mod differences;
@@ -15,17 +17,20 @@ mod markup;
 mod profiles;
 mod runs;
 mod sweep;
+mod walkthrough;
 
 use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPTS: [&str; 6] = [
-    include_str!("script/base.js"),
-    include_str!("script/chart.js"),
-    include_str!("script/map.js"),
+/// Scripts that draw charts and maps of any result.
+const DRAWING_SCRIPTS: [&str; 3] =
+    [include_str!("script/base.js"), include_str!("script/chart.js"), include_str!("script/map.js")];
+/// Scripts that choose the charts of a result and show them.
+const RESULT_SCRIPTS: [&str; 4] = [
     include_str!("script/runs.js"),
     include_str!("script/others.js"),
+    include_str!("script/walkthrough.js"),
     include_str!("script/start.js"),
 ];
 const UPLOT_SCRIPT: &str = include_str!("uplot-1.6.32/uPlot.iife.min.js");
@@ -53,7 +58,8 @@ pub trait Report: Serialize {
 /// Never: results are plain data.
 pub fn html<T: Report>(result: &T) -> String {
     let json = serde_json::to_string(result).expect("results are plain data");
-    let (title, scripts) = (markup::escaped(&result.title()), SCRIPTS.concat());
+    let scripts = [DRAWING_SCRIPTS.concat(), RESULT_SCRIPTS.concat()].concat();
+    let title = markup::escaped(&result.title());
     filled(
         TEMPLATE,
         &[
@@ -69,6 +75,25 @@ pub fn html<T: Report>(result: &T) -> String {
             ("page.js", &scripts),
         ],
     )
+}
+
+/// Returns the style sheet of the HTML pages, for other pages that look like them.
+pub fn style() -> String {
+    [UPLOT_STYLE, "\n", STYLE].concat()
+}
+
+/// Returns the functions and classes in JavaScript by which the HTML pages make elements, charts and maps of blocks, for
+/// other pages that draw the same.
+pub fn drawing_script() -> String {
+    format!(
+        "{}\n/* uPlot, which draws the charts:\n{UPLOT_LICENCE}*/\n{UPLOT_SCRIPT}\n",
+        DRAWING_SCRIPTS.concat()
+    )
+}
+
+/// Returns the tables and notes of a result as HTML, without charts, style and script, for a page of others.
+pub fn tables<T: Report>(result: &T) -> String {
+    result.sections()
 }
 
 /// Returns the JSON of the record that an HTML page contains; `None` if the text is not such a page.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use wearwell_config::Config;
 
 use super::Report;
-use super::markup::{charts_of_runs, details, element, heading, notes, table};
+use super::markup::{charts_of_runs, details, element, filtered_table, heading, notes, table};
 use crate::record::RunRecord;
 use crate::report::{Comparison, all_rows, answer_rows, cell, postscript, preamble};
 
@@ -161,28 +161,40 @@ fn provenance(runs: &[&RunRecord]) -> String {
     table("left wrap", "Where the figures come from", &rows)
 }
 
-/// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and whether
-/// it is the default.
+/// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and where they
+/// come from. Rows of defaults can be hidden.
 fn configuration(runs: &[&RunRecord]) -> String {
-    let default = settings(&Config::default());
-    let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings(&run.config)).collect();
+    let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings_of(run)).collect();
     let keys: BTreeSet<&String> = configs.iter().flat_map(BTreeMap::keys).collect();
     let value =
         |config: &BTreeMap<String, String>, key: &String| config.get(key).cloned().unwrap_or_default();
+    let origin = |run: &&RunRecord, key: &String| {
+        run.origins.get(key).map_or_else(|| DEFAULT.to_owned(), ToString::to_string)
+    };
     let row = |key: &String| {
         let values = distinct(configs.iter().map(|config| value(config, key)));
-        let origin = match &values[..] {
-            [one] if default.get(key) == Some(one) => "default",
-            [_] => "set, or resolved for this run",
-            _ => "differs between the runs, in their order",
-        };
-        vec![key.clone(), values.join(", "), origin.to_owned()]
+        let origins = distinct(runs.iter().map(|run| origin(run, key)));
+        vec![key.clone(), values.join(", "), origins.join(", ")]
     };
     let head = ["key", "value", "from"].map(str::to_owned).to_vec();
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(keys.into_iter().map(row)).collect();
     let file = element("pre", "", &runs[0].config.to_toml());
-    table("left wrap", "Settings in effect: with them the same input gives the same run", &rows)
-        + &details(&format!("As a file, for --config: {}", runs[0].label()), &file)
+    filtered_table(
+        "left wrap",
+        "Settings in effect: with them the same input gives the same run",
+        &rows,
+        DEFAULT,
+    ) + &details(&format!("As a file, for --config: {}", runs[0].label()), &file)
+}
+
+/// Origin of a setting that nothing sets.
+const DEFAULT: &str = "default";
+
+/// Returns the settings of a run by dotted keys, the parts of its design included.
+fn settings_of(run: &RunRecord) -> BTreeMap<String, String> {
+    let parts = run.config.all_parts(&run.design);
+    let parts = parts.map(|parts| Config { parts, ..run.config.clone() });
+    settings(parts.as_ref().unwrap_or(&run.config))
 }
 
 /// Returns a configuration as values by dotted keys, without keys that have no value.

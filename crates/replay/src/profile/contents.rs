@@ -1,7 +1,7 @@
-//! Counts how often each content occurs, and how far it compresses.
+//! Counts how often each content occurs, in how many pages it lies at a time, and how far it compresses.
 //!
 //! All figures are computed at the end from one table with an entry for each content of the sample, so that they stay
-//! consistent if the sample shrinks on the way. Memory: 25 bytes per entry, at a load of at least 7/16.
+//! consistent if the sample shrinks on the way. Memory: 33 bytes per entry, at a load of at least 7/16.
 
 use rustc_hash::FxHashMap;
 use wearwell::data::{Descriptor, Fingerprint};
@@ -38,7 +38,46 @@ pub struct ContentFigures {
     pub compressed_distinct_mean: Option<f64>,
 }
 
+/// In how many pages a content lies, and what perfect mechanisms would have programmed for it.
+#[derive(Clone, Copy, Default)]
+struct Copies {
+    /// Number of pages that hold the content now.
+    live: u32,
+    /// Largest number of pages that held the content at the same time: programs of it if every dead page could be
+    /// revived.
+    most_live: u32,
+    /// Number of times that a first page received the content: programs of it if equal pages shared one.
+    first: u32,
+}
+
+impl Copies {
+    /// Counts a page that receives the content.
+    fn add(&mut self) {
+        self.first = self.first.saturating_add(u32::from(self.live == 0));
+        self.live = self.live.saturating_add(1);
+        self.most_live = self.most_live.max(self.live);
+    }
+
+    /// Counts a page that no longer holds the content.
+    fn remove(&mut self) {
+        self.live = self.live.saturating_sub(1);
+    }
+}
+
+/// Shares of the page writes that perfect content mechanisms would not program, if contents were not sampled.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct IdealShares {
+    /// Writes of a content that some page holds.
+    pub(super) held: f64,
+    /// Writes of a content of which there is a dead page, if no dead page is ever erased.
+    pub(super) dead: f64,
+    /// What compression of each page by itself leaves out, if it could be packed without loss; `None` if no compressed
+    /// size is known.
+    pub(super) compressed: Option<f64>,
+}
+
 struct Entry {
+    copies: Copies,
     seen: u32,
     compressed_bytes: u16,
     /// Number of distinct contents that occurred before this content first did, estimated from the sample of that time.
@@ -52,6 +91,7 @@ pub(super) struct Contents {
     entries_max: usize,
     pages: u64,
     zero: u64,
+    zero_copies: Copies,
     ordinals: u32,
     /// Number of pages that repeat an earlier content, by the octave (power of two) of the number of distinct contents
     /// at the time.
@@ -66,6 +106,7 @@ impl Contents {
             entries_max,
             pages: 0,
             zero: 0,
+            zero_copies: Copies::default(),
             ordinals: 0,
             repeats: [0; 32],
         }
@@ -76,6 +117,7 @@ impl Contents {
         self.pages += 1;
         if content == Fingerprint::ZERO_PAGE {
             self.zero += 1;
+            self.zero_copies.add();
             return;
         }
         if !self.sample.contains(content.0) {
@@ -83,6 +125,7 @@ impl Contents {
         }
         if let Some(entry) = self.entries.get_mut(&content.0) {
             entry.seen = entry.seen.saturating_add(1);
+            entry.copies.add();
             self.repeats[self.ordinals.max(1).ilog2() as usize] += self.sample.sampled_one_of;
             return;
         }
@@ -97,7 +140,46 @@ impl Contents {
         let ordinal = self.ordinals;
         let weight = u32::try_from(self.sample.sampled_one_of).unwrap_or(u32::MAX);
         self.ordinals = self.ordinals.saturating_add(weight);
-        self.entries.insert(content.0, Entry { seen: 1, compressed_bytes: compressed_bytes(), ordinal });
+        let mut copies = Copies::default();
+        copies.add();
+        self.entries
+            .insert(content.0, Entry { copies, seen: 1, compressed_bytes: compressed_bytes(), ordinal });
+    }
+
+    /// Counts that a page no longer holds this content, because it was overwritten or trimmed.
+    pub(super) fn remove_copy(&mut self, content: Fingerprint) {
+        if content == Fingerprint::ZERO_PAGE {
+            self.zero_copies.remove();
+        } else if let Some(entry) = self.entries.get_mut(&content.0) {
+            entry.copies.remove();
+        }
+    }
+
+    /// Returns what perfect mechanisms would not program. Of sampled pages the first two are wrong, because not every
+    /// page that loses a content is seen.
+    pub(super) fn ideal(&self, figures: &ContentFigures) -> IdealShares {
+        let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
+        for entry in self.entries.values() {
+            seen += u64::from(entry.seen);
+            known += if entry.compressed_bytes == Descriptor::UNKNOWN { 0 } else { u64::from(entry.seen) };
+            first += u64::from(entry.copies.first);
+            most_live += u64::from(entry.copies.most_live);
+        }
+        let nonzero_share = 1.0 - figures.zero_share;
+        let saved = |programs: u64, zero_programs: u32| {
+            let of_nonzero = 1.0 - programs as f64 / seen.max(1) as f64;
+            let of_zero = figures.zero_share - f64::from(zero_programs) / self.pages as f64;
+            (nonzero_share * of_nonzero + of_zero).clamp(0.0, 1.0)
+        };
+        let known_share = known as f64 / seen.max(1) as f64;
+        IdealShares {
+            held: saved(first, self.zero_copies.first),
+            dead: saved(most_live, self.zero_copies.most_live),
+            compressed: figures
+                .compressed
+                .as_ref()
+                .map(|sizes| figures.zero_share + nonzero_share * known_share * (1.0 - sizes.mean)),
+        }
     }
 
     pub(super) fn figures(&self) -> Option<ContentFigures> {

@@ -6,17 +6,21 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use wearwell_trace::PAGE_BYTES;
+use wearwell::data::{Descriptor, compressed_len, fingerprint_of};
+use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceError, TraceWriter as _};
 
 use super::Profiler;
 
 /// Number of pages of a file that are read at a time.
 const BATCH_PAGES: usize = 256;
+
+/// Function that gets each page of the files, and its old version if there is one.
+type OnPage<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>);
 
 /// The files to profile; all are found before the first is read.
 #[derive(Clone, Debug, Default)]
@@ -96,9 +100,46 @@ impl Files {
         profiler: &mut Profiler,
         progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
     ) -> bool {
+        self.visit(&mut |page, old| profiler.page(page, old), progress)
+    }
+
+    /// Writes a trace in the native format that writes the pages of all files once, one file after the other, with their
+    /// identities and compressed sizes. Returns the number of pages; files that cannot be read are left out.
+    ///
+    /// # Errors
+    /// `out` cannot be written.
+    pub fn write_trace(
+        &mut self,
+        out: impl Write,
+        progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
+    ) -> Result<u64, TraceError> {
+        let mut writer = NativeWriter::new(out, "the pages of files, each written once")?;
+        let mut request = Request { op: Op::Write, len_bytes: PAGE_BYTES, ..Request::default() };
+        let (mut pages, mut written) = (0, Ok(()));
+        let mut write = |page: &[u8], _: Option<&[u8]>| {
+            if written.is_err() {
+                return;
+            }
+            let compressed_bytes = compressed_len(page) as u16;
+            let content = Descriptor { compressed_bytes, ..Descriptor::of(fingerprint_of(page)) };
+            request.offset_bytes = pages * PAGE_BYTES;
+            request.content.clear();
+            request.content.push(content);
+            written = writer.write(&request);
+            pages += 1;
+        };
+        self.visit(&mut write, progress);
+        written?;
+        writer.finish()?;
+        Ok(pages)
+    }
+
+    /// Calls `on_page` with each page of all files, and its old version if there is one. Returns false if `progress`
+    /// ended the reading.
+    fn visit(&mut self, on_page: OnPage<'_>, progress: &mut dyn FnMut(u64) -> ControlFlow<()>) -> bool {
         let mut done = 0;
         for (path, old) in std::mem::take(&mut self.found) {
-            match read_file(&path, old.as_deref(), profiler, &mut done, progress) {
+            match read_file(&path, old.as_deref(), on_page, &mut done, progress) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return false,
                 Err(error) => self.unreadable.push(format!("{}: {error}", path.display())),
@@ -111,7 +152,7 @@ impl Files {
 fn read_file(
     path: &Path,
     old: Option<&Path>,
-    profiler: &mut Profiler,
+    on_page: OnPage<'_>,
     done: &mut u64,
     progress: &mut dyn FnMut(u64) -> ControlFlow<()>,
 ) -> io::Result<ControlFlow<()>> {
@@ -132,7 +173,7 @@ fn read_file(
         for start in (0..count).step_by(page_bytes) {
             let page = start..start + page_bytes;
             let before = (start < old_count).then(|| &old_batch[page.clone()]);
-            profiler.page(&batch[page], before);
+            on_page(&batch[page], before);
         }
         *done += count as u64;
         if progress(*done).is_break() {

@@ -7,7 +7,7 @@
 //! Pages are 4 KiB, and codecs are those of the engine (`wearwell::content`), so that a profile and a replay of the
 //! same bytes agree.
 //!
-//! Memory is bounded: two tables of at most [`ENTRIES_MAX`] entries, about 0.5 GB together at their largest, and 0.9 GB
+//! Memory is bounded: two tables of at most [`ENTRIES_MAX`] entries, about 0.6 GB together at their largest, and 1.0 GB
 //! while they grow. If an input has more pages or contents it is sampled, and the figures have their standard errors.
 //! The price of the bound: a sample of contents shows nothing about a single page.
 
@@ -16,7 +16,9 @@ mod distribution;
 pub mod files;
 mod pages;
 mod sample;
+mod savings;
 mod skew;
+mod source;
 mod spell;
 mod table;
 mod traffic;
@@ -28,9 +30,13 @@ use distribution::Sizes;
 use pages::Pages;
 pub use pages::{RewriteFigures, SkewFigures};
 use sample::Sample;
+use savings::LastPages;
+pub use savings::{DESIGN, MeasuredSaving, Saving, SavingRuns, with_every_mechanism};
+pub use source::{OnRead, ProfileError, is_trace, of_files, of_requests};
 use traffic::Traffic;
 pub use traffic::{SizeShare, TrafficFigures};
-use wearwell::data::{Descriptor, compressed_len, delta_len, fingerprint_of};
+use wearwell::data::{Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of};
+use wearwell_config::ContentName;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::report::SCHEMA_VERSION;
@@ -44,7 +50,7 @@ pub const ENTRIES_MAX: usize = 7 << 20;
 pub struct Profile {
     /// Name of the profiled input.
     pub input: String,
-    /// Whether profiling ended before the end of the input.
+    /// Whether profiling ended before the end of the input, or before the last run of a mechanism.
     pub partial: bool,
     /// Sampling of contents: one of this many contents was examined; 1 = all.
     pub contents_sampled_1_of: u64,
@@ -64,6 +70,12 @@ pub struct Profile {
     pub rewrites: Option<RewriteFigures>,
     /// How unequally the writes of a trace spread over pages; null for files.
     pub skew: Option<SkewFigures>,
+    /// What each content mechanism by itself could save of the page writes, and what it saved on a drive.
+    #[serde(default)]
+    pub savings: Vec<Saving>,
+    /// The drive on which the content mechanisms were run; null if they were not run.
+    #[serde(default)]
+    pub runs: Option<SavingRuns>,
     /// Specification for `--content` that generates content like that of the input.
     pub content_line: Option<String>,
     /// Specification for `--workload` that generates requests like those of the input.
@@ -94,6 +106,13 @@ pub struct Profiler {
     pages: Pages,
     traffic: Traffic,
     deltas: Sizes,
+    /// Number of page writes whose known difference to the old content is empty.
+    empty_deltas: u64,
+    last_pages: LastPages,
+    /// Number of page writes that a buffer of compression might drop, because their page is written again at once.
+    replaced_in_buffer: u64,
+    /// Whether the input moves contents by remap requests, which are not followed.
+    has_remaps: bool,
     /// Number of pages of the profiled files that have an old version.
     versions: u64,
     /// Number of pages of the profiled files that equal their old version.
@@ -130,6 +149,10 @@ impl Profiler {
             pages: Pages::new(sample, entries_max),
             traffic: Traffic::default(),
             deltas: Sizes::default(),
+            empty_deltas: 0,
+            last_pages: LastPages::default(),
+            replaced_in_buffer: 0,
+            has_remaps: false,
             versions: 0,
             unchanged: 0,
             unknown_pages: 0,
@@ -142,7 +165,14 @@ impl Profiler {
         match request.op {
             Op::Read => request.pages().for_each(|page| self.pages.read(request.device, page)),
             Op::Write => self.write(request),
-            Op::Trim | Op::Zero | Op::Flush | Op::Remap(_) | Op::Phase => {}
+            Op::Trim | Op::Zero => {
+                for page in request.whole_pages() {
+                    let content = self.pages.trim(request.device, page);
+                    self.remove_copy(content);
+                }
+            }
+            Op::Remap(_) => self.has_remaps = true,
+            Op::Flush | Op::Phase => {}
         }
     }
 
@@ -155,14 +185,11 @@ impl Profiler {
             let fingerprint = descriptor
                 .map(|descriptor| descriptor.fingerprint)
                 .or_else(|| bytes.map(|bytes| fingerprint_of(bytes)));
-            self.pages.write(
-                request.device,
-                page,
-                request.time_ns,
-                fingerprint.map(|fingerprint| fingerprint.0),
-            );
+            let before = self.pages.write(request.device, page, request.time_ns, fingerprint);
+            self.replaced_in_buffer += u64::from(self.last_pages.add(pages::key_of(request.device, page)));
             let Some(fingerprint) = fingerprint else {
                 self.unknown_pages += 1;
+                self.remove_copy(before);
                 continue;
             };
             let size = descriptor.map_or(Descriptor::UNKNOWN, |descriptor| descriptor.compressed_bytes);
@@ -170,10 +197,20 @@ impl Profiler {
                 Some(bytes) if size == Descriptor::UNKNOWN => compressed_len(bytes) as u16,
                 _ => size,
             });
+            // The old copy dies after the new one was looked up, as in the engine.
+            self.remove_copy(before);
             let delta = descriptor.map_or(Descriptor::UNKNOWN, |descriptor| descriptor.delta_bytes);
-            if delta != Descriptor::UNKNOWN && delta > 0 {
-                self.deltas.add(delta, 1);
+            match delta {
+                Descriptor::UNKNOWN => {}
+                0 => self.empty_deltas += 1,
+                _ => self.deltas.add(delta, 1),
             }
+        }
+    }
+
+    fn remove_copy(&mut self, content: Option<Fingerprint>) {
+        if let Some(content) = content {
+            self.contents.remove_copy(content);
         }
     }
 
@@ -209,6 +246,9 @@ impl Profiler {
         let workload_line = traffic
             .as_ref()
             .map(|traffic| spell::workload_line(traffic, skew.as_ref(), content_line.as_deref()));
+        let savings = content
+            .as_ref()
+            .map_or_else(Vec::new, |content| self.savings(content, delta.as_ref(), rewrites.as_ref()));
         let mut profile = Profile {
             input,
             partial: false,
@@ -220,12 +260,56 @@ impl Profiler {
             traffic,
             rewrites,
             skew,
+            savings,
+            runs: None,
             content_line,
             workload_line,
             notes: Vec::new(),
         };
         profile.notes = self.notes(&profile);
         profile
+    }
+
+    /// Returns what each content mechanism by itself could save of the page writes. Files are written once, so that
+    /// there is no dead page to recycle.
+    fn savings(
+        &self,
+        content: &ContentFigures,
+        delta: Option<&SizeShares>,
+        rewrites: Option<&RewriteFigures>,
+    ) -> Vec<Saving> {
+        let ideal = self.contents.ideal(content);
+        let is_sampled = self.contents.sample.sampled_one_of.max(self.pages.sample.sampled_one_of) > 1;
+        // Of a sample, and where contents are moved unseen, every content that was seen before counts.
+        let seen_before =
+            content.duplicate_share + (content.zero_share - 1.0 / content.pages as f64).max(0.0);
+        let [held, dead] =
+            if is_sampled || self.has_remaps { [seen_before; 2] } else { [ideal.held, ideal.dead] };
+        let pages = content.pages as f64;
+        let replaced = self.replaced_in_buffer as f64 / pages;
+        let compressed = ideal.compressed.map(|packed| savings::compression_bound(packed, replaced));
+        let saving = |mechanism, at_most: Option<f64>, at_most_error: f64| Saving {
+            mechanism,
+            at_most: at_most.map(|share| share.clamp(0.0, 1.0)),
+            at_most_error,
+            when_run: None,
+        };
+        vec![
+            saving(ContentName::RECYCLE, rewrites.map(|_| dead), content.duplicate_share_error),
+            saving(ContentName::DEDUP, Some(held), content.duplicate_share_error),
+            saving(ContentName::DELTA, self.delta_bound(content.pages, delta), 0.0),
+            saving(ContentName::COMPRESS, compressed, content.compressed_mean_error),
+        ]
+    }
+
+    /// Returns the share of the page writes that deltas leave out at most; `None` if no difference is known.
+    fn delta_bound(&self, pages: u64, delta: Option<&SizeShares>) -> Option<f64> {
+        let (changed, unchanged) = match (self.versions, delta) {
+            (0, delta) => (delta.map_or(0, |delta| delta.pages), self.empty_deltas),
+            (versions, _) => (versions - self.unchanged, self.unchanged),
+        };
+        let left_out = delta.map_or(0.0, |delta| 1.0 - delta.mean) * changed as f64 + unchanged as f64;
+        (changed + unchanged > 0).then(|| left_out / pages as f64)
     }
 
     fn notes(&self, profile: &Profile) -> Vec<String> {

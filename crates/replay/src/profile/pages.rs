@@ -6,7 +6,7 @@
 //! hash is below 10^-5.
 
 use rustc_hash::FxHashMap;
-use wearwell::data::mix;
+use wearwell::data::{Fingerprint, mix};
 
 use super::distribution::Intervals;
 use super::sample::{GROUPS, Sample, error_of, group};
@@ -60,6 +60,7 @@ struct Entry {
     writes: u32,
     last_write: u64,
     last_ns: u64,
+    /// Fingerprint of the page's content, plus one; 0 if it is unknown.
     held: u64,
 }
 
@@ -91,30 +92,43 @@ impl Pages {
         }
     }
 
-    /// Counts a page write in the sample of pages; `content` is the fingerprint of its content if that is known.
-    pub(super) fn write(&mut self, device: u32, page: u64, time_ns: u64, content: Option<u64>) {
+    /// Counts a page write in the sample of pages; `content` is its content if that is known. Returns the content that
+    /// the page held, if that is known.
+    pub(super) fn write(
+        &mut self,
+        device: u32,
+        page: u64,
+        time_ns: u64,
+        content: Option<Fingerprint>,
+    ) -> Option<Fingerprint> {
         let key = key_of(device, page);
         let now = self.writes;
         self.writes += 1;
         if !self.sample.contains(key) {
-            return;
+            return None;
         }
-        // 0 means unknown here, but is also the fingerprint of the zero page, so fingerprints are hashed to a value
-        // other than 0.
-        let held = content.map_or(0, |content| mix(content ^ 1).max(1));
+        let held = content.map_or(0, |content| content.0.wrapping_add(1));
         let weight = self.sample.sampled_one_of;
         if !self.entries.contains_key(&key) && !self.insert(key) {
-            return;
+            return None;
         }
         let entry = self.entries.get_mut(&key).expect("it is in the table");
+        let before = entry.held;
         if entry.writes > 0 {
             self.intervals.add(now - entry.last_write, weight);
             self.intervals_ns.add(time_ns.saturating_sub(entry.last_ns), weight);
-            let is_known = held != 0 && entry.held != 0;
+            let is_known = held != 0 && before != 0;
             self.overwrites += weight * u64::from(is_known);
-            self.silent += weight * u64::from(is_known && held == entry.held);
+            self.silent += weight * u64::from(is_known && held == before);
         }
         *entry = Entry { writes: entry.writes.saturating_add(1), last_write: now, last_ns: time_ns, held };
+        fingerprint_of(before)
+    }
+
+    /// Forgets the content of a page that was trimmed. Returns the content that it held, if that is known.
+    pub(super) fn trim(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
+        let entry = self.entries.get_mut(&key_of(device, page))?;
+        fingerprint_of(std::mem::take(&mut entry.held))
     }
 
     /// Counts a page as touched by a read request.
@@ -238,8 +252,14 @@ impl Pages {
     }
 }
 
-fn key_of(device: u32, page: u64) -> u64 {
+/// Returns the key of a page in tables: a hash of its device and number.
+pub(super) fn key_of(device: u32, page: u64) -> u64 {
     mix(page ^ mix(u64::from(device)))
+}
+
+/// Returns the fingerprint that an entry holds; `None` if the content is unknown.
+fn fingerprint_of(held: u64) -> Option<Fingerprint> {
+    held.checked_sub(1).map(Fingerprint)
 }
 
 /// Returns the share of all writes that the most written `share` of the pages receives; `counts` is sorted in

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::Profile;
+use wearwell_config::ContentName;
+
 use super::distribution::SizeShares;
+use super::{Profile, Saving};
 use crate::report::grouped;
 
 const COLUMNS: usize = 80;
@@ -15,6 +17,9 @@ impl Profile {
             format!("{}{}\n", self.input, if self.partial { "  PARTIAL: not seen to its end" } else { "" });
         for (name, value) in self.rows() {
             let _ = writeln!(text, "  {name:38} {value}");
+        }
+        for row in self.savings_rows() {
+            let _ = writeln!(text, "  {}", columns(&row).trim_end());
         }
         for note in &self.notes {
             wrap(&mut text, "  note: ", note);
@@ -34,6 +39,35 @@ impl Profile {
         self.rewrite_rows(&mut rows);
         self.content_rows(&mut rows);
         rows
+    }
+
+    /// Returns the table of what each content mechanism could save at most and, if it was run, what it saves; empty if no
+    /// content is known.
+    pub(crate) fn savings_rows(&self) -> Vec<Vec<String>> {
+        if self.savings.is_empty() {
+            return Vec::new();
+        }
+        let mut titles = vec!["each mechanism alone saves", "at most"];
+        if self.runs.is_some() {
+            titles.extend(["when run", "programs", "erases"]);
+        }
+        let head = titles.into_iter().map(str::to_owned).collect();
+        std::iter::once(head).chain(self.savings.iter().map(|saving| self.savings_row(saving))).collect()
+    }
+
+    fn savings_row(&self, saving: &Saving) -> Vec<String> {
+        let or_dash = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
+        let at_most = saving.at_most.map(|share| within(share, saving.at_most_error));
+        let mut row = vec![title_of(saving.mechanism), at_most.unwrap_or_else(|| "-".to_owned())];
+        if self.runs.is_some() {
+            let run = saving.when_run;
+            row.extend([
+                or_dash(run.map(|run| run.page_writes)),
+                or_dash(run.map(|run| run.programs)),
+                or_dash(run.and_then(|run| run.erases)),
+            ]);
+        }
+        row
     }
 
     fn traffic_rows(&self, rows: &mut Vec<(String, String)>) {
@@ -135,6 +169,25 @@ impl Profile {
             spread(delta, &mut row);
         }
     }
+}
+
+/// Returns the cells of a row as text: the title to the left, figures to the right.
+fn columns(row: &[String]) -> String {
+    let (title, figures) = row.split_first().expect("a row has a title");
+    figures.iter().fold(format!("{title:26}"), |line, figure| format!("{line} {figure:>11}"))
+}
+
+/// Returns the name of a content mechanism for a reader.
+fn title_of(mechanism: ContentName) -> String {
+    let title = match mechanism {
+        ContentName::RECYCLE => "recycling of dead pages",
+        ContentName::Remap => "remap commands",
+        ContentName::DEDUP => "deduplication",
+        ContentName::DELTA => "delta encoding",
+        ContentName::COMPRESS => "compression",
+        ContentName::Mechanism(other) => other.name(),
+    };
+    format!("  {title}")
 }
 
 fn spread(sizes: &SizeShares, row: &mut impl FnMut(&str, String)) {

@@ -125,6 +125,7 @@ impl Run<'_> {
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
             let busy_ns: u64 = self.device.ops().iter().map(cost).sum();
             if let Some(timing) = &mut self.timing {
+                timing.locate(self.device.ftl().store().ops.places());
                 timing.submit_background(since_ns, self.device.ops());
             }
             self.device.ftl_mut().store_mut().ops.clear();

@@ -13,10 +13,10 @@ use super::Run;
 
 impl Run<'_> {
     /// Whether consecutive writes of whole pages can be executed in one call of the FTL, because nothing acts between
-    /// them.
+    /// them, and no trace records the state after each.
     pub(super) fn writes_together(&self) -> bool {
         let collects_between = self.timing.is_some() && self.plan.resolved.gc.background_blocks > 0;
-        self.device.writes_in_runs() && self.managed.is_none() && !collects_between
+        self.device.writes_in_runs() && self.managed.is_none() && !collects_between && self.tape.is_none()
     }
 
     /// Executes a batch of requests. Returns how many were executed, and the error of the next one if there was any.

@@ -1,5 +1,6 @@
 //! Simulates a drive from its first write to its end: repeats the input on blocks that fail when they are worn out.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow::{Break, Continue};
 
 use wearwell::Error;
@@ -8,7 +9,7 @@ use wearwell::data::mix;
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::Nand as _;
 use wearwell::operation::Cause;
-use wearwell_config::{Config, Resolved};
+use wearwell_config::{Config, Origin, Resolved};
 use wearwell_trace::Request;
 
 use super::batch::written_bytes;
@@ -39,12 +40,15 @@ impl Plan<'_> {
             leveling,
             leveling_ram_bytes: 0,
             config: self.config.clone(),
+            origins: self.origins_of_lives(design),
             endurance,
             rated_cycles: *endurance_cycles,
             exported_bytes: u64::from(*logical_pages) * page_bytes,
             physical_bytes: geometry.pages() * page_bytes,
             is_filled: true,
             scale_to_bytes: None,
+            estimates: None,
+            curves: Vec::new(),
             lives: Vec::new(),
             notes: Vec::new(),
         }
@@ -73,15 +77,24 @@ impl Plan<'_> {
         record.leveling_ram_bytes =
             wear.ram_bytes(resolved.geometry.blocks()).iter().map(|part| part.1).sum();
         record.config = self.config_of_lives();
+        record.origins = self.origins_of_lives(&record.design);
         record.lives.push(life);
         Ok(())
     }
 }
 
 impl Plan<'_> {
+    /// Returns where the values of the configuration of simulated lives of `design` come from, without the seed
+    /// ([`Plan::origins`]).
+    pub fn origins_of_lives(&self, design: &str) -> BTreeMap<String, Origin> {
+        let mut origins = self.origins(design);
+        origins.remove("replay.seed");
+        origins
+    }
+
     /// Returns the configuration of the simulated lives with every effective value, but without the seed.
     pub(super) fn config_of_lives(&self) -> Config {
-        let mut config = self.config.effective(&self.resolved, self.arrival());
+        let mut config = self.effective();
         config.replay.seed = None;
         config
     }

@@ -18,6 +18,7 @@
 //! | `gathered.rs` | the response time of a write that is buffered for a compressed chunk |
 //! | `life.rs` | when a drive has ended, if the input is repeated until then |
 //! | `outcome.rs`, `part_figures.rs` | what the run record contains |
+//! | `tape.rs` | which flash operations and requests a trace contains |
 //! | `key.rs` | the key under which a finished result is stored |
 
 mod arrival;
@@ -29,14 +30,18 @@ mod outcome;
 mod part_figures;
 mod perform;
 mod plan;
+mod tape;
 
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use arrival::{Clock, Pace};
 use gathered::ChunkResponseTimes;
+pub(crate) use perform::Host;
 pub use plan::{Plan, Surveyed};
+use tape::Tape;
+pub use tape::{MOST_TRACED, RunTrace, TapedRequest, TapedState, TraceWindow};
 use wearwell::address::Lpn;
-use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Fingerprint, mix};
 use wearwell::device::PartialWrites;
 use wearwell::lifetime::LifetimeOptions;
 use wearwell::nand::{Retain, SimNand};
@@ -140,6 +145,8 @@ struct Run<'a> {
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
     gathered: Option<ChunkResponseTimes>,
+    /// Recorder of single flash operations; `None` unless the run is traced.
+    tape: Option<Tape>,
     /// Options of lifetime management, which starts with the measured part.
     management: Option<LifetimeOptions>,
     compacts: bool,
@@ -150,9 +157,8 @@ struct Run<'a> {
     pace: Pace,
     /// Arrival time of the current request and completion time of the last one, nanoseconds.
     clock: Clock,
-    descriptors: Vec<Descriptor>,
-    /// Bytes that the last read request returned, if the medium keeps bytes.
-    bytes_read: Vec<u8>,
+    /// Executes all requests that are not writes of one whole page.
+    host: Host,
     /// First page of each write request in the batch that is read ahead.
     upcoming: Vec<Lpn>,
     /// Contents of the page writes in the batch that is read ahead, where known.
@@ -215,12 +221,12 @@ impl<'a> Run<'a> {
             timing: None,
             managed: None,
             gathered: None,
+            tape: None,
             management: plan.config.managed(design, &parts.content),
             compacts: plan.compacts(),
             pace: Pace::new(&plan.config.replay, plan.arrival()),
             clock: Clock::default(),
-            descriptors: Vec::new(),
-            bytes_read: Vec::new(),
+            host: Host::of(&device, plan.config.replay.zeroes),
             upcoming: Vec::with_capacity(WRITES_PER_BATCH),
             upcoming_contents: Vec::with_capacity(WRITES_PER_BATCH),
             upcoming_reads: Vec::with_capacity(WRITES_PER_BATCH),
@@ -327,10 +333,12 @@ impl<'a> Run<'a> {
             let open_loop = self.plan.arrival() == Arrival::Open;
             self.gathered = self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
             let keep_completions = self.gathered.is_some();
-            let options = TimingOptions { open_loop, keep_completions, ..self.plan.timing_options() };
+            let trace = self.tape.is_some();
+            let options = TimingOptions { open_loop, keep_completions, trace, ..self.plan.timing_options() };
             self.timing =
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
             self.device.ftl_mut().store_mut().ops.listen(true);
+            self.device.ftl_mut().store_mut().ops.locate(trace);
         }
         let endurance_cycles = self.plan.resolved.endurance_cycles;
         let options = self.management.take();
@@ -354,6 +362,9 @@ impl<'a> Run<'a> {
             }
         }
         let ended = ended.or(self.empty_buffer());
+        if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
+            tape.add(timing.take_trace());
+        }
         if !self.phases.is_empty() {
             self.phases.push(self.counters());
         }
@@ -370,6 +381,7 @@ impl<'a> Run<'a> {
         }
         let emptied = self.device.empty_buffer();
         if let Some(timing) = &mut self.timing {
+            timing.locate(self.device.ftl().store().ops.places());
             timing.submit_background(timing.now_ns(), self.device.ops());
             timing.drain();
         }
@@ -486,17 +498,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Adds content from the content model to a write that has none. Content is drawn in the order in which requests
-    /// are read.
+    /// Adds content from the content model to a write that has none, and notes the content of writes.
     fn give_content(&mut self, request: &mut Request) {
-        match request.op {
-            Op::Write if request.content.is_empty() && request.bytes.is_empty() => {
-                self.content.fill(request.pages(), &mut request.content);
-            }
-            Op::Trim | Op::Zero => self.content.forget(request.whole_pages()),
-            Op::Remap(mode) => self.content.remap(request.pages(), request.source_pages(), mode),
-            _ => {}
-        }
+        self.content.complete(request);
         if request.op == Op::Write {
             self.upcoming_contents.extend(request.content.first().map(|content| content.fingerprint));
         }
@@ -534,8 +538,10 @@ impl<'a> Run<'a> {
             let price = || self.plan.config.timing.price(&work.since(&self.work_before));
             let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
             self.work_before = work;
+            timing.locate(self.device.ftl().store().ops.places());
             let number = timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
             if !self.device.deferred_ops().is_empty() {
+                timing.locate(self.device.ftl().store().ops.deferred_places());
                 timing.submit_background(self.clock.arrival_ns, self.device.deferred_ops());
             }
             self.device.ftl_mut().store_mut().ops.clear();
@@ -545,8 +551,20 @@ impl<'a> Run<'a> {
                 gathered.note(number, (gathering, ftl.buffered_chunk_pages()), gathers);
                 gathered.complete(&timing.take_completions());
             }
+            if self.tape.is_some() {
+                self.tape(number, request);
+            }
         }
         Ok(())
+    }
+
+    /// Records a request that was just submitted, and what has ended since the one before, for the trace of the run.
+    fn tape(&mut self, number: u64, request: &Request) {
+        let counters = self.counters();
+        if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
+            tape.submitted(number, self.clock.arrival_ns, request, &counters);
+            tape.add(timing.take_trace());
+        }
     }
 
     /// Returns the number of pages that the host has read, and how many of these were never written or deallocated.

@@ -132,7 +132,8 @@ impl Run<'_> {
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
-            config: self.plan.config.effective(&self.plan.resolved, self.plan.arrival()),
+            config: self.plan.effective(),
+            origins: self.plan.origins(design),
         }
     }
 

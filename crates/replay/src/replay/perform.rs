@@ -1,11 +1,11 @@
 //! Converts a request into calls of the device: whole pages directly, all other ranges in sectors.
 
-use wearwell::Error;
 use wearwell::address::Lpn;
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::Nand as _;
+use wearwell::nand::Nand;
 use wearwell::timing::RequestKind;
+use wearwell::{Device, Error};
 use wearwell_config::Zeroes;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
@@ -17,7 +17,10 @@ impl Run<'_> {
         if let Some((lpn, descriptor)) = self.as_page_write(request) {
             return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
         }
-        self.perform_any(request)
+        if matches!(request.op, Op::Remap(_)) {
+            self.remapped_pages += request.len_bytes / self.page_bytes;
+        }
+        self.host.perform(&mut self.device, request)
     }
 
     /// Returns page and content of a write that covers exactly one page; `None` for any other request. Such writes are
@@ -36,23 +39,57 @@ impl Run<'_> {
         };
         plain.then_some((Lpn((request.offset_bytes >> self.page_shift) as u32), descriptor))
     }
+}
 
-    fn perform_any(&mut self, request: &Request) -> Result<RequestKind, Error> {
+/// The host of a drive: executes requests of an input on it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    has_content_stage: bool,
+    page_bytes: u64,
+    zeroes: Zeroes,
+    descriptors: Vec<Descriptor>,
+    /// Bytes that the last read request returned, if the medium keeps bytes.
+    bytes_read: Vec<u8>,
+}
+
+impl Host {
+    /// Creates the host of `device`; `zeroes` is what its write-zeroes requests do.
+    pub(crate) fn of<N: Nand>(device: &Device<N>, zeroes: Zeroes) -> Self {
+        Self {
+            has_content_stage: device.ftl().has_content_stage(),
+            page_bytes: u64::from(device.ftl().store().geometry().page_bytes),
+            zeroes,
+            descriptors: Vec::new(),
+            bytes_read: Vec::new(),
+        }
+    }
+
+    /// Executes a request, whatever its range; returns what kind of request it was for the drive.
+    ///
+    /// # Errors
+    /// Those of the drive.
+    ///
+    /// # Panics
+    /// On a phase, which asks nothing of a drive.
+    pub(crate) fn perform<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+    ) -> Result<RequestKind, Error> {
         let (offset, len) = Self::sectors_of(request);
         match request.op {
-            Op::Read => self.read(offset, len).map(|()| RequestKind::Read),
-            Op::Write => self.write(request, offset, len).map(|()| RequestKind::Write),
-            Op::Zero if self.plan.config.replay.zeroes == Zeroes::Write => {
+            Op::Read => self.read(device, offset, len).map(|()| RequestKind::Read),
+            Op::Write => self.write(device, request, offset, len).map(|()| RequestKind::Write),
+            Op::Zero if self.zeroes == Zeroes::Write => {
                 self.descriptors.clear();
                 let pages = len.div_ceil(self.page_bytes) as usize + 1;
                 self.descriptors.resize(pages, Descriptor::of(Fingerprint::ZERO_PAGE));
-                self.write_descriptors(offset, len).map(|()| RequestKind::Write)
+                self.write_descriptors(device, offset, len).map(|()| RequestKind::Write)
             }
-            Op::Trim | Op::Zero => self.device.trim(offset, len).map(|()| RequestKind::Trim),
-            Op::Flush => self.device.flush().map(|()| RequestKind::Flush),
+            Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
+            Op::Flush => device.flush().map(|()| RequestKind::Flush),
             Op::Remap(mode) => {
-                self.remapped_pages += len / self.page_bytes;
-                self.device.remap(offset, request.source_bytes, len, mode).map(|()| RequestKind::Write)
+                device.remap(offset, request.source_bytes, len, mode).map(|()| RequestKind::Write)
             }
             Op::Phase => unreachable!("a phase asks nothing of the device"),
         }
@@ -70,30 +107,36 @@ impl Run<'_> {
 
     /// Reads a byte range from the device. If the medium keeps bytes they are copied as for a host, because a mechanism
     /// may use what was read (such as merging a delta).
-    fn read(&mut self, offset: u64, len: u64) -> Result<(), Error> {
-        let wanted = if self.device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
+    fn read<N: Nand>(&mut self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
+        let wanted = if device.ftl().store().nand().keeps_bytes() { len as usize } else { 0 };
         self.bytes_read.resize(wanted, 0);
-        self.device.read(offset, len, &mut self.bytes_read)
+        device.read(offset, len, &mut self.bytes_read)
     }
 
-    fn write(&mut self, request: &Request, offset: u64, len: u64) -> Result<(), Error> {
+    fn write<N: Nand>(
+        &mut self,
+        device: &mut Device<N>,
+        request: &Request,
+        offset: u64,
+        len: u64,
+    ) -> Result<(), Error> {
         if !request.bytes.is_empty() {
-            return self.device.write(offset, len, HostData::Bytes(&request.bytes));
+            return device.write(offset, len, HostData::Bytes(&request.bytes));
         }
         self.descriptors.clear();
         if !self.has_content_stage || request.content.is_empty() {
             self.descriptors.push(Descriptor::of(Fingerprint::ZERO_PAGE));
-            return self.write_descriptors(offset, len);
+            return self.write_descriptors(device, offset, len);
         }
         self.descriptors.extend_from_slice(&request.content);
         if self.page_bytes != PAGE_BYTES {
             self.regroup(offset, len);
         }
-        self.write_descriptors(offset, len)
+        self.write_descriptors(device, offset, len)
     }
 
-    fn write_descriptors(&mut self, offset: u64, len: u64) -> Result<(), Error> {
-        self.device.write(offset, len, HostData::Descriptors(&self.descriptors))
+    fn write_descriptors<N: Nand>(&self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
+        device.write(offset, len, HostData::Descriptors(&self.descriptors))
     }
 
     /// Converts content descriptors of 4-KiB pages to content descriptors of the device's pages. A larger page gets an

@@ -1,11 +1,13 @@
 //! What all designs of a comparison share: the input, surveyed once, and the device on which it runs.
 
+use std::collections::BTreeMap;
+
 use wearwell::gc::OwnPolicy;
-use wearwell::timing::TimingOptions;
-use wearwell_config::{Addresses, Arrival, Config, ConfigError, Precondition, Resolved};
+use wearwell::timing::{TimingMode, TimingOptions};
+use wearwell_config::{Addresses, Arrival, Config, ConfigError, Origin, Precondition, Resolved};
 use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
 
-use super::{OnProgress, ReplayError, Run};
+use super::{OnProgress, ReplayError, Run, RunTrace, Tape, TraceWindow};
 use crate::content_model::Spec as ContentSpec;
 use crate::input::{Input, Requests, Survey};
 use crate::process;
@@ -131,6 +133,17 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Returns the configuration with every value that a run uses.
+    pub(super) fn effective(&self) -> Config {
+        self.config.effective(&self.resolved, self.arrival())
+    }
+
+    /// Returns where the values of the configuration of a run of `design` come from, by key ([`Config::origins`]). A
+    /// result that was kept may have been made with equal values from other places.
+    pub fn origins(&self, design: &str) -> BTreeMap<String, Origin> {
+        self.config.origins(&self.effective(), design)
+    }
+
     /// Returns the options of the timing engine for this device.
     pub(super) fn timing_options(&self) -> TimingOptions {
         self.config.timing.options(&self.resolved.geometry, self.resolved.gc.low_blocks)
@@ -201,7 +214,62 @@ impl<'a> Plan<'a> {
     /// [`ReplayError`] if there is nothing to report; a run that ends early returns a record marked as partial.
     pub fn run(&self, design: &str, on_progress: OnProgress<'_>) -> Result<RunRecord, ReplayError> {
         process::reset_peak_rss();
+        self.execute(Run::new(self, design)?, design, on_progress).map(|(record, _)| record)
+    }
+
+    /// Replays the input on one design as [`Plan::run`] does, and records the single flash operations in a window of the
+    /// run. The record is the same except for CPU time and memory; the run takes longer.
+    ///
+    /// # Errors
+    /// As [`Plan::run`]; also [`ReplayError::Config`] if there are no times of single operations.
+    pub fn run_traced(
+        &self,
+        design: &str,
+        window: TraceWindow,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(RunRecord, RunTrace), ReplayError> {
+        self.require_events()?;
+        process::reset_peak_rss();
         let mut run = Run::new(self, design)?;
+        run.tape = Some(Tape::new(window, self.empty_trace(design)));
+        let (record, trace) = self.execute(run, design, on_progress)?;
+        Ok((record, trace.expect("the run had a tape")))
+    }
+
+    /// Refuses a trace of single operations without the engine that computes their times.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`].
+    pub fn require_events(&self) -> Result<(), ConfigError> {
+        if self.config.timing.engine() == TimingMode::Event {
+            return Ok(());
+        }
+        Err(ConfigError::Value(
+            "a trace needs the times of single flash operations, which only timing.mode=event computes (--timing event)".into(),
+        ))
+    }
+
+    /// Returns the trace of a run in which nothing has happened.
+    fn empty_trace(&self, design: &str) -> RunTrace {
+        RunTrace {
+            design: design.to_owned(),
+            input: self.input.name(),
+            geometry: self.resolved.geometry.clone(),
+            independent_planes: self.timing_options().independent_planes,
+            ops: Vec::new(),
+            requests: Vec::new(),
+            scans: Vec::new(),
+            states: Vec::new(),
+            is_cut: false,
+        }
+    }
+
+    fn execute(
+        &self,
+        mut run: Run<'_>,
+        design: &str,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(RunRecord, Option<RunTrace>), ReplayError> {
         let started = process::thread_cpu_seconds();
         let mut ended = run.precondition(on_progress)?;
         let conditioned = process::thread_cpu_seconds();
@@ -216,7 +284,7 @@ impl<'a> Plan<'a> {
         record.precondition_cpu_seconds = conditioned - started;
         record.cpu_seconds = finished - conditioned;
         record.peak_rss_bytes = process::peak_rss_bytes();
-        Ok(record)
+        Ok((record, run.tape.map(Tape::finish)))
     }
 }
 

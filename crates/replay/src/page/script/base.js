@@ -1,7 +1,6 @@
 "use strict";
-// The record, and what all parts of the page use. Texts of the record become text nodes and attributes, never markup.
-
-const record = JSON.parse(document.getElementById("record").textContent);
+// What all parts of a page use, of a report and of the live device's dashboard. Texts of results become text nodes and attributes,
+// never markup.
 
 /** An element with attributes and children; children that are texts become text nodes. */
 function make(name, attributes = {}, ...children) {
@@ -65,6 +64,15 @@ function colour(name) {
   return value;
 }
 
+const CAUSES = {
+  host: "for the host", gc: "by garbage collection", wear: "by wear leveling", translation: "of translation pages", validity: "of page validity",
+  remap_log: "of the remap log", content: "of deltas and chunks", checkpoint: "of checkpoints", block_metadata: "of block metadata",
+  recovery: "by recovery", scrub: "by scrubbing",
+};
+
+/** The same colour as an area behind lines. */
+const faded = (rgb) => rgb.replace("rgb(", "rgba(").replace(")", ", 0.2)");
+
 const SERIES_COLOURS = 7;
 const DASHES = [[], [10, 5], [4, 4], [14, 4, 3, 4]];
 
@@ -77,3 +85,28 @@ const styleOf = (number) => ({
 /** Everything with a canvas, to be drawn again when colours or sizes change. */
 const drawn = [];
 const redrawAll = () => drawn.forEach((one) => one.draw());
+
+/** Takes the charts out of a place: they are not drawn again. */
+function empty(place) {
+  const left = drawn.filter((one) => !place.contains(one.plotted ?? one.canvas));
+  drawn.splice(0, drawn.length, ...left);
+  place.replaceChildren();
+}
+
+const SCHEMES = [["colours: as the system", "light dark"], ["colours: light", "light"], ["colours: dark", "dark"]];
+
+/** Makes the button of the page choose the colours, and draws again when they change. */
+function offerColours() {
+  const theme = document.getElementById("theme");
+  let scheme = 0;
+  theme.hidden = false;
+  theme.textContent = SCHEMES[0][0];
+  theme.addEventListener("click", () => {
+    scheme = (scheme + 1) % SCHEMES.length;
+    theme.textContent = SCHEMES[scheme][0];
+    document.documentElement.style.colorScheme = SCHEMES[scheme][1];
+    redrawAll();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
+  matchMedia("print").addEventListener("change", redrawAll);
+}

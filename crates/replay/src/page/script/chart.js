@@ -8,8 +8,8 @@ const TABLE_ROWS = 60;
 
 class Chart {
   /**
-   * `series`: { label, xs: { axis: numbers }, ys: numbers or nulls }. `axes`: { axis: its title }. `form`: lines, stacked, bars or
-   * points. `names`: labels of the bars where the axis has no numbers.
+   * `series`: { label, xs: { axis: numbers }, ys: numbers or nulls }, with `low` and `high` if a band is drawn around the line.
+   * `axes`: { axis: its title }. `form`: lines, stacked, bars or points. `names`: labels of the bars where the axis has no numbers.
    */
   constructor(place, { title, note = "", unit, axes, series, form = "lines", log = false, wide = false, names = null }) {
     Object.assign(this, { title, unit, axes, form, names, isLog: log });
@@ -19,13 +19,13 @@ class Chart {
     this.plotted = make("div", { class: "plot", tabindex: "0", role: "img" });
     this.readout = make("p", { class: "readout", role: "status" });
     this.data = make("div", { class: "scroll" });
-    const table = make("details", {}, make("summary", {}, "Data as a table"), this.data);
-    table.addEventListener("toggle", () => table.open && this.fillTable());
+    this.table = make("details", {}, make("summary", {}, "Data as a table"), this.data);
+    this.table.addEventListener("toggle", () => this.table.open && this.fillTable());
     this.tools = make("div", { class: "bar" });
     if (log) this.tools.append(toggle("logarithmic", true, (isOn) => { this.isLog = isOn; this.draw(); }));
     this.figure = make("figure", { class: wide ? "wide" : "" },
       make("figcaption", {}, make("h3", {}, title), make("p", {}, note || unit)),
-      this.legend, this.tools, this.plotted, this.readout, table);
+      this.legend, this.tools, this.plotted, this.readout, this.table);
     place.append(this.figure);
     this.fillLegend();
     this.plotted.addEventListener("keydown", (event) => this.move(event));
@@ -34,8 +34,13 @@ class Chart {
     new ResizeObserver(() => this.fit()).observe(this.plotted);
   }
 
-  /** Other series in the same chart, as after a slider moved. */
+  /** Other series in the same chart, as after a slider moved. Where only the values are others, legend and cursor stay. */
   show(series) {
+    if (series.length === this.series.length && series.every((one, number) => one.label === this.series[number].label)) {
+      series.forEach((one, number) => Object.assign(this.series[number], one));
+      this.refresh();
+      return;
+    }
     const on = this.series.map((one) => one.isOn);
     this.series = series.map((one, number) => ({ ...one, ...styleOf(number), isOn: on[number] ?? number < SHOWN_AT_FIRST }));
     this.fillLegend();
@@ -59,26 +64,44 @@ class Chart {
     }));
   }
 
-  /** Common x values, and for each series that is on its values there. */
+  /** Common x values, and for each series that is on its values there, and the edges of its band or null. */
   aligned() {
     const on = this.series.filter((one) => one.isOn);
-    if (on.length === 0) return { on, rows: [[]] };
-    return { on, rows: uPlot.join(on.map((one) => [one.xs[this.axis], one.ys])) };
+    if (on.length === 0) return { on, rows: [[]], edges: [] };
+    const [xs, ...columns] = uPlot.join(on.map((one) => [one.xs[this.axis], one.ys, ...(one.low ? [one.low, one.high] : [])]));
+    const [rows, edges] = [[xs], []];
+    for (const one of on) {
+      rows.push(columns.shift());
+      edges.push(one.low ? [columns.shift(), columns.shift()] : null);
+    }
+    return { on, rows, edges };
   }
 
   /** Each series on top of those before it, the highest first: what lies below covers what is higher. */
-  stack({ on, rows }) {
+  stack({ on, rows, edges }) {
     const sums = rows[0].map(() => 0);
     const stacked = rows.slice(1).map((ys) => ys.map((y, k) => (y === null || y === undefined ? null : (sums[k] += y))));
-    return { on: [...on].reverse(), rows: [rows[0], ...stacked.reverse()] };
+    return { on: [...on].reverse(), rows: [rows[0], ...stacked.reverse()], edges };
+  }
+
+  /** Takes the values of the series that are on, and gives them as they are drawn. */
+  arrange() {
+    this.values = this.aligned();
+    return this.form === "stacked" ? this.stack(this.values) : this.values;
+  }
+
+  /** Draws other values of the same series. */
+  refresh() {
+    this.plot.setData(this.arrange().rows);
+    this.plotted.setAttribute("aria-label", this.describe());
+    this.read(this.plot.cursor.idx);
+    if (this.table.open) this.fillTable();
   }
 
   draw() {
-    const aligned = this.aligned();
-    const { on, rows } = this.form === "stacked" ? this.stack(aligned) : aligned;
-    this.values = aligned;
+    const { on, rows, edges } = this.arrange();
     this.plot?.destroy();
-    this.plot = new uPlot(this.options(on), rows, this.plotted);
+    this.plot = new uPlot(this.options(on, edges), [...rows, ...edges.filter((edge) => edge !== null).flat()], this.plotted);
     this.plotted.setAttribute("aria-label", this.describe());
     this.read(null);
   }
@@ -97,11 +120,24 @@ class Chart {
     if (width !== this.plot.width) this.plot.setSize({ width, height: this.height() });
   }
 
-  options(on) {
+  /** Options of the edges of bands, which are drawn as areas only: their series, and which two of them are a band. */
+  bands(on, edges) {
+    const [series, bands] = [[], []];
+    edges.forEach((edge, number) => {
+      if (edge === null) return;
+      const first = on.length + 1 + series.length;
+      series.push(...edge.map(() => ({ width: 0, points: { show: false } })));
+      bands.push({ series: [first + 1, first], fill: faded(colour(on[number].colour)) });
+    });
+    return { series, bands };
+  }
+
+  options(on, edges) {
     const [ink, rule] = [colour("faint"), colour("rule")];
     const axis = { stroke: ink, grid: { stroke: rule, width: 1 }, ticks: { stroke: rule, width: 1 }, font: "12px system-ui, sans-serif" };
     const label = { labelFont: "12px system-ui, sans-serif", labelSize: 16, labelGap: 0 };
     const ofName = (u, splits) => splits.map((x) => this.names[x] ?? "");
+    const { series, bands } = this.bands(on, edges);
     return {
       width: this.width(), height: this.height(), padding: [10, this.nameSize().rotate ? 90 : 12, 0, 0],
       legend: { show: false },
@@ -112,7 +148,7 @@ class Chart {
           : { values: (u, splits) => splits.map(short) }), ...this.nameSize() },
         { ...axis, ...label, label: this.unit, size: 52, values: (u, splits) => splits.map(short) },
       ],
-      series: [{}, ...on.map((one) => this.line(one))],
+      series: [{}, ...on.map((one) => this.line(one)), ...series], bands,
       hooks: { setCursor: [(u) => this.read(u.cursor.idx)] },
     };
   }
@@ -173,12 +209,13 @@ class Chart {
   }
 
   read(index) {
-    const { on, rows } = this.values;
+    const { on, rows, edges } = this.values;
     if (index === null || index === undefined || rows[0].length === 0) {
       this.readout.textContent = "";
       return;
     }
-    const values = on.map((one, number) => `${one.label} ${shown(rows[number + 1][index])}`);
+    const band = (edge) => (edge === null || edge[0][index] === undefined ? "" : ` (${edge.map((ys) => shown(ys[index])).join(" to ")})`);
+    const values = on.map((one, number) => `${one.label} ${shown(rows[number + 1][index])}${band(edges[number])}`);
     this.readout.textContent = `${this.nameOf(rows[0][index])}: ${values.join("; ")}`;
   }
 
@@ -194,12 +231,16 @@ class Chart {
   }
 
   fillTable() {
-    const { on, rows } = this.values;
-    const every = Math.max(1, Math.ceil(rows[0].length / TABLE_ROWS));
-    const cells = (k) => rows.slice(1).map((ys) => make("td", {}, shown(ys[k])));
+    const { on, edges, rows: [xs, ...means] } = this.values;
+    const columns = on.flatMap((one, number) => {
+      const [low, high] = edges[number] ?? [];
+      return [[one.label, means[number]], ...(low ? [[`${one.label}, low`, low], [`${one.label}, high`, high]] : [])];
+    });
+    const every = Math.max(1, Math.ceil(xs.length / TABLE_ROWS));
+    const cells = (k) => columns.map(([, ys]) => make("td", {}, shown(ys[k])));
     const line = (x, k) => make("tr", {}, make("th", { scope: "row" }, this.names?.[x] ?? shown(x)), ...cells(k));
-    const lines = Array.from(rows[0], line).filter((_, k) => k % every === 0 || k === rows[0].length - 1);
-    const head = [this.axes[this.axis], ...on.map((one) => one.label)].map((name) => make("th", { scope: "col" }, name));
+    const lines = Array.from(xs, line).filter((_, k) => k % every === 0 || k === xs.length - 1);
+    const head = [this.axes[this.axis], ...columns.map(([label]) => label)].map((name) => make("th", { scope: "col" }, name));
     this.data.replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)));
   }
 }

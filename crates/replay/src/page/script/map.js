@@ -1,4 +1,4 @@
-// The blocks of a drive over time: a cell for a few consecutive blocks, a slider for the moment.
+// The blocks of a drive: a cell for a few consecutive blocks; and their wear.
 
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const STEPS = 15;
@@ -19,42 +19,39 @@ function cellsOf(frame) {
   return cells;
 }
 
+/** The histogram of the blocks' erases as bars of a chart. */
+function wearSeries({ wear }) {
+  const { first_erases: first, erases_per_bin: width, blocks } = wear;
+  return [{ label: "blocks", xs: { erases: blocks.map((_, bin) => first + bin * width) }, ys: blocks }];
+}
+
 class BlockMap {
-  constructor(place, timeline, onFrame) {
-    Object.assign(this, { timeline, onFrame, selected: null, isByKind: false });
+  /** `shape`: number of blocks and of those that share a cell. `tools`: elements between the caption and the map. */
+  constructor(place, { title, shape, tools = [] }) {
+    Object.assign(this, { shape, cells: [], moment: "", selected: null, isByKind: false });
     this.canvas = make("canvas", { class: "map", tabindex: "0", role: "img" });
-    this.slider = make("input", { type: "range", min: "0", max: timeline.frames.length - 1, step: "1", value: timeline.frames.length - 1,
-      "aria-label": "Moment of the run" });
-    this.output = make("output", {});
     this.readout = make("p", { class: "readout", role: "status" });
     this.key = make("div", { class: "bar", role: "group", "aria-label": "Colours of the map" });
-    const { blocks, blocks_per_cell: each } = timeline;
+    const { blocks, blocks_per_cell: each } = shape;
     const note = `A cell is ${each === 1 ? `one of ${shown(blocks)} blocks` : `${each} consecutive blocks of ${shown(blocks)}`}; `
       + "it is filled from below with valid, then invalid pages. Valid is what the controller counts: with a map on flash an upper bound.";
     place.append(make("figure", { class: "wide" },
-      make("figcaption", {}, make("h3", {}, "Blocks over time"), make("p", {}, note)),
+      make("figcaption", {}, make("h3", {}, title), make("p", {}, note)),
       make("div", { class: "bar" }, toggle("by kind", false, (isOn) => { this.isByKind = isOn; this.draw(); })),
-      this.key,
-      make("div", { class: "bar" }, make("label", { class: "moment" }, "moment ", this.slider), this.output),
-      this.canvas, this.readout));
-    this.slider.addEventListener("input", () => this.moveTo());
+      this.key, ...tools, this.canvas, this.readout));
     this.canvas.addEventListener("keydown", (event) => this.select(event));
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerdown", (event) => this.point(event));
-    this.moveTo();
     drawn.push(this);
     new ResizeObserver(() => this.canvas.clientWidth !== this.drawnWidth && this.draw()).observe(this.canvas);
   }
 
-  moveTo() {
-    const frame = this.timeline.frames[Number(this.slider.value)];
+  /** Shows the blocks as they are in a frame; `moment` says when that is. */
+  show(frame, moment) {
     this.cells = cellsOf(frame);
-    const moment = `after ${shown(frame.requests)} requests, ${shown(frame.host_bytes / 2 ** 30)} GiB written`;
-    this.output.textContent = moment;
-    this.slider.setAttribute("aria-valuetext", moment);
+    this.moment = moment;
     this.tell();
     this.draw();
-    this.onFrame(frame);
   }
 
   /** Columns, and the side of a cell in pixels of the style sheet. */
@@ -105,7 +102,7 @@ class BlockMap {
     const [valid, invalid] = [mean((cell) => cell.valid), mean((cell) => cell.invalid)].map((share) => 100 * share);
     const percent = (share) => `${share.toFixed(0)} %`;
     const found = [...new Set(this.cells.map((cell) => cell.kind))].sort((a, b) => a - b).map(kindOf);
-    this.canvas.setAttribute("aria-label", `Map of the blocks ${this.output.textContent}: ${percent(valid)} of the pages valid, `
+    this.canvas.setAttribute("aria-label", `Map of the blocks ${this.moment}: ${percent(valid)} of the pages valid, `
       + `${percent(invalid)} invalid, ${percent(100 - valid - invalid)} free. Arrow keys read cells.`);
     const names = this.isByKind ? found : [["valid", "valid"], ["invalid", "invalid"], ["free", "free"], ["retired", "retired"]];
     this.key.replaceChildren(...names.map(([name, ofColour]) => {
@@ -140,11 +137,34 @@ class BlockMap {
   tell() {
     const number = this.selected;
     if (number === null) return;
-    const { blocks_per_cell: each, blocks } = this.timeline;
+    const { blocks_per_cell: each, blocks } = this.shape;
     const [first, last] = [number * each, Math.min((number + 1) * each, blocks) - 1];
     const cell = this.cells[number];
     const percent = (share) => `${(100 * share).toFixed(0)} %`;
     this.readout.textContent = `${first === last ? `block ${first}` : `blocks ${first} to ${last}`}: ${percent(cell.valid)} valid, `
       + `${percent(cell.invalid)} invalid, ${percent(1 - cell.valid - cell.invalid)} free; holds ${kindOf(cell.kind)[0]}`;
+  }
+}
+
+/** The map with a slider for the moment; `onFrame` gets the frame of the chosen one. */
+class BlocksOverTime {
+  constructor(place, timeline, onFrame) {
+    Object.assign(this, { timeline, onFrame });
+    const last = timeline.frames.length - 1;
+    this.slider = make("input", { type: "range", min: "0", max: last, step: "1", value: last, "aria-label": "Moment of the run" });
+    this.output = make("output", {});
+    const tools = [make("div", { class: "bar" }, make("label", { class: "moment" }, "moment ", this.slider), this.output)];
+    this.map = new BlockMap(place, { title: "Blocks over time", shape: timeline, tools });
+    this.slider.addEventListener("input", () => this.move());
+    this.move();
+  }
+
+  move() {
+    const frame = this.timeline.frames[Number(this.slider.value)];
+    const moment = `after ${shown(frame.requests)} requests, ${shown(frame.host_bytes / 2 ** 30)} GiB written`;
+    this.output.textContent = moment;
+    this.slider.setAttribute("aria-valuetext", moment);
+    this.map.show(frame, moment);
+    this.onFrame(frame);
   }
 }

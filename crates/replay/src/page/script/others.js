@@ -63,15 +63,52 @@ function showSweep(place, runs) {
   draw();
 }
 
-const lifeLabel = (drive, life) =>
-  [drive.design, drive.leveling === "configured" ? null : drive.leveling.replaceAll("_", "-"), drive.lives.length > 1 ? `seed ${life.seed}` : null]
-    .filter((part) => part !== null).join(" ");
+const driveLabel = (drive) =>
+  [drive.design, drive.leveling === "configured" ? null : drive.leveling.replaceAll("_", "-")].filter((part) => part !== null).join(" ");
 
-function showLives(place, drives) {
-  const lives = drives.flatMap((drive) => drive.lives.map((life) => ({ drive, life, label: lifeLabel(drive, life) })));
-  const grid = make("div", { class: "grid" });
-  place.append(grid);
-  const axes = { tb: "TB written by the host" };
+const lifeLabel = (drive, life) => (drive.lives.length > 1 ? `${driveLabel(drive)} seed ${life.seed}` : driveLabel(drive));
+
+/** From this number of drives on a band is the 95 % interval of the mean; of fewer it shows the extremes. */
+const DRIVES_OF_INTERVAL = 5;
+
+const TB_AXIS = { tb: "TB written by the host" };
+
+/** A line for each drive: the mean over its seeds with, if there are several, a band. An interval ends where no value can be. */
+function curvesOf(drives, isInterval, figure, { scale = 1, most = Infinity }) {
+  return drives.map((drive) => {
+    const along = (value) => drive.curves.map((point) => scale * value(figure(point)));
+    const edges = isInterval
+      ? { low: along((one) => Math.max(0, one.mean - one.half_width)), high: along((one) => Math.min(most, one.mean + one.half_width)) }
+      : { low: along((one) => one.least), high: along((one) => one.most) };
+    return { label: driveLabel(drive), ...tbOf(drive), ys: along((one) => one.mean), ...(drive.lives.length > 1 && edges) };
+  });
+}
+
+const tbOf = (drive) => ({ xs: { tb: drive.curves.map((point) => point.host_bytes / 1e12) } });
+
+/** Means over the drives that differ in their seed only, with bands. */
+function showCurves(grid, all) {
+  const drives = all.filter((drive) => drive.curves.length > 0);
+  const counts = drives.map((drive) => drive.lives.length);
+  const isInterval = Math.min(...counts) >= DRIVES_OF_INTERVAL;
+  const band = isInterval ? "95 % interval of the mean (Student's t)" : "least and greatest of them";
+  const note = `mean of ${Math.max(...counts)} drives, band: ${band}. A drive that has ended keeps its last value`;
+  const chart = (title, unit, figure, range = {}) =>
+    new Chart(grid, { title, note, unit, axes: TB_AXIS, series: curvesOf(drives, isInterval, figure, range) });
+  chart("Spare blocks left", "% of the new drive's", (point) => point.spare, { scale: 100, most: 1 });
+  chart("Write amplification over the life", "programmed / written bytes", (point) => point.write_amplification);
+  chart("Erases per block, mean", "erases", (point) => point.mean_erases);
+  chart("Erases of the most worn block", "erases", (point) => point.max_erases);
+  new Chart(grid, {
+    title: "Drives that have ended", unit: "% of the drives", axes: TB_AXIS,
+    series: drives.map((drive) => ({
+      label: driveLabel(drive), ...tbOf(drive), ys: drive.curves.map((point) => (100 * point.ended) / drive.lives.length),
+    })),
+  });
+}
+
+/** Each drive by itself. */
+function showEachLife(grid, lives) {
   const over = (ys) => lives.map(({ drive, life, label }) => ({
     label, xs: { tb: life.series.map((point) => point.host_bytes / 1e12) }, ys: ys(life.series, drive, life),
   }));
@@ -79,21 +116,48 @@ function showLives(place, drives) {
     const page = life.media_bytes / Math.max(1, series[series.length - 1]?.programs ?? 1);
     return rates(series, (point) => point.programs * page, (point) => point.host_bytes);
   };
-  new Chart(grid, { title: "Write amplification over the life", unit: "bytes programmed per byte written", axes, series: over(perByte) });
+  new Chart(grid, { title: "Write amplification over the life", unit: "programmed / written bytes", axes: TB_AXIS, series: over(perByte) });
   new Chart(grid, {
-    title: "Spare blocks left", note: "as a share of those of the new drive", unit: "%", axes,
+    title: "Spare blocks left", note: "as a share of those of the new drive", unit: "%", axes: TB_AXIS,
     series: over((series) => series.map((point) => 100 * point.spare)),
   });
   new Chart(grid, {
-    title: "Erases of the most worn block over the mean", note: "1 where all blocks are worn evenly", unit: "ratio", axes,
+    title: "Erases of the most worn block over the mean", note: "1 where all blocks are worn evenly", unit: "ratio", axes: TB_AXIS,
     series: over((series) => series.map((point) => (point.mean_erases > 0 ? point.max_erases / point.mean_erases : null))),
   });
-  const parts = [["least", "least"], ["p10", "10 %"], ["p50", "median"], ["p90", "90 %"], ["most", "most"]];
+}
+
+const WEAR_PARTS = [["least", "least"], ["p10", "10 %"], ["p50", "median"], ["p90", "90 %"], ["most", "most"]];
+
+/** `wears`: { label, lives }, whose lives are averaged. */
+function showWearAtTheEnd(grid, wears) {
+  const mean = (lives, field) => lives.reduce((sum, life) => sum + life.wear[field], 0) / lives.length;
   new Chart(grid, {
     title: "Wear at the end", note: "erases of the least worn block, of a tenth, half and nine tenths of the blocks, and of the most worn one",
-    unit: "erases", axes: { x: "share of the blocks" }, names: parts.map(([, name]) => name), form: "points",
-    series: lives.map(({ life, label }) => ({ label, xs: { x: parts.map((_, k) => k) }, ys: parts.map(([field]) => life.wear[field]) })),
+    unit: "erases", axes: { x: "share of the blocks" }, names: WEAR_PARTS.map(([, name]) => name), form: "points",
+    series: wears.map(({ label, lives }) => ({
+      label, xs: { x: WEAR_PARTS.map((_, k) => k) }, ys: WEAR_PARTS.map(([field]) => mean(lives, field)),
+    })),
   });
+}
+
+function showLives(place, drives) {
+  const lives = drives.flatMap((drive) => drive.lives.map((life) => ({ drive, life, label: lifeLabel(drive, life) })));
+  const grid = make("div", { class: "grid" });
+  const draw = (isEach) => {
+    empty(grid);
+    if (isEach) {
+      showEachLife(grid, lives);
+      showWearAtTheEnd(grid, lives.map(({ life, label }) => ({ label, lives: [life] })));
+    } else {
+      showCurves(grid, drives);
+      showWearAtTheEnd(grid, drives.filter((drive) => drive.lives.length > 0).map((drive) => ({ label: driveLabel(drive), lives: drive.lives })));
+    }
+  };
+  const hasSeeds = drives.some((drive) => drive.lives.length > 1);
+  const ways = choice("show ", ["means and bands", "each drive"], (number) => draw(number === 1));
+  place.append(make("div", { class: "bar" }, hasSeeds ? ways : null), grid);
+  draw(!hasSeeds);
   const detailed = lives.filter(({ life }) => life.timeline).map(({ life, label }) => ({ label, timeline: life.timeline }));
   showDetails(place, detailed, { host_bytes: AXES.host_bytes }, () => {});
 }
@@ -119,6 +183,25 @@ function showAblation(place, ablation) {
   draw(0);
 }
 
+const MECHANISMS = { recycle: "recycling", remap: "remap commands", dedup: "deduplication", delta: "delta encoding", compress: "compression" };
+
+/** What each mechanism could save, and what it saved where it was run. */
+function showSavings(grid, profile) {
+  const known = profile.savings.filter((saving) => saving.at_most !== null);
+  if (known.length === 0) return;
+  const xs = { x: known.map((_, k) => k) };
+  const percent = (of) => known.map((saving) => { const share = of(saving); return share === null || share === undefined ? null : 100 * share; });
+  const run = [["when run", "page_writes"], ["all page programs when run", "programs"]];
+  new Chart(grid, {
+    title: "What each mechanism saves", note: "% of the host's page writes (at most, when run) and of all page programs of the drive",
+    unit: "%", axes: { x: "mechanism, by itself" }, names: known.map((saving) => MECHANISMS[saving.mechanism]), form: "points", wide: true,
+    series: [
+      { label: "at most", xs, ys: percent((saving) => saving.at_most) },
+      ...(profile.runs ? run.map(([label, field]) => ({ label, xs, ys: percent((saving) => saving.when_run?.[field]) })) : []),
+    ],
+  });
+}
+
 function showProfile(place, profile) {
   const grid = make("div", { class: "grid" });
   place.append(grid);
@@ -127,6 +210,7 @@ function showProfile(place, profile) {
   const bars = (title, axis, names, shares, unit = "% of pages") => namedBars(grid, {
     title, unit, axes: { x: axis }, names, series: [{ label: unit, ys: percent(shares) }],
   });
+  showSavings(grid, profile);
   if (profile.content?.compressed) bars("Compressed sizes", "size / page (LZ4)", tenths, profile.content.compressed.tenths);
   if (profile.delta) bars("Sizes of differences", "size / page (XOR, LZ4)", tenths, profile.delta.tenths);
   if (profile.traffic?.sizes.length > 0) {

@@ -1,10 +1,5 @@
 // Runs over time: designs beside each other, then one design in detail.
 
-const CAUSES = {
-  host: "for the host", gc: "by garbage collection", wear: "by wear leveling", translation: "of translation pages", validity: "of page validity",
-  remap_log: "of the remap log", content: "of deltas and chunks", checkpoint: "of checkpoints", block_metadata: "of block metadata",
-  recovery: "by recovery", scrub: "by scrubbing",
-};
 /** Percentiles of a window, and how many requests it needs before they are others than its largest. */
 const PERCENTILES = [["p50", "median", 2], ["p99", "99 %", 100], ["p999", "99.9 %", 1000], ["max", "largest", 1]];
 const GIB = 2 ** 30;
@@ -86,11 +81,6 @@ function percentilesOf(windows, field) {
   return known.map((percentile) => ({ label: percentile[1], xs: xsOf(windows), ys: latencies(windows, field, percentile) }));
 }
 
-function wearSeries(frame) {
-  const { first_erases: first, erases_per_bin: width, blocks } = frame.wear;
-  return [{ label: "blocks", xs: { erases: blocks.map((_, bin) => first + bin * width) }, ys: blocks }];
-}
-
 /** Charts of a timeline; all of them but those of the map have these axes. */
 function showTimeline(place, timeline, axes) {
   const charts = [new Chart(place, {
@@ -108,7 +98,7 @@ function showTimeline(place, timeline, axes) {
     title: "Wear of the blocks", note: "erases since the drive was new, at the moment of the map", unit: "blocks", axes: { erases: "erases" },
     series: wearSeries(timeline.frames[timeline.frames.length - 1]), form: "bars",
   });
-  new BlockMap(place, timeline, (frame) => wear.show(wearSeries(frame)));
+  new BlocksOverTime(place, timeline, (frame) => wear.show(wearSeries(frame)));
   return charts;
 }
 
@@ -142,11 +132,4 @@ function showDetails(place, detailed, axes, onOpen) {
   place.append(make("h3", { class: "part" }, `In detail: ${detailed.length > 1 ? "one at a time" : detailed[0].label}`), bar, detail);
   charts = showTimeline(detail, detailed[0].timeline, axes);
   return () => charts;
-}
-
-/** Takes the charts out of a place: they are not drawn again. */
-function empty(place) {
-  const left = drawn.filter((one) => !place.contains(one.plotted ?? one.canvas));
-  drawn.splice(0, drawn.length, ...left);
-  place.replaceChildren();
 }

@@ -1,4 +1,6 @@
-// Fills the places for charts that the sections of the page leave, and makes the buttons of the page work.
+// Reads the record, fills the places for charts that the sections of the page leave, and makes the buttons of the page work.
+
+const record = JSON.parse(document.getElementById("record").textContent);
 
 const places = [...document.querySelectorAll(".charts")];
 const SHOW = {
@@ -7,23 +9,12 @@ const SHOW = {
   lives: (place) => showLives(place, place.dataset.runs.split(" ").map((number) => record.drives[number])),
   ablations: (place) => showAblation(place, record.ablations[place.dataset.number]),
   profile: (place) => showProfile(place, record.profiles[place.dataset.number]),
+  walkthrough: (place) => new Walk(place),
   diff: (place) => showPair(place, record.pairs[place.dataset.number]),
 };
 places.forEach(SHOW[document.body.dataset.kind]);
 
-const SCHEMES = [["colours: as the system", "light dark"], ["colours: light", "light"], ["colours: dark", "dark"]];
-const theme = document.getElementById("theme");
-let scheme = 0;
-theme.hidden = false;
-theme.textContent = SCHEMES[0][0];
-theme.addEventListener("click", () => {
-  scheme = (scheme + 1) % SCHEMES.length;
-  theme.textContent = SCHEMES[scheme][0];
-  document.documentElement.style.colorScheme = SCHEMES[scheme][1];
-  redrawAll();
-});
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
-matchMedia("print").addEventListener("change", redrawAll);
+offerColours();
 
 const save = document.getElementById("save");
 save.hidden = false;

@@ -1,0 +1,67 @@
+//! The command `watch`: one page that steps through a small drive.
+
+use std::path::Path;
+
+use wearwell_config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::page;
+use wearwell_replay::watch::{Extent, Walkthrough, walkthrough, workload_of};
+
+use crate::args::WatchArgs;
+use crate::output::{Output, Overwrite, print};
+use crate::run::{InputSource, Variant, failure, read_config};
+use crate::{Failure, Outcome};
+
+pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
+    let inputs: Vec<&Path> = args.trace.iter().chain(&args.config).map(AsRef::as_ref).collect();
+    let output = Output::at(&args.out, &Overwrite { inputs: &inputs, force: args.force })?;
+    let variant = Variant::of(&args.design);
+    let config =
+        read_config(args.config.as_deref(), &[args.all_settings(), variant.settings.clone()].concat())?;
+    refuse_ignored(&config, &variant.design, args)?;
+    let opened = source(args, &config, &variant.design)?.open()?;
+    let extent = Extent { requests: args.requests, cut_after: args.cut_after };
+    let walk =
+        walkthrough(&config, &variant.design, &opened.input, extent).map_err(|error| failure(&error))?;
+    output.write(&page::html(&walk))?;
+    if !args.quiet && !output.is_standard() {
+        print(&said(&walk, &args.out))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Refuses settings that the design does not use. The drive has the blocks that the configuration sets, whatever the input
+/// touches, as a drive with a set number of logical pages has.
+fn refuse_ignored(config: &Config, design: &String, args: &WatchArgs) -> Result<(), Failure> {
+    let mut config = config.clone();
+    config.device.logical_pages.get_or_insert(1);
+    match config.ignored(&args.all_settings(), std::slice::from_ref(design)).first() {
+        None => Ok(()),
+        Some(ignored) => Err(Failure::of_usage(ignored.to_string())),
+    }
+}
+
+/// Returns the input that the user names, or the workload that shows what the design does.
+fn source(args: &WatchArgs, config: &Config, design: &str) -> Result<InputSource, Failure> {
+    if let Some(path) = &args.trace {
+        return Ok(InputSource::Trace(path.clone(), args.input.open_options()?));
+    }
+    let spec = match &args.workload {
+        Some(spec) => spec.clone(),
+        None => workload_of(config, design).map_err(|error| Failure::of_usage(error.to_string()))?,
+    };
+    let input = Input::generated_with_seed(&spec, config.seed())
+        .map_err(|error| Failure::of_usage(error.to_string()))?;
+    Ok(InputSource::Generated(input))
+}
+
+/// Returns the line about the page that the command prints.
+fn said(walk: &Walkthrough, path: &Path) -> String {
+    format!(
+        "{}: {} steps of {} on {} flash pages\n",
+        path.display(),
+        walk.steps.len() - 1,
+        walk.design,
+        walk.drive.blocks * walk.drive.block_pages
+    )
+}

@@ -1,0 +1,103 @@
+//! `wearwell watch` writes one page that holds what it shows, and refuses what nobody can look at.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use wearwell_replay::page::record_in;
+
+const DOCUMENT: &str = include_str!("../../../docs/watch.md");
+
+fn wearwell(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+/// Runs `watch` with these arguments; the text of the page and its record.
+fn watched(folder: &Path, arguments: &[&str]) -> (String, Value) {
+    let output = wearwell(folder, &[&["watch", "--out", "page.html", "--force"], arguments].concat());
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = fs::read_to_string(folder.join("page.html")).unwrap();
+    let record = serde_json::from_str(record_in(&text).unwrap()).unwrap();
+    (text, record)
+}
+
+/// The message of a command line that is refused.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let output = wearwell(folder, &[&["watch"], arguments].concat());
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_page_is_the_record_and_the_same_command_makes_the_same_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--design", "geckoftl", "--requests", "120", "--cut-after", "100"];
+    let (first, record) = watched(folder.path(), &arguments);
+    assert_eq!(watched(folder.path(), &arguments).0, first);
+    assert!(first.contains("data-kind=\"walkthrough\""));
+    assert_eq!(record["design"], "geckoftl");
+    assert_eq!(record["steps"].as_array().unwrap().len(), 122, "a new drive, 120 requests, a recovery");
+    let title = record["steps"][120]["title"].as_str().unwrap();
+    assert!(first.contains(&format!("<strong>{title}.</strong>")), "the page reads without scripts: {title}");
+}
+
+#[test]
+fn designs_are_mixed_and_the_drive_is_set_as_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let mixture = ["--set", "parts.content=dedup,delta", "--set", "device.pages_per_block=16"];
+    let (_, record) =
+        watched(folder.path(), &[&mixture[..], &["--set", "device.blocks_per_plane=9"]].concat());
+    assert_eq!(record["drive"]["block_pages"], 16);
+    assert_eq!(record["drive"]["blocks"], 18);
+    let marks: Vec<&Value> = record["steps"].as_array().unwrap().iter().map(|step| &step["marks"]).collect();
+    for mark in ["bind", "delta"] {
+        assert!(
+            marks.iter().any(|marks| marks.as_array().unwrap().iter().any(|each| each == mark)),
+            "{mark}"
+        );
+    }
+}
+
+#[test]
+fn what_nobody_can_look_at_and_what_has_no_effect_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |arguments: &[&str]| refused(folder.path(), &[arguments, &["--out", "page.html"]].concat());
+    assert!(of(&["--requests", "2001"]).contains("a page shows from 1 to 2000"));
+    assert!(of(&["--set", "recycle.policy=inf"]).contains("recycle.policy has no effect"));
+    assert!(of(&["--set", "timing.mode=event"]).contains("timing.mode has no effect"));
+    assert!(of(&["--design", "page-mop"]).contains("page-map"));
+    assert!(!folder.path().join("page.html").exists());
+    fs::write(folder.path().join("page.html"), "mine").unwrap();
+    assert!(of(&[]).contains("exists; --force replaces it"));
+}
+
+#[test]
+fn names_are_text_and_never_markup() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "<script>alert(1)<\u{2028}script>&.csv";
+    let lines: Vec<String> = (0..40).map(|k| format!("{},W,{},4096,0,", k * 1000, k % 7 * 4096)).collect();
+    let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
+    fs::write(folder.path().join(name), head.to_owned() + &lines.join("\n") + "\n").unwrap();
+    let (text, record) = watched(folder.path(), &[name]);
+    assert_eq!(record["input"], name);
+    assert!(!text.contains("<script>alert"), "the name is escaped");
+    assert!(text.contains("&lt;script&gt;alert(1)"));
+}
+
+/// The commands of the document, as a reader types them.
+#[test]
+fn every_command_of_the_document_makes_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    std::os::unix::fs::symlink(root.join("traces"), folder.path().join("traces")).unwrap();
+    let commands: Vec<&str> = DOCUMENT.lines().filter_map(|line| line.strip_prefix("wearwell ")).collect();
+    assert_eq!(commands.len(), 4);
+    for command in commands {
+        let arguments: Vec<&str> = command.split_whitespace().collect();
+        let output = wearwell(folder.path(), &arguments);
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let page = folder.path().join(arguments.last().unwrap());
+        assert!(fs::metadata(page).unwrap().len() > 100_000, "{command}");
+    }
+}

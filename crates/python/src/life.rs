@@ -1,0 +1,106 @@
+//! Lives of drives: one simulated drive at a time, and what several of them have in common.
+
+use pyo3::prelude::*;
+use wearwell_replay::life::{self as lives_of, Endurance, Leveling, LifeRecord, Lives};
+use wearwell_replay::page;
+
+use crate::configuration::Configuration;
+use crate::input::Input;
+use crate::refused;
+use crate::watch::Watch;
+
+fn read(record: &str) -> PyResult<LifeRecord> {
+    serde_json::from_str(record).map_err(|error| refused(format!("no record of lives: {error}")))
+}
+
+fn lives(records: &[String]) -> PyResult<Lives> {
+    Ok(Lives::of(records.iter().map(|record| read(record)).collect::<PyResult<_>>()?))
+}
+
+fn json(record: &LifeRecord) -> String {
+    serde_json::to_string(record).expect("a record is plain data")
+}
+
+/// Returns the settings of a kind of wear leveling on the drive of a configuration.
+#[pyfunction]
+pub(crate) fn leveling_settings(
+    py: Python<'_>,
+    input: &Input,
+    configuration: &Configuration,
+    design: &str,
+    leveling: &str,
+) -> PyResult<Vec<String>> {
+    let leveling = Leveling::named(leveling).map_err(refused)?;
+    if let Some(sentence) = lives_of::refusal(&configuration.config) {
+        return Err(refused(sentence));
+    }
+    py.detach(|| {
+        input.planned(&configuration.config, design, None, |plan| {
+            Ok(leveling.settings(plan.resolved().endurance_cycles))
+        })
+    })
+}
+
+/// Wears out one simulated drive, or until ctrl-C. Returns a record with this life as JSON. `endurance` has spread,
+/// early share, program share and spare minimum.
+#[pyfunction]
+#[pyo3(signature = (input, configuration, design, leveling, endurance, is_filled, scale_to = None, on_progress = None))]
+#[expect(clippy::too_many_arguments, reason = "what a life depends on")]
+pub(crate) fn life(
+    py: Python<'_>,
+    input: &Input,
+    configuration: &Configuration,
+    design: &str,
+    leveling: &str,
+    endurance: (f64, f64, f64, f64),
+    is_filled: bool,
+    scale_to: Option<u64>,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let (spread, early_share, program_share, spare_minimum) = endurance;
+    let endurance = Endurance { spread, early_share, program_share, spare_minimum };
+    if let Some(sentence) = endurance.refusal() {
+        return Err(refused(sentence));
+    }
+    let leveling = Leveling::named(leveling).map_err(refused)?;
+    py.detach(|| {
+        let mut watch = Watch::new(on_progress);
+        let record = input.planned(&configuration.config, design, None, |plan| {
+            let record = plan.life_record(design, leveling, endurance);
+            let mut record = LifeRecord { is_filled, scale_to_bytes: scale_to, ..record };
+            plan.live(&mut record, &mut |progress| watch.look(progress)).map_err(refused)?;
+            Ok(record)
+        });
+        watch.raised()?;
+        Ok(json(&record?))
+    })
+}
+
+/// Joins records of one life each, of drives that differ in their seed only, to one record with estimates and curves.
+#[pyfunction]
+pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
+    let mut records = records.iter().map(|record| read(record));
+    let mut joined = records.next().ok_or_else(|| refused("there is no life to join"))??;
+    for record in records {
+        joined.add_lives_of(record?);
+    }
+    Ok(json(&joined.with_curves()))
+}
+
+/// Returns the command line's table of lives, one column per record.
+#[pyfunction]
+pub(crate) fn table_of_lives(records: Vec<String>) -> PyResult<String> {
+    Ok(lives_of::table(&lives(&records)?.drives))
+}
+
+/// Returns the HTML page of drives' lives.
+#[pyfunction]
+pub(crate) fn page_of_lives(records: Vec<String>) -> PyResult<String> {
+    Ok(page::html(&lives(&records)?))
+}
+
+/// Returns the tables and notes of the HTML page of drives' lives, without its charts.
+#[pyfunction]
+pub(crate) fn tables_of_lives(records: Vec<String>) -> PyResult<String> {
+    Ok(page::tables(&lives(&records)?))
+}

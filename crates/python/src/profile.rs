@@ -1,0 +1,147 @@
+//! Profiles of inputs and of files, and runs of the content mechanisms beside them.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use wearwell_replay::page;
+use wearwell_replay::profile::files::Files;
+use wearwell_replay::profile::{self, DESIGN, Profile, ProfileError, Profiles};
+use wearwell_trace::OpenOptions;
+
+use crate::configuration::Configuration;
+use crate::input::Input;
+use crate::refused;
+use crate::watch::Watch;
+
+/// Smallest sample of pages and contents: one of so many.
+const SAMPLE_MAX: u64 = 1_000_000;
+
+fn read(profile: &str) -> PyResult<Profile> {
+    serde_json::from_str(profile).map_err(|error| refused(format!("no profile: {error}")))
+}
+
+fn json(profile: &Profile) -> String {
+    serde_json::to_string(profile).expect("a profile is plain data")
+}
+
+/// Refuses a sample that the command line refuses.
+fn checked(sample: u64) -> PyResult<()> {
+    if (1..=SAMPLE_MAX).contains(&sample) {
+        return Ok(());
+    }
+    Err(refused(format!("sample is {sample}: one of 1 to {SAMPLE_MAX} pages is profiled")))
+}
+
+/// Profiles an input by `measure`, which reports its progress to Python under the name `profile`. Returns the profile as
+/// JSON, and whether ctrl-C ended it.
+fn profiled(
+    py: Python<'_>,
+    on_progress: Option<Py<PyAny>>,
+    measure: impl FnOnce(&mut dyn FnMut(u64, u64) -> ControlFlow<()>) -> Result<Profile, ProfileError> + Send,
+) -> PyResult<(String, bool)> {
+    py.detach(|| {
+        let (mut watch, mut is_interrupted) = (Watch::new(on_progress), false);
+        let profile = measure(&mut |done, total| {
+            let flow = watch.look_at("profile", done, total);
+            is_interrupted |= flow.is_break();
+            flow
+        });
+        watch.raised()?;
+        Ok((json(&profile.map_err(refused)?), is_interrupted))
+    })
+}
+
+/// Profiles the requests of an input, one of `sample` pages and contents, to its end or until ctrl-C. Returns the
+/// profile as JSON, and whether ctrl-C ended it.
+#[pyfunction]
+#[pyo3(signature = (input, sample = 1, on_progress = None))]
+pub(crate) fn profile_requests(
+    py: Python<'_>,
+    input: &Input,
+    sample: u64,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<(String, bool)> {
+    checked(sample)?;
+    let input = input.as_given()?;
+    profiled(py, on_progress, |progress| profile::of_requests(&input, sample, progress))
+}
+
+/// Runs each content mechanism by itself on an input and adds what it saves to the profile, both as JSON.
+#[pyfunction]
+#[pyo3(signature = (input, configuration, profile, on_progress = None))]
+pub(crate) fn run_mechanisms(
+    py: Python<'_>,
+    input: &Input,
+    configuration: &Configuration,
+    profile: &str,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<String> {
+    let (input, mut profile) = (input.as_given()?, read(profile)?);
+    py.detach(|| {
+        let mut watch = Watch::new(on_progress);
+        let ran = profile.run_mechanisms(&configuration.config, &input, &mut |progress| watch.look(progress));
+        watch.raised()?;
+        ran.map_err(refused)?;
+        Ok(json(&profile))
+    })
+}
+
+/// Returns messages about those settings that none of the runs of a profile would use.
+#[pyfunction]
+pub(crate) fn ignored_by_profile(configuration: &Configuration, settings: Vec<String>) -> Vec<String> {
+    let every = profile::with_every_mechanism(&configuration.config);
+    every.ignored(&settings, &[DESIGN.to_owned()]).iter().map(ToString::to_string).collect()
+}
+
+/// Whether a path is profiled as a trace; a directory, and a file of unknown format, are profiled by their bytes.
+#[pyfunction]
+pub(crate) fn is_trace(path: PathBuf) -> PyResult<bool> {
+    profile::is_trace(&path, &OpenOptions::default()).map_err(refused)
+}
+
+/// Profiles the pages of a file or of all files of a directory, to the end or until ctrl-C. Returns the profile as JSON,
+/// and whether ctrl-C ended it.
+#[pyfunction]
+#[pyo3(signature = (path, against = None, sample = 1, on_progress = None))]
+pub(crate) fn profile_files(
+    py: Python<'_>,
+    path: PathBuf,
+    against: Option<PathBuf>,
+    sample: u64,
+    on_progress: Option<Py<PyAny>>,
+) -> PyResult<(String, bool)> {
+    checked(sample)?;
+    profiled(py, on_progress, |progress| profile::of_files(&path, against.as_deref(), sample, progress))
+}
+
+/// Writes a trace that writes each page of a file, or of all files of a directory, once.
+#[pyfunction]
+pub(crate) fn write_trace_of_files(py: Python<'_>, path: PathBuf, target: PathBuf) -> PyResult<u64> {
+    py.detach(|| {
+        let mut files =
+            Files::find(&path, None).map_err(|error| refused(format!("{}: {error}", path.display())))?;
+        let out = File::create(&target).map_err(|error| refused(format!("{}: {error}", target.display())))?;
+        files.write_trace(BufWriter::new(out), &mut |_| ControlFlow::Continue(())).map_err(refused)
+    })
+}
+
+/// Returns the command line's text of a profile.
+#[pyfunction]
+pub(crate) fn table_of_profile(profile: &str) -> PyResult<String> {
+    Ok(read(profile)?.to_table())
+}
+
+/// Returns the HTML page of profiles.
+#[pyfunction]
+pub(crate) fn page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
+    Ok(page::html(&Profiles::of(profiles.iter().map(|profile| read(profile)).collect::<PyResult<_>>()?)))
+}
+
+/// Returns the tables and notes of the HTML page of a profile, without its charts.
+#[pyfunction]
+pub(crate) fn tables_of_profile(profile: &str) -> PyResult<String> {
+    Ok(page::tables(&Profiles::of(vec![read(profile)?])))
+}

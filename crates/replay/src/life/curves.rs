@@ -1,0 +1,202 @@
+//! Curves of a drive's life: its state over the bytes that the host has written, with the spread over the seeds.
+//!
+//! The drives of different seeds end at different moments. A mean over those that still live would be a mean over the
+//! strong ones, so every drive counts at every moment: one that has ended keeps the state in which it ended, and
+//! [`CurvePoint::ended`] says how many have. A life that the user interrupted has no end to keep, so the curves stop
+//! where the first interrupted life does.
+//!
+//! Between two recorded states of a life values are interpolated linearly. The price: the end of a life, which may fall
+//! between two moments of the curves, is drawn up to a hundredth of the longest life too late.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{End, Estimate, Life, LifePoint, LifeRecord};
+
+/// Largest number of moments of the curves of a drive's life.
+const MOMENTS_MAX: u64 = 100;
+
+/// State of the drives of all seeds when the host has written the same number of bytes to each; a drive that has ended
+/// keeps the state in which it ended.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CurvePoint {
+    /// Bytes that the host has written to each drive that has not ended before.
+    pub host_bytes: u64,
+    /// Number of drives that have ended.
+    pub ended: u32,
+    /// Spare blocks left, as a share of the spare blocks of the new drive.
+    pub spare: Estimate,
+    /// Write amplification since the moment before, programmed bytes per host byte.
+    pub write_amplification: Estimate,
+    /// Erases per block, mean over all blocks of a drive.
+    pub mean_erases: Estimate,
+    /// Erases of the most worn block of a drive.
+    pub max_erases: Estimate,
+}
+
+/// Figures of whole lives, over the drives of all seeds.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct LifeEstimates {
+    /// Bytes that the host wrote until the end of a drive, including the first fill.
+    pub host_bytes: Estimate,
+    /// Years until the end of a drive at the rate of the input; absent if the input has no times.
+    pub years: Option<Estimate>,
+    /// Write amplification over the whole life of a drive: programmed bytes per host byte.
+    pub write_amplification: Estimate,
+    /// Bytes that the host had written when the first block of a drive failed; absent if a drive ended without a
+    /// failed block.
+    pub first_failure_bytes: Option<Estimate>,
+}
+
+impl LifeRecord {
+    /// Returns the record with the estimates and curves that follow from its lives.
+    #[must_use]
+    pub fn with_curves(mut self) -> Self {
+        self.estimates = self.estimates_of_whole_lives();
+        self.curves = curves(&self.lives);
+        self
+    }
+
+    /// Returns the estimates of whole lives; `None` without lives, or if one of them was interrupted.
+    fn estimates_of_whole_lives(&self) -> Option<LifeEstimates> {
+        if self.lives.iter().any(|life| life.end == End::Interrupted) {
+            return None;
+        }
+        Some(LifeEstimates {
+            host_bytes: self.host_bytes()?,
+            years: self.estimate(|life| life.years),
+            write_amplification: self.estimate(|life| Some(life.write_amplification()))?,
+            first_failure_bytes: self.estimate(|life| life.first_failure_bytes.map(|bytes| bytes as f64)),
+        })
+    }
+}
+
+/// Returns the states of all drives at regular moments, at most [`MOMENTS_MAX`] and not more often than every life was
+/// recorded.
+fn curves(lives: &[Life]) -> Vec<CurvePoint> {
+    let Some(last) = last_moment(lives) else { return Vec::new() };
+    let spacing = lives.iter().map(spacing_bytes).max().unwrap_or(0);
+    let step = last.div_ceil(MOMENTS_MAX).max(spacing).max(1);
+    let mut courses: Vec<Course<'_>> = lives.iter().map(Course::of).collect();
+    let moments = (1..last.div_ceil(step)).map(|number| number * step).chain([last]);
+    moments.map(|host_bytes| point(&mut courses, host_bytes)).collect()
+}
+
+/// Returns the host bytes at which the curves stop: where the first interrupted life does, or where the longest ends.
+fn last_moment(lives: &[Life]) -> Option<u64> {
+    let interrupted = lives.iter().filter(|life| life.end == End::Interrupted);
+    let first_interrupted = interrupted.map(|life| life.host_bytes).min();
+    first_interrupted.or_else(|| lives.iter().map(|life| life.host_bytes).max()).filter(|&last| last > 0)
+}
+
+/// Returns the most host bytes between two recorded states of a life.
+fn spacing_bytes(life: &Life) -> u64 {
+    let gaps = life.series.windows(2).map(|pair| pair[1].host_bytes - pair[0].host_bytes);
+    gaps.max().unwrap_or(0)
+}
+
+fn point(courses: &mut [Course<'_>], host_bytes: u64) -> CurvePoint {
+    let states: Vec<State> = courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
+    let of = |figure: fn(&State) -> f64| {
+        Estimate::of(states.iter().map(|state| Some(figure(state)))).expect("there is a life")
+    };
+    let ended = courses.iter().filter(|course| course.has_ended_by(host_bytes)).count();
+    CurvePoint {
+        host_bytes,
+        ended: u32::try_from(ended).unwrap_or(u32::MAX),
+        spare: of(|state| state.spare),
+        write_amplification: of(|state| state.write_amplification),
+        mean_erases: of(|state| state.mean_erases),
+        max_erases: of(|state| state.max_erases),
+    }
+}
+
+/// State of one drive at one moment of its life.
+#[derive(Clone, Copy)]
+struct State {
+    host_bytes: f64,
+    programs: f64,
+    mean_erases: f64,
+    max_erases: f64,
+    spare: f64,
+    write_amplification: f64,
+}
+
+impl State {
+    const NEW_DRIVE: Self = Self {
+        host_bytes: 0.0,
+        programs: 0.0,
+        mean_erases: 0.0,
+        max_erases: 0.0,
+        spare: 1.0,
+        write_amplification: 1.0,
+    };
+
+    /// Returns a recorded state; it has no write amplification, which is that of an interval.
+    fn of(point: &LifePoint) -> Self {
+        Self {
+            host_bytes: point.host_bytes as f64,
+            programs: point.programs as f64,
+            mean_erases: point.mean_erases,
+            max_erases: point.max_erases.into(),
+            spare: point.spare,
+            write_amplification: 0.0,
+        }
+    }
+}
+
+/// One life that is walked through from its beginning.
+struct Course<'a> {
+    life: &'a Life,
+    page_bytes: f64,
+    /// Host bytes from which on an interval is long enough for a write amplification.
+    least_interval: f64,
+    /// Host bytes and programs at the beginning of the interval over which write amplification is computed next.
+    since: [f64; 2],
+    write_amplification: f64,
+}
+
+impl<'a> Course<'a> {
+    fn of(life: &'a Life) -> Self {
+        let page_bytes = life.media_bytes as f64 / life.programs().max(1) as f64;
+        let least_interval = (0.5 * spacing_bytes(life) as f64).max(1.0);
+        Self { life, page_bytes, least_interval, since: [0.0; 2], write_amplification: 1.0 }
+    }
+
+    fn has_ended_by(&self, host_bytes: u64) -> bool {
+        self.life.end != End::Interrupted && self.life.host_bytes <= host_bytes
+    }
+
+    /// Returns the state of the drive at a later moment than before. The end of a life may cut an interval so short
+    /// that a single collection would decide its write amplification; then the value before is kept.
+    fn advance_to(&mut self, host_bytes: u64) -> State {
+        let state = self.recorded_at(host_bytes.min(self.life.host_bytes) as f64);
+        let [bytes, programs] = self.since;
+        let written = state.host_bytes - bytes;
+        if written >= self.least_interval {
+            self.write_amplification = (state.programs - programs) * self.page_bytes / written;
+            self.since = [state.host_bytes, state.programs];
+        }
+        State { write_amplification: self.write_amplification, ..state }
+    }
+
+    /// Returns the state at a moment, interpolated between the recorded states around it.
+    fn recorded_at(&self, host_bytes: f64) -> State {
+        let series = &self.life.series;
+        let after = series.partition_point(|point| (point.host_bytes as f64) < host_bytes);
+        let Some(next) = series.get(after).map(State::of) else {
+            return series.last().map_or(State::NEW_DRIVE, State::of);
+        };
+        let before = after.checked_sub(1).map_or(State::NEW_DRIVE, |before| State::of(&series[before]));
+        let share = (host_bytes - before.host_bytes) / (next.host_bytes - before.host_bytes).max(1.0);
+        let between = |of: fn(&State) -> f64| of(&before) + share * (of(&next) - of(&before));
+        State {
+            host_bytes,
+            programs: between(|state| state.programs),
+            mean_erases: between(|state| state.mean_erases),
+            max_erases: between(|state| state.max_erases),
+            spare: between(|state| state.spare),
+            write_amplification: 0.0,
+        }
+    }
+}

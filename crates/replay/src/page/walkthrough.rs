@@ -1,0 +1,42 @@
+//! The HTML page of `wearwell watch`.
+
+use super::Report;
+use super::markup::{charts_of, details, element, escaped, heading, notes};
+use crate::watch::{Drive, Step, Walkthrough};
+
+impl Report for Walkthrough {
+    const KIND: &'static str = "walkthrough";
+
+    fn title(&self) -> String {
+        format!("{}, step by step", self.design)
+    }
+
+    fn sections(&self) -> String {
+        heading(&self.input)
+            + &element("p", "facts", &facts(&self.source, &self.drive))
+            + &charts_of(0)
+            + &notes("What to know about this drive", self.notes.iter().map(String::as_str))
+            + &details("All steps as text", &all_steps(&self.steps))
+    }
+}
+
+fn facts(source: &str, drive: &Drive) -> String {
+    format!(
+        "A drive of {} flash pages in {} blocks; the host sees {} logical pages. Victim policy: {}. The design: {source}.",
+        drive.blocks * drive.block_pages,
+        drive.blocks,
+        drive.logical_pages,
+        drive.policy
+    )
+}
+
+/// Returns the HTML list of all steps with their sentences, for reading without scripts and on paper.
+fn all_steps(steps: &[Step]) -> String {
+    let sentence = |sentence: &String| format!(" {}", escaped(sentence));
+    let item = |step: &Step| {
+        let sentences: String = step.sentences.iter().map(sentence).collect();
+        format!("<li><strong>{}.</strong>{sentences}</li>\n", escaped(&step.title))
+    };
+    let items: String = steps.iter().map(item).collect();
+    format!("<ol class=\"steps\" start=\"0\">\n{items}</ol>\n")
+}

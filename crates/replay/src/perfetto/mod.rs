@@ -1,0 +1,257 @@
+//! Writes a traced part of a run as a file for the Perfetto trace viewer (`docs/perfetto.md`).
+//!
+//! The format is Perfetto's own, protocol buffers of the type `perfetto.protos.Trace`. The viewer also reads the JSON
+//! of Chrome's tracing, but that has times in microseconds, no names for tracks that are no threads, and arrows that
+//! point from one slice to one other. A writer for protocol buffers is small (`wire.rs`), so no
+//! library is needed.
+//!
+//! Each track is filled on its own, in order of time, and its slices nest. Then all events are sorted by time; the sort
+//! is stable, so simultaneous events of a track keep their order, and requests precede the operations that they cause.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `mod.rs` | which tracks there are, and what is on them |
+//! | `packets.rs` | tracks, slices and counters as packets of a trace |
+//! | `wire.rs` | the encoding of protocol buffers |
+
+mod packets;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use packets::{Argument, Packets, Slice, Track};
+use wearwell::nand::PageKind;
+use wearwell::operation::OpKind;
+use wearwell::timing::{RequestKind, TracedOp};
+use wearwell_trace::Op;
+
+use crate::replay::{RunTrace, TapedRequest, TapedState};
+
+impl RunTrace {
+    /// Returns the trace as a file for the Perfetto viewer. Takes less than 300 bytes per operation and request.
+    pub fn to_perfetto(&self) -> Vec<u8> {
+        let mut packets = Packets::default();
+        let host = packets.process(&format!("host: {} on {}", self.input, self.design));
+        self.add_requests(&mut packets, host);
+        self.add_counters(&mut packets, host);
+        if !self.scans.is_empty() {
+            self.add_scans(&mut packets, host);
+        }
+        for channel in 0..self.geometry.channels {
+            self.add_channel(&mut packets, channel);
+        }
+        packets.into_bytes()
+    }
+
+    /// Adds the requests, on as many tracks as requests are in flight at most.
+    fn add_requests(&self, packets: &mut Packets, host: Track) {
+        let mut caused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for op in &self.ops {
+            if let Some(request) = op.request {
+                caused.entry(request).or_default().push(op.number);
+            }
+        }
+        let mut requests: Vec<&TapedRequest> = self.requests.iter().collect();
+        requests.sort_unstable_by_key(|request| (request.times.arrival_ns, request.times.number));
+        let mut lanes: Vec<(u64, Track)> = Vec::new();
+        for request in requests {
+            let TapedRequest { times, .. } = request;
+            let free = lanes.iter().position(|lane| lane.0 <= times.arrival_ns);
+            let lane = free.unwrap_or_else(|| {
+                lanes.push((0, packets.track(host, "requests")));
+                lanes.len() - 1
+            });
+            lanes[lane].0 = times.answered_ns;
+            let flows = caused.get(&times.number).map_or(&[][..], Vec::as_slice);
+            packets.slice(lanes[lane].1, &request_slice(request, flows));
+        }
+    }
+
+    /// Adds the counters: requests in flight, free blocks, and write amplification since the start of the window.
+    fn add_counters(&self, packets: &mut Packets, host: Track) {
+        let depth = packets.counter(host, "queue depth", "requests");
+        let mut changes: Vec<(u64, i64)> = Vec::new();
+        for TapedRequest { times, .. } in &self.requests {
+            changes.extend([(times.arrival_ns, 1), (times.answered_ns, -1)]);
+        }
+        changes.sort_unstable_by_key(|change| change.0);
+        let mut in_flight = 0;
+        for simultaneous in changes.chunk_by(|a, b| a.0 == b.0) {
+            in_flight += simultaneous.iter().map(|change| change.1).sum::<i64>();
+            packets.value(depth, simultaneous[0].0, in_flight as f64);
+        }
+        let free = packets.counter(host, "free blocks", "blocks");
+        let amplification = packets.counter(host, "write amplification", "programs per host page write");
+        for state in &self.states {
+            let &TapedState { time_ns, free_blocks, programs, host_page_writes } = state;
+            packets.value(free, time_ns, f64::from(free_blocks));
+            if host_page_writes > 0 {
+                packets.value(amplification, time_ns, programs as f64 / host_page_writes as f64);
+            }
+        }
+    }
+
+    fn add_scans(&self, packets: &mut Packets, host: Track) {
+        let nvram = packets.track(host, "NVRAM");
+        for &(start_ns, end_ns) in &self.scans {
+            packets.slice(nvram, &Slice::of("scan", "remap_log", start_ns, end_ns));
+        }
+    }
+
+    /// Adds a channel with its transfers, and its dies (or independent planes) with their operations.
+    fn add_channel(&self, packets: &mut Packets, channel: u32) {
+        let process = packets.process(&format!("channel {channel}"));
+        let transfers = packets.track(process, &format!("channel {channel}"));
+        let of_channel = |op: &&TracedOp| self.geometry.channel_of(op.op.plane) == channel;
+        let mut ops: Vec<&TracedOp> = self.ops.iter().filter(of_channel).collect();
+        let dies = self.geometry.dies_per_channel;
+        for die in channel * dies..(channel + 1) * dies {
+            self.add_die(packets, process, die, &ops);
+        }
+        // After the dies, because an arrow leads from the operation of a die to its transfer.
+        ops.sort_unstable_by_key(|op| op.transfer_ns);
+        for op in ops {
+            if let Some((start_ns, end_ns)) = op.transfer_ns {
+                packets.slice(transfers, &self.transfer_slice(op, start_ns, end_ns));
+            }
+        }
+    }
+
+    fn add_die(&self, packets: &mut Packets, process: Track, die: u32, ops: &[&TracedOp]) {
+        let planes = self.geometry.planes_per_die;
+        let of_die = ops.iter().copied().filter(|op| op.op.plane.0 / planes == die);
+        if !self.independent_planes {
+            let track = packets.track(process, &format!("die {die}"));
+            return self.add_array(packets, track, of_die.collect());
+        }
+        for plane in 0..planes {
+            let track = packets.track(process, &format!("die {die} plane {plane}"));
+            self.add_array(
+                packets,
+                track,
+                of_die.clone().filter(|op| op.op.plane.0 % planes == plane).collect(),
+            );
+        }
+    }
+
+    /// Adds the operations of an array (a die, or an independent plane). A multi-plane group is one slice.
+    fn add_array(&self, packets: &mut Packets, track: Track, mut ops: Vec<&TracedOp>) {
+        // An erase may be suspended when it starts, for a read that then starts at the same time.
+        let order = |op: &&TracedOp| (op.start_ns, op.op.kind == OpKind::Read, op.number);
+        ops.sort_unstable_by_key(order);
+        let is_together = |a: &&TracedOp, b: &&TracedOp| (a.start_ns, a.op.kind) == (b.start_ns, b.op.kind);
+        let mut groups = ops.chunk_by(is_together).peekable();
+        while let Some(group) = groups.next() {
+            let slice = self.group_slice(group);
+            let mut meanwhile = Vec::new();
+            while let Some(reads) = groups.next_if(|group| group[0].start_ns < slice.end_ns) {
+                meanwhile.push(self.group_slice(reads));
+            }
+            packets.slice(track, &slice.around(&group[0].suspended_ns, meanwhile));
+        }
+    }
+
+    /// Returns the slice of the operations that an array executes together.
+    fn group_slice(&self, group: &[&TracedOp]) -> Slice {
+        let first = group[0];
+        let end_ns = group.iter().map(|op| op.end_ns).max().unwrap_or(first.end_ns);
+        let mut slice = Slice { end_ns, ..self.op_slice(first) };
+        if group.len() > 1 {
+            slice.name.push_str(" (multi-plane)");
+            for other in group[1..].iter().map(|op| self.op_slice(op)) {
+                slice.arguments.extend(other.arguments);
+                slice.flows.extend(other.flows);
+                slice.last_flows.extend(other.last_flows);
+            }
+        }
+        slice
+    }
+
+    fn op_slice(&self, op: &TracedOp) -> Slice {
+        let mut slice = Slice::of(&name_of(op), op.op.cause.name(), op.start_ns, op.end_ns);
+        slice.arguments.push(("cause", Argument::Text(op.op.cause.name())));
+        slice.arguments.extend(op.request.map(|request| ("request", Argument::Number(request))));
+        slice.arguments.push(("waited_ns", Argument::Number(op.start_ns - op.submitted_ns)));
+        slice.arguments.extend(self.place_arguments(op));
+        let ends_here = op.transfer_ns.is_none();
+        if ends_here {
+            slice.last_flows.push(op.number);
+        } else {
+            slice.flows.push(op.number);
+        }
+        slice
+    }
+
+    fn transfer_slice(&self, op: &TracedOp, start_ns: u64, end_ns: u64) -> Slice {
+        let name = format!("{} transfer", name_of(op));
+        let mut slice = Slice::of(&name, op.op.cause.name(), start_ns, end_ns);
+        slice.arguments.extend([
+            ("cause", Argument::Text(op.op.cause.name())),
+            ("die", Argument::Number(u64::from(op.op.plane.0 / self.geometry.planes_per_die))),
+            ("bytes", Argument::Number(u64::from(op.op.bytes))),
+        ]);
+        slice.last_flows.push(op.number);
+        slice
+    }
+
+    /// Returns the arguments that say where an operation takes place and what is stored there.
+    fn place_arguments(&self, op: &TracedOp) -> Vec<(&'static str, Argument)> {
+        let number = |value: u32| Argument::Number(u64::from(value));
+        let mut arguments = vec![("plane", number(op.op.plane.0))];
+        let Some(place) = op.place else { return arguments };
+        let pages = self.geometry.block_pages();
+        arguments.push(("block", number(place.ppn.0 / pages)));
+        if op.op.kind == OpKind::Erase {
+            return arguments;
+        }
+        arguments.push(("page", number(place.ppn.0 % pages)));
+        let owner = if place.kind == PageKind::Data { "lpn" } else { "owner" };
+        arguments.extend([("holds", Argument::Text(kind_of_page(place.kind))), (owner, number(place.owner))]);
+        arguments
+    }
+}
+
+/// Returns the name of an operation's slice: its cause and its kind.
+fn name_of(op: &TracedOp) -> String {
+    let kind = match op.op.kind {
+        OpKind::Read => "read",
+        OpKind::Program => "program",
+        OpKind::Erase => "erase",
+        OpKind::Copies | OpKind::Scan => unreachable!("an array executes single operations"),
+    };
+    format!("{} {kind}", op.op.cause.name())
+}
+
+fn kind_of_page(kind: PageKind) -> &'static str {
+    match kind {
+        PageKind::Data => "data",
+        PageKind::Translation => "translation",
+        PageKind::Delta => "delta",
+        PageKind::Chunk => "chunk",
+        PageKind::RemapLog => "remap_log",
+        PageKind::Validity => "validity",
+        PageKind::Head => "head",
+        PageKind::Tail => "tail",
+    }
+}
+
+fn request_slice(request: &TapedRequest, flows: &[u64]) -> Slice {
+    let TapedRequest { times, op, offset_bytes, len_bytes } = request;
+    let name = match (op, times.kind) {
+        (Op::Remap(_), _) => "remap",
+        (Op::Zero, _) => "zero",
+        (_, RequestKind::Read) => "read",
+        (_, RequestKind::UnwrittenRead) => "read of unwritten pages",
+        (_, RequestKind::Write) => "write",
+        (_, RequestKind::Trim) => "trim",
+        (_, RequestKind::Flush) => "flush",
+    };
+    let mut slice = Slice::of(name, "request", times.arrival_ns, times.answered_ns);
+    slice.arguments.extend([
+        ("request", Argument::Number(times.number)),
+        ("offset_bytes", Argument::Number(*offset_bytes)),
+        ("len_bytes", Argument::Number(*len_bytes)),
+    ]);
+    slice.flows.extend_from_slice(flows);
+    slice
+}

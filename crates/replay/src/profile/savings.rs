@@ -1,0 +1,202 @@
+//! What each content mechanism could save of an input's page writes at most, and what it saves on a drive.
+//!
+//! The bound is that of a perfect mechanism by itself: with an index of all contents, dead pages that are never erased,
+//! and deltas and compressed pages that are packed without loss. It is computed while the input is read, so it costs
+//! nothing more. A drive falls short of it: its index is limited, garbage collection erases dead pages, and deltas and
+//! chunks take whole pages. What is left is measured by a run of each mechanism by itself, on the same drive and beside
+//! a run without any: that costs one run per mechanism and one more.
+//!
+//! Invariant: a drive with pages of 4 KiB saves at most the bound of its page writes. (Garbage collection may save a
+//! larger share of all programs, because less is stored.)
+
+use std::cell::Cell;
+
+use wearwell_config::{Config, ConfigError, ContentList, ContentName};
+
+use super::Profile;
+use crate::input::Input;
+use crate::record::{DeviceRecord, RunRecord};
+use crate::replay::{OnProgress, Plan, ReplayError};
+
+/// Design on which each mechanism runs: a map in RAM and no content mechanism of its own.
+pub const DESIGN: &str = "page-map";
+
+/// What one content mechanism by itself can save of an input's page writes.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct Saving {
+    /// The content mechanism.
+    pub mechanism: ContentName,
+    /// Largest share of the page writes with known content for which a perfect mechanism would program nothing; null if
+    /// the input does not show it.
+    pub at_most: Option<f64>,
+    /// Standard error of `at_most`, from sampling; 0 if all pages and contents were examined.
+    pub at_most_error: f64,
+    /// What the mechanism saves on a drive; null if it was not run.
+    pub when_run: Option<MeasuredSaving>,
+}
+
+/// What a content mechanism saves on a drive, beside the same drive without content mechanisms.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct MeasuredSaving {
+    /// Share of the host's page writes that needed no program for host data: `write_reduction` of the run.
+    pub page_writes: f64,
+    /// Share of all page programs of the drive without mechanisms that is saved; negative if there are more.
+    pub programs: f64,
+    /// Share of the block erases of the drive without mechanisms that is saved; null if it erases no block.
+    pub erases: Option<f64>,
+}
+
+/// The drive on which the content mechanisms were run, and its run without any.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+pub struct SavingRuns {
+    /// The drive of all runs.
+    pub device: DeviceRecord,
+    /// Page writes of the host in the run without content mechanisms.
+    pub host_page_writes: u64,
+    /// Page programs of all causes in the run without content mechanisms.
+    pub programs: u64,
+    /// Block erases of all causes in the run without content mechanisms.
+    pub erases: u64,
+    /// Configuration of the run without content mechanisms, with every effective value.
+    pub config: Config,
+}
+
+/// The last different pages that were written. As many wait at most in the buffer of compression, where a further write
+/// replaces them without a program.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LastPages([Option<u64>; wearwell::content::compress::CHUNK_MEMBERS - 1]);
+
+impl LastPages {
+    /// Adds a written page as the last one. Returns whether it was among the last ones before.
+    pub(super) fn add(&mut self, page: u64) -> bool {
+        let known = self.0.iter().position(|&last| last == Some(page));
+        let replaced = known.unwrap_or(self.0.len() - 1);
+        self.0[..=replaced].rotate_right(1);
+        self.0[0] = Some(page);
+        known.is_some()
+    }
+}
+
+/// Returns the share that compression saves at most, of `packed`, which packing without loss saves, and of the share of
+/// writes that a later one may replace in the buffer. A page of flash holds at most four members.
+pub(super) fn compression_bound(packed: f64, replaced_in_buffer: f64) -> f64 {
+    let members = wearwell::content::compress::CHUNK_MEMBERS as f64;
+    (replaced_in_buffer + packed).min(replaced_in_buffer + (1.0 - replaced_in_buffer) * (1.0 - 1.0 / members))
+}
+
+/// Returns the configuration with every content mechanism that a profile runs, for finding settings that none of the
+/// runs uses.
+#[must_use]
+pub fn with_every_mechanism(config: &Config) -> Config {
+    config_with(
+        config,
+        &[ContentName::RECYCLE, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS],
+    )
+}
+
+/// Returns the configuration with these content mechanisms.
+fn config_with(config: &Config, mechanisms: &[ContentName]) -> Config {
+    let mut config = config.clone();
+    config.parts.content = Some(ContentList::of(mechanisms));
+    config
+}
+
+impl MeasuredSaving {
+    fn of(run: &RunRecord, baseline: &RunRecord) -> Self {
+        let saved = |of: fn(&RunRecord) -> u64| {
+            (of(baseline) > 0).then(|| 1.0 - of(run) as f64 / of(baseline) as f64)
+        };
+        Self {
+            page_writes: run.write_reduction,
+            programs: saved(|run| run.programs).unwrap_or(0.0),
+            erases: saved(|run| run.erases),
+        }
+    }
+}
+
+impl Profile {
+    /// Runs the drive of `config` on `input` without content mechanisms and with each one that can save something, and
+    /// adds what they save to the profile. If `on_progress` ends a run, the profile is marked as partial.
+    ///
+    /// # Errors
+    /// [`ReplayError`] if the configuration names content mechanisms or the drive cannot be built. A mechanism that the
+    /// engine refuses gets a note instead.
+    pub fn run_mechanisms(
+        &mut self,
+        config: &Config,
+        input: &Input,
+        on_progress: OnProgress<'_>,
+    ) -> Result<(), ReplayError> {
+        if config.parts.content.is_some() {
+            let sentence = "parts.content is set, and a profile runs each content mechanism by itself: leave \
+                            parts.content out";
+            return Err(ConfigError::Value(sentence.into()).into());
+        }
+        if !self.savings.iter().any(Saving::is_worth_a_run) {
+            self.notes.push("nothing was run: no content mechanism can save anything of this input".into());
+            return Ok(());
+        }
+        let without = config_with(config, &[]);
+        let plan = Plan::new(&without, input)?;
+        plan.check(&[DESIGN.to_owned()])?;
+        let is_interrupted = Cell::new(false);
+        let mut watched = |progress| {
+            let flow = on_progress(progress);
+            is_interrupted.set(is_interrupted.get() || flow.is_break());
+            flow
+        };
+        let baseline = plan.run(DESIGN, &mut watched)?;
+        self.runs = (!is_interrupted.get()).then(|| SavingRuns::of(baseline.clone()));
+        for saving in self.savings.iter_mut().filter(|saving| saving.is_worth_a_run()) {
+            if is_interrupted.get() {
+                break;
+            }
+            let config = config_with(config, &[saving.mechanism]);
+            match plan.with(&config).and_then(|plan| plan.run(DESIGN, &mut watched)) {
+                Ok(run) if is_interrupted.get() => drop(run),
+                Ok(run) => saving.when_run = Some(MeasuredSaving::of(&run, &baseline)),
+                Err(error) if error.is_of_device() => {
+                    self.notes.push(format!("{} was not run: {error}", saving.mechanism.name()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if is_interrupted.get() {
+            self.partial = true;
+            self.notes.push("interrupted before every mechanism was run".into());
+        }
+        Ok(())
+    }
+}
+
+impl Saving {
+    /// Whether the mechanism can save something, as far as the input shows it.
+    fn is_worth_a_run(&self) -> bool {
+        self.at_most.is_some_and(|share| share > 0.0)
+    }
+}
+
+impl SavingRuns {
+    fn of(RunRecord { device, host_page_writes, programs, erases, config, .. }: RunRecord) -> Self {
+        Self { device, host_page_writes, programs, erases, config }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_three_pages_may_wait_in_the_buffer() {
+        let mut last = LastPages::default();
+        let found = [1, 2, 3, 1, 4, 2, 1, 5, 2].map(|page| last.add(page));
+        assert_eq!(found, [false, false, false, true, false, false, true, false, true]);
+    }
+
+    #[test]
+    fn a_page_of_flash_holds_four_members_at_most() {
+        assert!((compression_bound(0.9, 0.0) - 0.75).abs() < 1e-12);
+        assert!((compression_bound(0.4, 0.0) - 0.4).abs() < 1e-12);
+        assert!((compression_bound(0.9, 0.2) - 0.8).abs() < 1e-12);
+    }
+}

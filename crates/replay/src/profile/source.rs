@@ -1,0 +1,129 @@
+//! Profiles whole inputs: the requests of a trace or generator, or the pages of files.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use wearwell_trace::{OpenOptions, Request, TraceError};
+
+use super::files::Files;
+use super::{Profile, Profiler};
+use crate::input::Input;
+
+/// Number of profiled requests between two reports of progress.
+const REQUESTS_PER_REPORT: u64 = 1 << 12;
+/// Most unreadable files that the notes of a profile name.
+const UNREADABLE_NAMED: usize = 3;
+
+/// Why an input cannot be profiled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The files cannot be read, or there is nothing in the input.
+    #[error("{name}: {source}")]
+    Input {
+        /// Name of the input.
+        name: String,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+}
+
+impl ProfileError {
+    fn of(name: String, source: io::Error) -> Self {
+        Self::Input { name, source }
+    }
+}
+
+/// Progress callback of reading an input, with the amount that was read and the total (0: unknown); `Break` ends the
+/// reading with a partial profile.
+pub type OnRead<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
+
+/// Whether a path is profiled as a trace. A directory, and a file of unknown format, are profiled by their bytes unless
+/// the options name a format.
+///
+/// # Errors
+/// The file cannot be opened, or is a damaged trace.
+pub fn is_trace(path: &Path, options: &OpenOptions) -> Result<bool, ProfileError> {
+    if path.is_dir() {
+        return Ok(false);
+    }
+    let is_format_given = options.format.is_some() || options.columns.is_some();
+    match wearwell_trace::open(path, options) {
+        Err(TraceError::Unknown { .. }) if !is_format_given => Ok(false),
+        opened => Ok(opened.map(|_| true)?),
+    }
+}
+
+/// Profiles the requests of an input; one of `sampled_one_of` pages and contents is examined (1: all). Of a damaged
+/// trace the part before the damage is profiled, and the profile is partial.
+///
+/// # Errors
+/// The input cannot be read, or has no requests.
+pub fn of_requests(input: &Input, sampled_one_of: u64, on_read: OnRead<'_>) -> Result<Profile, ProfileError> {
+    let mut requests = input.open()?;
+    let mut profiler = Profiler::new(sampled_one_of);
+    let mut request = Request::default();
+    let (mut done, mut notes, mut partial) = (0, Vec::new(), false);
+    loop {
+        match requests.next(&mut request) {
+            Ok(true) => profiler.request(&request),
+            Ok(false) => break,
+            Err(error) if error.requests_before().is_some_and(|before| before > 0) => {
+                notes.push(format!("DAMAGED: {error}"));
+                partial = true;
+                break;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        done += 1;
+        if done % REQUESTS_PER_REPORT == 0 && on_read(done, 0).is_break() {
+            partial = true;
+            break;
+        }
+    }
+    if done == 0 {
+        return Err(ProfileError::of(input.name(), io::Error::other("there is no request in it")));
+    }
+    if requests.rejected() > 0 {
+        notes.push(format!("{} bad lines skipped", requests.rejected()));
+    }
+    Ok(with_notes(profiler.profile(input.name()), notes, partial))
+}
+
+/// Profiles the pages of a file, or of all files of a directory, with their differences to those of the old version
+/// `against`; one of `sampled_one_of` contents is examined (1: all). Progress is counted in bytes.
+///
+/// # Errors
+/// The path cannot be read, or has no page.
+pub fn of_files(
+    path: &Path,
+    against: Option<&Path>,
+    sampled_one_of: u64,
+    on_read: OnRead<'_>,
+) -> Result<Profile, ProfileError> {
+    let name = path.display().to_string();
+    let mut files = Files::find(path, against).map_err(|error| ProfileError::of(name.clone(), error))?;
+    let (total, count) = (files.bytes, files.count());
+    let mut profiler = Profiler::new(sampled_one_of);
+    let is_whole = files.read_into(&mut profiler, &mut |done| on_read(done, total));
+    let mut notes = vec![format!("{count} files, {total} bytes")];
+    let unreadable = files.unreadable.len();
+    if unreadable > 0 {
+        let named = files.unreadable[..unreadable.min(UNREADABLE_NAMED)].join("; ");
+        notes.push(format!("{unreadable} could not be read: {named}"));
+    }
+    let profile = profiler.profile(name.clone());
+    if profile.content.is_none() {
+        return Err(ProfileError::of(name, io::Error::other("there is no page in it")));
+    }
+    Ok(with_notes(profile, notes, !is_whole || unreadable > 0))
+}
+
+fn with_notes(mut profile: Profile, mut notes: Vec<String>, partial: bool) -> Profile {
+    notes.append(&mut profile.notes);
+    Profile { partial, notes, ..profile }
+}

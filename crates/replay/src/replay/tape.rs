@@ -1,0 +1,222 @@
+//! Collects the flash operations and requests of a part of a run, for a trace viewer.
+//!
+//! The timing engine reports everything that ends, and the tape keeps what overlaps its window. So the trace also has
+//! the operations that were running when the window opened. Memory is bounded: after [`MOST_TRACED`] operations and
+//! requests the window closes.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use rustc_hash::FxHashMap;
+use wearwell::nand::Geometry;
+use wearwell::timing::{Trace, TracedOp, TracedRequest};
+use wearwell_trace::{Op, Request};
+
+use crate::record::SeriesPoint;
+
+/// Largest number of flash operations and requests in a trace; below 30 MB as a file. What is running when it is
+/// reached is added.
+pub const MOST_TRACED: usize = 100_000;
+
+/// The part of a run that is traced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TraceWindow {
+    /// Requests with these numbers, from the arrival of the first to the answer of the last. The first request of the
+    /// measured part has number 0.
+    Requests(Range<u64>),
+    /// A period of simulated time, nanoseconds since the start of the measured part.
+    TimeNs(Range<u64>),
+}
+
+impl Default for TraceWindow {
+    /// Returns the window of the first 1000 requests.
+    fn default() -> Self {
+        Self::Requests(0..1000)
+    }
+}
+
+/// Returns the number of nanoseconds of a time such as `1.5ms`, or `None` if the text is not a time.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(char::is_alphabetic);
+    let unit_ns = match &text[digits.len()..] {
+        "s" => 1e9,
+        "ms" => 1e6,
+        "us" => 1e3,
+        "ns" => 1.0,
+        _ => return None,
+    };
+    let amount: f64 = digits.parse().ok()?;
+    (amount >= 0.0 && amount.is_finite()).then(|| (amount * unit_ns).round() as u64)
+}
+
+/// Returns the bounds of a window whose bounds `parse` reads; an absent one is 0 or unbounded.
+fn bounds(from: &str, to: &str, parse: impl Fn(&str) -> Option<u64>) -> Option<Range<u64>> {
+    let bound = |text: &str, absent| if text.is_empty() { Some(absent) } else { parse(text) };
+    Some(bound(from, 0)?..bound(to, u64::MAX)?).filter(|range| range.start < range.end)
+}
+
+impl FromStr for TraceWindow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let window = text.split_once("..").and_then(|(from, to)| {
+            let numbers = bounds(from, to, |bound| bound.parse().ok()).map(Self::Requests);
+            numbers.or_else(|| bounds(from, to, nanoseconds).map(Self::TimeNs))
+        });
+        window.ok_or_else(|| {
+            "a window is a range of requests or of simulated time whose end is after its start, such as 5000..6000, 5000.. or \
+             1.5s..1520ms"
+                .to_owned()
+        })
+    }
+}
+
+/// One host request of a trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TapedRequest {
+    /// Number, kind and times of the request.
+    pub times: TracedRequest,
+    /// What the request asked for.
+    pub op: Op,
+    /// Address of the first byte of the request, as the device sees it.
+    pub offset_bytes: u64,
+    /// Length of the request, bytes.
+    pub len_bytes: u64,
+}
+
+/// State of the FTL after a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TapedState {
+    /// Time at which the request was submitted, nanoseconds since the start of the run.
+    pub time_ns: u64,
+    /// Free blocks of the device.
+    pub free_blocks: u32,
+    /// Page programs of all causes since the start of the window.
+    pub programs: u64,
+    /// Host page writes since the start of the window.
+    pub host_page_writes: u64,
+}
+
+/// What ran in the window of a traced run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunTrace {
+    /// Name of the design.
+    pub design: String,
+    /// Name of the input.
+    pub input: String,
+    /// Layout of the device.
+    pub geometry: Geometry,
+    /// Whether each plane works on its own; otherwise all planes of a die work together.
+    pub independent_planes: bool,
+    /// Flash operations that overlap the window, in order of their end.
+    pub ops: Vec<TracedOp>,
+    /// Requests that overlap the window, in order of their answer.
+    pub requests: Vec<TapedRequest>,
+    /// Start and end of each scan of NVRAM, nanoseconds.
+    pub scans: Vec<(u64, u64)>,
+    /// State of the FTL after each request that arrived in the window.
+    pub states: Vec<TapedState>,
+    /// Whether the window was closed early because the trace had reached its largest size.
+    pub is_cut: bool,
+}
+
+/// Recorder of a [`RunTrace`] during a run.
+#[derive(Debug)]
+pub(super) struct Tape {
+    window: TraceWindow,
+    /// Period of simulated time that the window covers, as far as it is known, nanoseconds.
+    span_ns: Range<u64>,
+    /// Requests of the window that have not been answered; `None` for a window of time.
+    unanswered: Option<u64>,
+    /// Requests that have not been answered: operation, address and length.
+    in_flight: FxHashMap<u64, (Op, u64, u64)>,
+    /// Counters before the window: programs and host page writes.
+    before: [u64; 2],
+    trace: RunTrace,
+}
+
+impl Tape {
+    pub(super) fn new(window: TraceWindow, trace: RunTrace) -> Self {
+        let (span_ns, unanswered) = match &window {
+            TraceWindow::Requests(numbers) => (u64::MAX..u64::MAX, Some(numbers.end - numbers.start)),
+            TraceWindow::TimeNs(span_ns) => (span_ns.clone(), None),
+        };
+        Self { window, span_ns, unanswered, in_flight: FxHashMap::default(), before: [0, 0], trace }
+    }
+
+    /// Records a request that was submitted under `number` and arrived at `arrival_ns`, and the counters after it.
+    pub(super) fn submitted(
+        &mut self,
+        number: u64,
+        arrival_ns: u64,
+        request: &Request,
+        counters: &SeriesPoint,
+    ) {
+        self.in_flight.insert(number, (request.op, request.offset_bytes, request.len_bytes));
+        if let TraceWindow::Requests(numbers) = &self.window
+            && numbers.start == number
+        {
+            self.span_ns.start = arrival_ns;
+        }
+        let [programs, writes] = self.before;
+        if self.span_ns.contains(&arrival_ns) {
+            self.trace.states.push(TapedState {
+                time_ns: arrival_ns,
+                free_blocks: counters.free_blocks,
+                programs: counters.programs - programs,
+                host_page_writes: counters.host_page_writes - writes,
+            });
+        } else if self.trace.states.is_empty() {
+            self.before = [counters.programs, counters.host_page_writes];
+        }
+    }
+
+    /// Adds what the timing engine reports to have ended.
+    pub(super) fn add(&mut self, ended: Trace) {
+        for times in ended.requests {
+            self.answered(times);
+        }
+        let Range { start, end } = self.span_ns;
+        let overlaps = |from: u64, to: u64| from < end && to > start;
+        self.trace.ops.extend(ended.ops.into_iter().filter(|op| overlaps(op.start_ns, op.end_ns)));
+        self.trace.scans.extend(ended.scans.into_iter().filter(|&(from, to)| overlaps(from, to)));
+        let size = self.trace.ops.len() + self.trace.requests.len();
+        if size >= MOST_TRACED && !self.trace.is_cut {
+            self.trace.is_cut = true;
+            let last = self.trace.ops.iter().map(|op| op.end_ns);
+            self.close(
+                last.chain(self.trace.requests.iter().map(|r| r.times.answered_ns)).max().unwrap_or(end),
+            );
+        }
+    }
+
+    fn answered(&mut self, times: TracedRequest) {
+        let Some((op, offset_bytes, len_bytes)) = self.in_flight.remove(&times.number) else { return };
+        let TracedRequest { number, arrival_ns, answered_ns, .. } = times;
+        if arrival_ns < self.span_ns.end && answered_ns >= self.span_ns.start {
+            self.trace.requests.push(TapedRequest { times, op, offset_bytes, len_bytes });
+        }
+        if let (TraceWindow::Requests(numbers), Some(unanswered)) = (&self.window, &mut self.unanswered)
+            && numbers.contains(&number)
+        {
+            *unanswered -= 1;
+            if *unanswered == 0 {
+                self.close(answered_ns);
+            }
+        }
+    }
+
+    /// Ends the window at `end_ns`, and drops what began later.
+    fn close(&mut self, end_ns: u64) {
+        self.span_ns.end = self.span_ns.end.min(end_ns);
+        let end_ns = self.span_ns.end;
+        self.trace.ops.retain(|op| op.start_ns < end_ns);
+        self.trace.requests.retain(|request| request.times.arrival_ns < end_ns);
+        self.trace.scans.retain(|scan| scan.0 < end_ns);
+        self.trace.states.retain(|state| state.time_ns < end_ns);
+    }
+
+    pub(super) fn finish(self) -> RunTrace {
+        self.trace
+    }
+}

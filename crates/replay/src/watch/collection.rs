@@ -1,0 +1,209 @@
+//! Sentences about collections: why GC ran, which victim it took, from which candidates, and what it moved.
+
+use wearwell::gc::VictimPolicy;
+use wearwell::store::Ties;
+
+use super::record::{CandidateRow, EventRow};
+use super::sentences::{Scene, counted, in_block, listed};
+
+/// Returns the name of a victim policy, as in the setting `gc.policy`.
+pub(super) fn policy_name(policy: VictimPolicy) -> &'static str {
+    match policy {
+        VictimPolicy::Greedy => "greedy",
+        VictimPolicy::CostBenefit => "cost-benefit",
+        VictimPolicy::DChoices { d: 1 } => "random",
+        VictimPolicy::DChoices { .. } => "d-choices",
+        VictimPolicy::Fifo => "fifo",
+        VictimPolicy::DeadBytes => "dead-bytes",
+        VictimPolicy::RecycleAware => "rc-gc",
+    }
+}
+
+/// Returns what the figure is by which a policy ranks a candidate.
+pub(super) fn figure_name(policy: VictimPolicy) -> &'static str {
+    match policy {
+        VictimPolicy::Greedy | VictimPolicy::DChoices { .. } => "valid pages",
+        VictimPolicy::CostBenefit => "benefit / cost × age",
+        VictimPolicy::Fifo => "closed at program",
+        VictimPolicy::DeadBytes => "invalid pages, by bytes",
+        VictimPolicy::RecycleAware => "invalid pages, by loss",
+    }
+}
+
+/// Returns what a policy looks for, after "takes".
+fn criterion(policy: &str) -> &'static str {
+    match policy {
+        "cost-benefit" => {
+            "the block with the greatest (1 - u) / 2u × age, where u is its share of valid pages and age the programs since it was filled"
+        }
+        "random" => "a random closed block",
+        "d-choices" => "the block with the fewest valid pages among some random ones",
+        "fifo" => "the block that was filled first",
+        "dead-bytes" => "the block with the most invalid bytes",
+        "rc-gc" => {
+            "the block with the most invalid pages, where a page whose content is likely to be written again counts less"
+        }
+        _ => "the block with the fewest valid pages",
+    }
+}
+
+/// A victim and what was done to it.
+pub(super) struct Collection<'a> {
+    pool: u32,
+    free: u32,
+    block: u32,
+    rule: &'a str,
+    candidates: &'a [CandidateRow],
+    /// Events from the choice of the victim to its erase.
+    events: &'a [EventRow],
+}
+
+/// Divides the events of a step into collections and the others.
+pub(super) fn divided(events: &[EventRow]) -> (Vec<Collection<'_>>, Vec<&EventRow>) {
+    let (mut collections, mut others, mut at) = (Vec::new(), Vec::new(), 0);
+    while at < events.len() {
+        if let EventRow::Victim { pool, free, block, rule, candidates } = &events[at] {
+            let erases_it =
+                |event: &EventRow| matches!(event, EventRow::Erase { block: erased, .. } if erased == block);
+            let end = events[at..].iter().position(erases_it).map_or(events.len(), |end| at + end + 1);
+            let events = &events[at + 1..end];
+            collections.push(Collection {
+                pool: *pool,
+                free: *free,
+                block: *block,
+                rule,
+                candidates,
+                events,
+            });
+            at = end;
+        } else {
+            others.push(&events[at]);
+            at += 1;
+        }
+    }
+    (collections, others)
+}
+
+impl Collection<'_> {
+    /// Returns the sentences about this collection; `again`: whether another one came before it in the step.
+    pub(super) fn tell(&self, scene: &Scene<'_>, again: bool) -> Vec<String> {
+        vec![self.why(scene, again), self.choice(scene), self.moves(scene)]
+    }
+
+    fn why(&self, scene: &Scene<'_>, again: bool) -> String {
+        let (pool, free) = (&scene.drive.pools[self.pool as usize], counted(self.free.into(), "free block"));
+        if again && self.free <= scene.drive.low_blocks {
+            return format!("GC again: {pool} still has {free}.");
+        }
+        if self.free <= scene.drive.low_blocks {
+            return format!(
+                "Garbage collection (GC): {pool} has {free}; at {} or fewer, GC runs before a write.",
+                scene.drive.low_blocks
+            );
+        }
+        format!("Garbage collection (GC) makes room for metadata, deltas or chunks: {pool} has {free}.")
+    }
+
+    fn choice(&self, scene: &Scene<'_>) -> String {
+        let policy = &scene.drive.policy;
+        let rule = match self.rule {
+            "own-policy" => "The user's policy chooses the victim.".to_owned(),
+            "urgent" if policy != "greedy" => format!(
+                "So few blocks are free that GC takes the block with the fewest valid pages, whatever the policy {policy} says."
+            ),
+            "no-free-block" => {
+                "No block is free, so GC takes the block with the fewest valid pages that fit into open blocks.".to_owned()
+            }
+            "metadata-share" => "Metadata occupies more than its share of the blocks, so GC takes a metadata block.".to_owned(),
+            "empty-metadata" => {
+                "GC takes the block with the fewest valid pages; it leaves blocks of metadata alone until they have none, because \
+                 metadata is rewritten soon."
+                    .to_owned()
+            }
+            "only-metadata" => "Only blocks of metadata can be collected.".to_owned(),
+            "recordable" => {
+                "The reverse map has no room for the entries of the block that the policy chose, so GC takes another.".to_owned()
+            }
+            _ => format!("The victim policy {policy} takes {}.", criterion(policy)),
+        };
+        format!("{rule} {}", self.victim(scene))
+    }
+
+    /// Returns which block the victim is, and how many others had as few valid pages.
+    fn victim(&self, scene: &Scene<'_>) -> String {
+        let valid_of = |row: &CandidateRow| row.1;
+        let Some(victim) = self.candidates.iter().find(|row| row.0 == self.block) else {
+            return String::new();
+        };
+        let equal = self.candidates.iter().filter(|row| valid_of(row) == valid_of(victim)).count() - 1;
+        let is_by_valid = scene.drive.policy == "greedy" || self.rule != "policy";
+        let tie = if equal == 0 || !is_by_valid {
+            String::new()
+        } else {
+            let which = if scene.ties == Ties::Oldest { "first" } else { "last" };
+            let others = counted(equal as u64, "other block");
+            let verb = if equal == 1 { "has" } else { "have" };
+            format!(" ({others} {verb} as few; of equal blocks GC takes the one whose count fell {which})")
+        };
+        format!(
+            "The victim is block {} with {} of {} pages valid, {}{tie}.",
+            self.block,
+            valid_of(victim),
+            scene.drive.block_pages,
+            match self.candidates.len() {
+                1 => "the only candidate".to_owned(),
+                count => format!("one of {count} candidates"),
+            }
+        )
+    }
+
+    fn moves(&self, scene: &Scene<'_>) -> String {
+        let copies: Vec<u32> = self
+            .events
+            .iter()
+            .filter_map(|event| if let EventRow::Copy { to, .. } = event { Some(*to) } else { None })
+            .collect();
+        let programs =
+            self.events.iter().filter(|event| matches!(event, EventRow::Program { .. })).count() as u64;
+        let mut blocks: Vec<u32> = copies.iter().map(|ppn| ppn / scene.drive.block_pages).collect();
+        blocks.dedup();
+        let erased = self.events.iter().any(|event| matches!(event, EventRow::Erase { .. }));
+        if copies.is_empty() && programs == 0 && erased {
+            return format!("No page has to be copied: GC erases block {}.", self.block);
+        }
+        let mut done = Vec::new();
+        if !copies.is_empty() {
+            done.push(format!("copies {} to {}", counted(copies.len() as u64, "page"), in_block(&blocks)));
+        }
+        if programs > 0 {
+            done.push(format!("programs {} (deltas or chunks are packed anew)", counted(programs, "page")));
+        }
+        done.push(if erased {
+            format!("erases block {}", self.block)
+        } else {
+            "does not come to the erase".to_owned()
+        });
+        format!("GC {}.", listed(&done))
+    }
+}
+
+/// Returns the sentences about blocks that wear leveling moved: copies and erases of cause `wear`.
+pub(super) fn wear(others: &[&EventRow], scene: &Scene<'_>) -> Vec<String> {
+    let copies =
+        others.iter().filter(|event| matches!(event, EventRow::Copy { cause: "wear", .. })).count() as u64;
+    let erased = others.iter().filter_map(|event| match event {
+        EventRow::Erase { cause: "wear", block } => Some(*block),
+        _ => None,
+    });
+    erased
+        .map(|block| {
+            let erases = scene.before.blocks[block as usize].4;
+            format!(
+                "Wear leveling: block {block} was erased only {}, fewer than others, so its data is cold. It is moved ({}), and \
+                 the block is used again.",
+                counted(erases.into(), "time"),
+                counted(copies, "copy")
+            )
+        })
+        .collect()
+}

@@ -1,0 +1,202 @@
+//! The requests of a walk: the first ones of a trace or a workload, on the pages of the small drive.
+
+use std::collections::HashMap;
+
+use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::design::Parts;
+use wearwell_config::{Config, ConfigError};
+use wearwell_trace::{FootprintBuilder, Op, PAGE_BYTES, Request, SECTOR_BYTES};
+
+use super::FLASH_PAGES_MAX;
+use crate::content_model::{ContentModel, Spec};
+use crate::input::Input;
+use crate::replay::ReplayError;
+
+/// Pages of the longest request of a trace that is executed: traces often begin with requests of thousands of pages.
+pub(super) const REQUEST_PAGES_MAX: u64 = 64;
+
+/// Returns the specification of a workload that shows what a design with these parts does: few pages that are
+/// overwritten often, with the contents that its mechanisms look for.
+pub fn workload_for(parts: &Parts) -> String {
+    let content = &parts.content;
+    let dedups = content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
+    if content.sharing.is_some()
+        && content.delta.is_none()
+        && content.chunks.is_none()
+        && content.recycle.is_none()
+    {
+        return format!(
+            "snapshot:pages=10,snapshots=4,overwrites=40,theta=0.6{}",
+            if dedups { "+dup:share=0.15,pool=12" } else { "" }
+        );
+    }
+    let (kind, keys) = if dedups {
+        ("dup", Some("share=0.2,pool=16,theta=0.5"))
+    } else if content.recycle.is_some() {
+        ("revert", Some("share=0.3,depth=3"))
+    } else {
+        ("unique", None)
+    };
+    // Deltas are made of pages that are stored whole, so where there are both most pages compress little.
+    let compressed = if content.delta.is_some() { "compress=0.8,compress_sigma=0.3" } else { "compress=0.5" };
+    let sizes = [content.chunks.map(|_| compressed), content.delta.map(|_| "delta=0.25")];
+    let shrinks = sizes.iter().any(Option::is_some);
+    let keys: Vec<&str> = std::iter::once(keys).chain(sizes).flatten().collect();
+    let model = if keys.is_empty() { String::new() } else { format!("+{kind}:{}", keys.join(",")) };
+    // What shrinks the data needs a smaller drive to fill it as soon.
+    let pages = if shrinks { 28 } else { 48 };
+    format!("zipf:theta=0.8,pages={pages},read=0.08,trim=0.04{model}")
+}
+
+/// The requests of a walk, and how many pages they concern.
+pub(super) struct Load {
+    pub(super) requests: Vec<Request>,
+    /// Pages that the drive has to export for these requests.
+    pub(super) pages: u32,
+    /// Whether only touched pages exist on the drive, numbered densely.
+    pub(super) is_compact: bool,
+    /// Number of requests of a trace that are left out, because they are longer than [`REQUEST_PAGES_MAX`].
+    pub(super) left_out: u64,
+    /// Whether the input brings no content for its writes, so that a model gave it.
+    pub(super) lacks_content: bool,
+}
+
+impl Load {
+    /// Reads the first `count` requests of an input, gives them content, and numbers their pages.
+    ///
+    /// # Errors
+    /// Errors of the input; no request; pages that are too many to look at.
+    pub(super) fn of(input: &Input, count: u64, config: &Config) -> Result<Self, ReplayError> {
+        let model: Spec = config
+            .content
+            .model
+            .as_deref()
+            .unwrap_or("unique")
+            .parse()
+            .map_err(|error: crate::workload::SpecError| ReplayError::Content(error.to_string()))?;
+        let mut model = ContentModel::new(&model, config.seed());
+        let (mut reader, mut requests, mut lacks_content) = (input.open()?, Vec::new(), false);
+        let mut left_out = 0;
+        let (mut builder, mut end) = (FootprintBuilder::default(), 0);
+        let mut request = Request::default();
+        while (requests.len() as u64) < count && reader.next(&mut request)? {
+            if request.op == Op::Phase {
+                continue;
+            }
+            if matches!(input, Input::Trace { .. }) && is_too_long(&request) {
+                left_out += 1;
+                continue;
+            }
+            let source_end = request.source_pages().end * PAGE_BYTES;
+            end = end.max(request.end_bytes()).max(source_end);
+            lacks_content |=
+                request.op == Op::Write && request.content.is_empty() && request.bytes.is_empty();
+            builder.add(&request);
+            model.complete(&mut request);
+            requests.push(request.clone());
+        }
+        if requests.is_empty() {
+            let hint = format!(" of at most {REQUEST_PAGES_MAX} pages, and longer ones are left out");
+            let hint = if left_out > 0 { hint } else { String::new() };
+            return Err(ReplayError::NoRequests { input: input.name(), hint });
+        }
+        let footprint = builder.finish()?;
+        let pages = match input {
+            Input::Workload(spec) => spec.pages,
+            Input::Host(_) => end.div_ceil(PAGE_BYTES),
+            Input::Trace { .. } => u64::MAX,
+        };
+        let is_compact = pages > u64::from(FLASH_PAGES_MAX) / 2;
+        let pages = if is_compact { u64::from(footprint.pages()) } else { pages };
+        if is_compact {
+            for request in &mut requests {
+                footprint.compact(request);
+            }
+        }
+        require_visible(pages, count)?;
+        Ok(Self { requests, pages: (pages as u32).max(1), is_compact, left_out, lacks_content })
+    }
+
+    /// Gives writes that only describe their content the bytes of such content. Needed where recovery reads what the FTL
+    /// packs, which exists only for bytes.
+    pub(super) fn give_bytes(&mut self) {
+        let mut made = PageBytes::default();
+        for request in &mut self.requests {
+            let is_described = request.bytes.is_empty() && !request.content.is_empty();
+            let is_whole = (request.offset_bytes | request.len_bytes).is_multiple_of(SECTOR_BYTES);
+            if request.op != Op::Write || !is_described || !is_whole {
+                continue;
+            }
+            let pages = request.pages().zip(&request.content);
+            let pages: Vec<u8> = pages.flat_map(|(page, content)| made.written(page, content)).collect();
+            let from = (request.offset_bytes % PAGE_BYTES) as usize;
+            request.bytes = pages[from..from + request.len_bytes as usize].to_vec();
+        }
+    }
+
+    /// Makes every page of the requests a page of `page_bytes` bytes.
+    pub(super) fn scale(&mut self, page_bytes: u32) {
+        let scaled = |bytes: u64| bytes / PAGE_BYTES * u64::from(page_bytes);
+        for request in &mut self.requests {
+            let end = request.end_bytes().div_ceil(PAGE_BYTES) * PAGE_BYTES;
+            request.len_bytes = scaled(end) - scaled(request.offset_bytes);
+            request.offset_bytes = scaled(request.offset_bytes);
+            request.source_bytes = scaled(request.source_bytes);
+        }
+    }
+}
+
+/// Makes bytes of pages that are as descriptors describe them: equal for equal fingerprints, as compressible as they
+/// say, and as different from the earlier content of the page as they say.
+#[derive(Default)]
+struct PageBytes {
+    /// Bytes of each content, by fingerprint.
+    contents: HashMap<Fingerprint, Vec<u8>>,
+    /// Content of each page, by page number.
+    current: HashMap<u64, Fingerprint>,
+}
+
+impl PageBytes {
+    /// Returns the bytes of `page` after a write of `content`.
+    fn written(&mut self, page: u64, content: &Descriptor) -> Vec<u8> {
+        let before = self.current.insert(page, content.fingerprint);
+        if let Some(known) = self.contents.get(&content.fingerprint) {
+            return known.clone();
+        }
+        let base = before.and_then(|before| self.contents.get(&before));
+        let mut bytes = base.cloned().unwrap_or_else(|| vec![0; PAGE_BYTES as usize]);
+        let changed = if base.is_some() { content.delta_bytes } else { content.compressed_bytes };
+        let changed = usize::from(changed).min(bytes.len());
+        if content.fingerprint != Fingerprint::ZERO_PAGE {
+            fill(&mut bytes[..changed], content.fingerprint.0);
+        }
+        self.contents.insert(content.fingerprint, bytes.clone());
+        bytes
+    }
+}
+
+/// Fills bytes with a pseudo-random sequence that depends on `seed`.
+fn fill(bytes: &mut [u8], seed: u64) {
+    let mut state = seed;
+    for part in bytes.chunks_mut(8) {
+        state = mix(state);
+        part.copy_from_slice(&state.to_le_bytes()[..part.len()]);
+    }
+}
+
+/// Whether a request concerns more pages than a small drive can take at a time. A trim is reduced to touched pages.
+fn is_too_long(request: &Request) -> bool {
+    let pages = request.pages();
+    request.op != Op::Trim && pages.end - pages.start > REQUEST_PAGES_MAX
+}
+
+/// Refuses an input that touches more pages than a person can look at.
+fn require_visible(pages: u64, requests: u64) -> Result<(), ConfigError> {
+    let most = u64::from(FLASH_PAGES_MAX) / 2;
+    if pages <= most {
+        return Ok(());
+    }
+    Err(ConfigError::Value(format!(
+        "the first {requests} requests touch {pages} pages, and a page shows a drive of at most {most}: choose fewer requests"
+    )))
+}

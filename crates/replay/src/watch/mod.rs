@@ -1,0 +1,141 @@
+//! A walk through a small drive, request by request, for those who learn or teach what an FTL does.
+//!
+//! The engine of every other command executes the requests, on a drive so small that a person can look at each of its
+//! pages. It reports its events ([`wearwell::events`]) and its state after each request
+//! ([`wearwell::flash_view`]); the walk records both and says in sentences what they mean. There is no second model:
+//! a sentence is derived from what the engine reported, and a test rebuilds the state of the flash from the record at
+//! every step and compares it with that of the engine.
+//!
+//! | file | what it has |
+//! |---|---|
+//! | `record.rs` | the record, which is embedded in the page |
+//! | `small_drive.rs` | the size of the drive |
+//! | `load.rs` | the requests, and a workload that shows what a design does |
+//! | `recorder.rs` | the execution of the requests |
+//! | `sentences.rs`, `collection.rs`, `recovery.rs` | what happened in a step, in sentences |
+
+mod collection;
+mod load;
+mod record;
+mod recorder;
+mod recovery;
+mod sentences;
+mod small_drive;
+
+pub use record::{
+    BlockRow, CandidateRow, Counters, Drive, EventRow, MapRow, Mark, Names, PageRow, Picture, Step,
+    Walkthrough,
+};
+use small_drive::SmallDrive;
+use wearwell::design::Parts;
+use wearwell_config::{Config, ConfigError, ContentConfig, DeviceConfig, ReplayConfig};
+
+use crate::input::Input;
+use crate::replay::ReplayError;
+
+/// Most requests of a walk.
+pub const REQUESTS_MAX: u64 = 2000;
+/// Most flash pages of the drive of a walk.
+pub const FLASH_PAGES_MAX: u32 = 2048;
+/// Most bytes of the record of a walk, as JSON.
+pub const RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// What of an input is executed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Number of requests of the input that are executed.
+    pub requests: u64,
+    /// Number of requests after which power is lost, at the next program, erase or NVRAM store; `None` = never.
+    pub cut_after: Option<u64>,
+}
+
+/// Called with the drive after each step, and with the step's number; see [`walkthrough_with`].
+pub type OnStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
+
+/// Returns the specification of a workload that shows what a design does on a small drive.
+///
+/// # Errors
+/// Those of the configuration; an unknown design.
+pub fn workload_of(config: &Config, design: &str) -> Result<String, ConfigError> {
+    Ok(load::workload_for(&any_parts(config, design)?))
+}
+
+/// Returns the parts of a design on a drive of any size, to see which mechanisms it has.
+fn any_parts(config: &Config, design: &str) -> Result<Parts, ConfigError> {
+    let drive = Config { device: DeviceConfig::default(), ..config.clone() };
+    config.parts(design, &drive.resolve(1 << 16)?)
+}
+
+/// Executes the first requests of an input on a small drive of `design`, and records every step.
+///
+/// # Errors
+/// A setting that has no effect here; errors of the configuration and of the input; a walk that is too large to look
+/// at.
+pub fn walkthrough(
+    config: &Config,
+    design: &str,
+    input: &Input,
+    extent: Extent,
+) -> Result<Walkthrough, ReplayError> {
+    walkthrough_with(config, design, input, extent, &mut |_, _| ())
+}
+
+/// As [`walkthrough`]; calls `on_step` with each step and the drive after it.
+///
+/// # Errors
+/// Those of [`walkthrough`].
+pub fn walkthrough_with(
+    config: &Config,
+    design: &str,
+    input: &Input,
+    extent: Extent,
+    on_step: OnStep<'_>,
+) -> Result<Walkthrough, ReplayError> {
+    refuse_ignored(config)?;
+    require_extent(extent)?;
+    let walk = recorder::record(config, design, input, extent, on_step)?;
+    let bytes = serde_json::to_vec(&walk).expect("a record is plain data").len();
+    if bytes > RECORD_BYTES_MAX {
+        return Err(ConfigError::Value(format!(
+            "the record of {} steps has {} MiB, and a page holds at most {} MiB: choose fewer requests or a smaller drive",
+            walk.steps.len(),
+            bytes >> 20,
+            RECORD_BYTES_MAX >> 20
+        ))
+        .into());
+    }
+    Ok(walk)
+}
+
+/// Refuses settings that have no effect on a walk, which has no clock and starts with a new drive.
+fn refuse_ignored(config: &Config) -> Result<(), ConfigError> {
+    let ReplayConfig { seed, requests: _, zeroes: _, .. } = config.replay;
+    let replay = ReplayConfig {
+        requests: None,
+        zeroes: ReplayConfig::default().zeroes,
+        seed,
+        ..config.replay.clone()
+    };
+    let rest = Config { replay, content: ContentConfig::default(), ..config.clone() };
+    match rest.ignored_by_steps() {
+        None => Ok(()),
+        Some(name) => Err(ConfigError::Value(format!(
+            "{name} has no effect on a drive that is followed step by step: leave it out"
+        ))),
+    }
+}
+
+fn require_extent(extent: Extent) -> Result<(), ConfigError> {
+    let Extent { requests, cut_after } = extent;
+    if requests == 0 || requests > REQUESTS_MAX {
+        return Err(ConfigError::Value(format!(
+            "{requests} requests: a page shows from 1 to {REQUESTS_MAX}, because a reader steps through them"
+        )));
+    }
+    match cut_after.filter(|&cut| cut > requests) {
+        Some(cut) => Err(ConfigError::Value(format!(
+            "power is to be lost after {cut} requests, but only {requests} are executed"
+        ))),
+        None => Ok(()),
+    }
+}

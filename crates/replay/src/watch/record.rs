@@ -1,0 +1,306 @@
+//! The record of a walk through a drive: what its page shows, as plain data.
+//!
+//! The record holds the new drive and, for each step, what the engine did (in its order) and which flash pages, blocks
+//! and logical pages it changed. So a reader can rebuild the state of the drive at any step; [`Picture`] is that state.
+//! Rows are arrays in JSON, because a step changes dozens of pages: the order of their columns is that of the fields.
+//! States and kinds are codes: indexes into the lists of [`Names`].
+
+use serde::Serialize;
+use wearwell::flash_view::{FlashPageState, FlashView};
+use wearwell::nand::PageKind;
+use wearwell::page_state::PageState;
+use wearwell::store::{BlockState, Stream};
+
+/// A small drive followed request by request: what it is, and every step.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Walkthrough {
+    /// Version of the program that recorded it.
+    pub version: String,
+    /// Name of the design.
+    pub design: String,
+    /// Source of the design.
+    pub source: String,
+    /// Name of the input: a trace, or the specification of a generator.
+    pub input: String,
+    /// The drive on which the input runs.
+    pub drive: Drive,
+    /// What must be known to read the record: sentences for people.
+    pub notes: Vec<String>,
+    /// Names of all codes.
+    pub names: Names,
+    /// Steps in order; the first is the new drive.
+    pub steps: Vec<Step>,
+}
+
+/// Layout and options of the drive.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Drive {
+    /// Number of dies.
+    pub dies: u32,
+    /// Number of planes of each die.
+    pub planes_per_die: u32,
+    /// Planes that form a superblock; 1 = plain blocks.
+    pub superblock_planes: u32,
+    /// Names of the pools: sets of planes that share blocks (a die, a plane). Block `b` is in pool `b % pools.len()`.
+    pub pools: Vec<String>,
+    /// Number of blocks. A superblock counts as one.
+    pub blocks: u32,
+    /// Pages of each block.
+    pub block_pages: u32,
+    /// Data bytes of a page.
+    pub page_bytes: u32,
+    /// Pages that the drive exports to the host.
+    pub logical_pages: u32,
+    /// Number of free blocks of a pool at or below which GC runs before a write.
+    pub low_blocks: u32,
+    /// Name of the victim policy.
+    pub policy: String,
+    /// What the policy's figure of a candidate is.
+    pub figure: String,
+}
+
+/// Names of the codes in the rows of a record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Names {
+    /// States of flash pages.
+    pub page_states: Vec<&'static str>,
+    /// Kinds of flash pages; code 0 is a page without content.
+    pub kinds: Vec<&'static str>,
+    /// States of blocks.
+    pub block_states: Vec<&'static str>,
+    /// Streams of writes; code 0 is a block that is not open.
+    pub streams: Vec<&'static str>,
+    /// Forms in which logical pages are stored.
+    pub forms: Vec<&'static str>,
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        let none = std::iter::once("none");
+        Self {
+            page_states: FlashPageState::ALL.map(FlashPageState::name).to_vec(),
+            kinds: none.clone().chain(PageKind::ALL.map(PageKind::name)).collect(),
+            block_states: BlockState::ALL.map(BlockState::name).to_vec(),
+            streams: none.chain(Stream::ALL.map(Stream::name)).collect(),
+            forms: PageState::ALL.map(PageState::name).to_vec(),
+        }
+    }
+}
+
+/// One step: a request of the host, a loss of power, or the recovery after it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Step {
+    /// What the step is, in a few words.
+    pub title: String,
+    /// What happened and why, a sentence each.
+    pub sentences: Vec<String>,
+    /// Groups of steps to which it belongs, by which a reader finds it.
+    pub marks: Vec<Mark>,
+    /// What the engine did, in order.
+    pub events: Vec<EventRow>,
+    /// Flash pages that are different after the step.
+    pub pages: Vec<PageRow>,
+    /// Blocks that are different after the step.
+    pub blocks: Vec<BlockRow>,
+    /// Logical pages that are stored differently after the step.
+    pub map: Vec<MapRow>,
+    /// Counters of the drive after the step, since it was new.
+    pub counters: Counters,
+}
+
+/// Groups of steps that a reader of a walk looks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// GC or wear leveling emptied a block.
+    Collection,
+    /// A logical page was mapped to stored content without a program: deduplication, recycling or a remap.
+    Bind,
+    /// A logical page was stored as a delta.
+    Delta,
+    /// Logical pages were compressed together into a chunk.
+    Chunk,
+    /// A metadata page was programmed.
+    Metadata,
+    /// Power was lost.
+    Cut,
+    /// The drive recovered.
+    Recovery,
+}
+
+/// Something that the engine did.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(tag = "op", rename_all = "kebab-case")]
+pub enum EventRow {
+    /// A flash page was read.
+    Read {
+        /// Name of the reason.
+        cause: &'static str,
+        /// PPN of the page.
+        page: u32,
+        /// Whether only the spare area was read.
+        spare: bool,
+    },
+    /// A flash page was programmed.
+    Program {
+        /// Name of the reason.
+        cause: &'static str,
+        /// PPN of the page.
+        page: u32,
+    },
+    /// A flash page was copied.
+    Copy {
+        /// Name of the reason.
+        cause: &'static str,
+        /// PPN of the source.
+        from: u32,
+        /// PPN of the copy.
+        to: u32,
+    },
+    /// A block was erased.
+    Erase {
+        /// Name of the reason.
+        cause: &'static str,
+        /// Number of the block.
+        block: u32,
+    },
+    /// GC chose a victim.
+    Victim {
+        /// Pool that is collected.
+        pool: u32,
+        /// Number of free blocks of the pool before.
+        free: u32,
+        /// Victim.
+        block: u32,
+        /// Name of the rule that chose it.
+        rule: &'static str,
+        /// Blocks from which it was chosen.
+        candidates: Vec<CandidateRow>,
+    },
+    /// Why the metadata pages that follow are written.
+    Reason {
+        /// Name of the reason.
+        why: &'static str,
+    },
+}
+
+/// A block that GC could collect: number, valid pages, age in programs, erase count, code of its kind, and the figure
+/// by which the rule ranks it (`None`: the rule did not look at it, or the figure is infinite because nothing is valid).
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct CandidateRow(pub u32, pub u32, pub u64, pub u32, pub u8, pub Option<f64>);
+
+/// A flash page: PPN, code of its state, code of its kind, owner in its spare area, number of logical pages mapped to
+/// it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct PageRow(pub u32, pub u8, pub u8, pub Option<u32>, pub u32);
+
+/// A block: number, code of its state, code of the stream that fills it, valid pages, erase count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct BlockRow(pub u32, pub u8, pub u8, pub u32, pub u32);
+
+/// A logical page: LPN, code of its form, PPNs of the flash pages that a read of it needs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MapRow(pub u32, pub u8, pub Vec<u32>);
+
+/// Counters of a drive since it was new.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Counters {
+    /// Pages that the host wrote.
+    pub host_writes: u64,
+    /// Page programs of all causes.
+    pub programs: u64,
+    /// Page programs for host writes.
+    pub host_programs: u64,
+    /// Page reads of all causes, reads of spare areas included.
+    pub reads: u64,
+    /// Block erases of all causes.
+    pub erases: u64,
+    /// Host writes and remaps that were served without a program, by mapping to stored content.
+    pub binds: u64,
+    /// Free blocks now.
+    pub free_blocks: u32,
+}
+
+/// State of a drive at a step: all of its flash pages, blocks and logical pages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Picture {
+    /// All flash pages, by PPN.
+    pub pages: Vec<PageRow>,
+    /// All blocks, by number.
+    pub blocks: Vec<BlockRow>,
+    /// All logical pages, by LPN.
+    pub map: Vec<MapRow>,
+}
+
+/// Returns the code of `value`: its place in `all`, plus `first`.
+fn code<T: PartialEq>(all: &[T], value: &T, first: u8) -> u8 {
+    first + all.iter().position(|each| each == value).expect("every value is in the list of all values") as u8
+}
+
+/// Returns the code of a kind of page; 0 for none.
+pub(super) fn code_of_kind(kind: Option<PageKind>) -> u8 {
+    kind.map_or(0, |kind| code(&PageKind::ALL, &kind, 1))
+}
+
+impl Picture {
+    /// Returns the state of a drive without content: every page free, every logical page a hole.
+    pub fn blank(drive: &Drive) -> Self {
+        Self {
+            pages: (0..drive.blocks * drive.block_pages).map(|ppn| PageRow(ppn, 0, 0, None, 0)).collect(),
+            blocks: (0..drive.blocks).map(|block| BlockRow(block, 0, 0, 0, 0)).collect(),
+            map: (0..drive.logical_pages).map(|lpn| MapRow(lpn, 0, Vec::new())).collect(),
+        }
+    }
+
+    /// Returns the state that the engine reports.
+    pub fn of(view: &FlashView) -> Self {
+        let pages = (0..).zip(&view.pages).map(|(ppn, page)| {
+            let state = code(&FlashPageState::ALL, &page.state, 0);
+            PageRow(ppn, state, code_of_kind(page.kind), page.owner, page.logical_pages)
+        });
+        let blocks = (0..).zip(&view.blocks).map(|(number, block)| {
+            let stream = block.stream.map_or(0, |stream| code(&Stream::ALL, &stream, 1));
+            let state = code(&BlockState::ALL, &block.state, 0);
+            BlockRow(number, state, stream, block.valid_pages, block.erases)
+        });
+        let map = (0..).zip(&view.places).zip(&view.forms).map(|((lpn, place), form)| {
+            let further = view.further_places.get(&wearwell::address::Lpn(lpn));
+            let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
+            MapRow(lpn, code(&PageState::ALL, form, 0), places)
+        });
+        Self { pages: pages.collect(), blocks: blocks.collect(), map: map.collect() }
+    }
+
+    /// Returns the name of the state of a flash page.
+    pub(super) fn page_state(&self, ppn: u32) -> &'static str {
+        FlashPageState::ALL[self.pages[ppn as usize].1 as usize].name()
+    }
+
+    /// Returns the kind of data that a flash page holds.
+    pub(super) fn kind(&self, ppn: u32) -> Option<PageKind> {
+        let code = self.pages[ppn as usize].2 as usize;
+        code.checked_sub(1).map(|code| PageKind::ALL[code])
+    }
+
+    /// Returns the form in which a logical page is stored.
+    pub(super) fn form(&self, lpn: u32) -> PageState {
+        PageState::ALL[self.map[lpn as usize].1 as usize]
+    }
+
+    /// Changes this state to that after `step`.
+    pub fn apply(&mut self, step: &Step) {
+        step.pages.iter().for_each(|row| self.pages[row.0 as usize] = *row);
+        step.blocks.iter().for_each(|row| self.blocks[row.0 as usize] = *row);
+        step.map.iter().for_each(|row| self.map[row.0 as usize] = row.clone());
+    }
+
+    /// Writes into `step` the rows of `after` that differ from this state.
+    pub(super) fn differences_to(&self, after: &Self, step: &mut Step) {
+        fn changed<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
+            before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()
+        }
+        step.pages = changed(&self.pages, &after.pages);
+        step.blocks = changed(&self.blocks, &after.blocks);
+        step.map = changed(&self.map, &after.map);
+    }
+}

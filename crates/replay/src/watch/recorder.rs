@@ -1,0 +1,241 @@
+//! Executes the requests of a walk and records each as a step.
+
+use wearwell::design;
+use wearwell::design::{ContentParts, MappingPart, Parts, Persistence};
+use wearwell::events::{CandidateFigures, Event};
+use wearwell::mapping::Identification;
+use wearwell::nand::{CutOutcome, Geometry};
+use wearwell::operation::Cause;
+use wearwell_config::{Config, Resolved};
+use wearwell_trace::Request;
+
+use super::load::{Load, REQUEST_PAGES_MAX};
+use super::record::{
+    CandidateRow, Counters, Drive, EventRow, Names, Picture, Step, Walkthrough, code_of_kind,
+};
+use super::sentences::{Scene, Told, counted, tell};
+use super::small_drive::{self, Form, Made, SmallDrive};
+use super::{Extent, OnStep, any_parts, collection, recovery};
+use crate::input::Input;
+use crate::replay::{Host, ReplayError};
+
+/// Records the walk of a design over the first requests of an input.
+pub(super) fn record(
+    config: &Config,
+    design: &str,
+    input: &Input,
+    extent: Extent,
+    on_step: OnStep<'_>,
+) -> Result<Walkthrough, ReplayError> {
+    let form = Form::of(&any_parts(config, design)?, !matches!(input, Input::Trace { .. }));
+    let config = small_drive::small(config, form);
+    let mut load = Load::of(input, extent.requests, &config)?;
+    let Made { device, resolved, parts } = small_drive::drive(&config, design, load.pages)?;
+    if !matches!(input, Input::Trace { .. }) {
+        load.scale(resolved.geometry.page_bytes);
+    }
+    if parts.content.chunks.is_some() && parts.persistence == Persistence::NvramMap {
+        load.give_bytes();
+    }
+    let drive = described(&device, &resolved, &parts);
+    let notes = notes(&load, input, &config, &resolved, &parts);
+    let mut recorder = Recorder {
+        host: Host::of(&device, config.replay.zeroes),
+        picture: Picture::blank(&drive),
+        persistence: parts.persistence,
+        steps: Vec::new(),
+        device,
+        drive,
+        on_step,
+    };
+    recorder.run(&load.requests, extent.cut_after)?;
+    let source = design::ALL.iter().find(|known| known.name == design).map_or("", |known| known.source);
+    Ok(Walkthrough {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        design: design.to_owned(),
+        source: source.to_owned(),
+        input: input.name(),
+        drive: recorder.drive,
+        notes,
+        names: Names::default(),
+        steps: recorder.steps,
+    })
+}
+
+fn described(device: &SmallDrive, resolved: &Resolved, parts: &Parts) -> Drive {
+    let geometry = &resolved.geometry;
+    Drive {
+        dies: geometry.channels * geometry.dies_per_channel,
+        planes_per_die: geometry.planes_per_die,
+        superblock_planes: geometry.superblock_planes,
+        pools: pool_names(geometry),
+        blocks: geometry.blocks(),
+        block_pages: geometry.block_pages(),
+        page_bytes: geometry.page_bytes,
+        logical_pages: resolved.logical_pages,
+        low_blocks: device.ftl().gc_options().low_blocks,
+        policy: collection::policy_name(parts.gc.policy).to_owned(),
+        figure: collection::figure_name(parts.gc.policy).to_owned(),
+    }
+}
+
+/// Returns the names of the pools (sets of planes that share blocks).
+fn pool_names(geometry: &Geometry) -> Vec<String> {
+    let (pools, dies) = (geometry.pools(), geometry.channels * geometry.dies_per_channel);
+    let what = match pools {
+        1 => return vec!["the drive".to_owned()],
+        _ if pools == dies => "die",
+        _ if pools == geometry.planes() => "plane",
+        _ => "pool",
+    };
+    (0..pools).map(|pool| format!("{what} {pool}")).collect()
+}
+
+/// Returns what a reader must know about the drive and the input, a sentence each.
+fn notes(load: &Load, input: &Input, config: &Config, resolved: &Resolved, parts: &Parts) -> Vec<String> {
+    let mut notes = vec![recovery::survives(parts.persistence).to_owned()];
+    if let MappingPart::Cached(options) | MappingPart::Journalled { cache: options, .. } = &parts.mapping {
+        notes.push(format!(
+            "The map is on flash in translation pages; RAM caches {} of its {} entries.",
+            options.entries.min(resolved.logical_pages),
+            resolved.logical_pages
+        ));
+        if options.identification == Identification::AtSynchronisation {
+            notes.push(
+                "The FTL finds a page that was overwritten only when it writes the translation page. Until then the page is \
+                 invalid here, but valid for the FTL, so that the FTL's counts of valid pages are upper bounds."
+                    .to_owned(),
+            );
+        }
+    }
+    if load.is_compact {
+        notes.push(
+            "Only pages that the requests touch exist on the drive; they are numbered in order of address."
+                .to_owned(),
+        );
+    }
+    if load.left_out > 0 {
+        let requests = counted(load.left_out, "request");
+        notes.push(format!(
+            "{requests} of more than {REQUEST_PAGES_MAX} pages before the last step: left out."
+        ));
+    }
+    let looks_at_content = parts.content != ContentParts::default();
+    if load.lacks_content && looks_at_content {
+        let model = config.content.model.as_deref().unwrap_or("unique");
+        notes.push(format!("The input brings no content for its writes: the model {model} gives it."));
+    }
+    if !matches!(input, Input::Trace { .. }) && resolved.geometry.page_bytes != 4096 {
+        notes.push(format!(
+            "Pages have {} bytes, so that few map entries fit into a page of metadata.",
+            resolved.geometry.page_bytes
+        ));
+    }
+    notes
+}
+
+struct Recorder<'a> {
+    device: SmallDrive,
+    host: Host,
+    drive: Drive,
+    persistence: Persistence,
+    /// State of the drive after the last step.
+    picture: Picture,
+    steps: Vec<Step>,
+    on_step: OnStep<'a>,
+}
+
+impl Recorder<'_> {
+    fn run(&mut self, requests: &[Request], cut_after: Option<u64>) -> Result<(), ReplayError> {
+        self.device.ftl_mut().store_mut().ops.record_events();
+        self.finish_step(&Told::New)?;
+        for (number, request) in (0..).zip(requests) {
+            if cut_after == Some(number) {
+                self.device.ftl_mut().store_mut().nand_mut().cut_after(0, CutOutcome::Torn);
+            }
+            if !self.execute(request)? {
+                return Ok(());
+            }
+        }
+        if cut_after.is_some() && !self.has_cut() {
+            self.device.ftl_mut().store_mut().nand_mut().cut_now();
+            self.recover(None)?;
+        }
+        Ok(())
+    }
+
+    fn has_cut(&self) -> bool {
+        self.steps.iter().any(|step| step.marks.contains(&super::Mark::Cut))
+    }
+
+    /// Executes a request as one step, or as two if power is lost in it. Returns `false` if the drive refused it.
+    fn execute(&mut self, request: &Request) -> Result<bool, ReplayError> {
+        match self.host.perform(&mut self.device, request) {
+            Ok(_) => self.finish_step(&Told::Request(request)).map(|()| true),
+            Err(error) if error.is_power_loss() => self.recover(Some(request)).map(|()| true),
+            Err(error) => self.finish_step(&Told::Refused(request, error.to_string())).map(|()| false),
+        }
+    }
+
+    /// Records the loss of power, during a request or after the last one, and the recovery after it.
+    fn recover(&mut self, request: Option<&Request>) -> Result<(), ReplayError> {
+        self.device.ftl_mut().store_mut().nand_mut().restore(None);
+        self.finish_step(&Told::Cut(request))?;
+        let report = self.device.recover()?;
+        self.finish_step(&Told::Recovered(&report, self.persistence))
+    }
+
+    /// Records what happened since the last step.
+    fn finish_step(&mut self, told: &Told<'_>) -> Result<(), ReplayError> {
+        let store = self.device.ftl().store();
+        let events: Vec<EventRow> = store.ops.events().iter().map(row).collect();
+        let ties = self.device.ftl().gc_options().ties;
+        let counters = self.counters();
+        let after = Picture::of(&self.device.flash_view()?);
+        let mut step = Step { events, counters, ..Step::default() };
+        self.picture.differences_to(&after, &mut step);
+        tell(&mut step, told, &Scene { drive: &self.drive, before: &self.picture, after: &after, ties });
+        self.picture = after;
+        self.device.ftl_mut().store_mut().ops.clear();
+        (self.on_step)(&step, &mut self.device);
+        self.steps.push(step);
+        Ok(())
+    }
+
+    fn counters(&self) -> Counters {
+        let (stats, store) = (self.device.ftl().stats(), self.device.ftl().store());
+        Counters {
+            host_writes: stats.host_page_writes,
+            programs: stats.total_programs(),
+            host_programs: stats.programs[Cause::Host as usize],
+            reads: stats.total_reads(),
+            erases: stats.total_erases(),
+            binds: stats.deduplicated_writes + stats.recycled_writes + stats.remapped_pages,
+            free_blocks: store.total_free_blocks(),
+        }
+    }
+}
+
+fn row(event: &Event) -> EventRow {
+    match event {
+        Event::Read { ppn, cause, is_spare_only } => {
+            EventRow::Read { cause: cause.name(), page: ppn.0, spare: *is_spare_only }
+        }
+        Event::Program { ppn, cause } => EventRow::Program { cause: cause.name(), page: ppn.0 },
+        Event::Copy { from, to, cause } => EventRow::Copy { cause: cause.name(), from: from.0, to: to.0 },
+        Event::Erase { block, cause } => EventRow::Erase { cause: cause.name(), block: block.0 },
+        Event::Metadata(reason) => EventRow::Reason { why: reason.name() },
+        Event::Victim(choice) => EventRow::Victim {
+            pool: choice.pool,
+            free: choice.free_blocks,
+            block: choice.block.0,
+            rule: choice.rule.name(),
+            candidates: choice.candidates.iter().map(candidate_row).collect(),
+        },
+    }
+}
+
+fn candidate_row(candidate: &CandidateFigures) -> CandidateRow {
+    let CandidateFigures { block, valid_pages, age_programs, erases, kind, figure } = *candidate;
+    CandidateRow(block.0, valid_pages, age_programs, erases, code_of_kind(Some(kind)), figure)
+}

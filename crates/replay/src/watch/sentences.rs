@@ -1,0 +1,557 @@
+//! What happened in a step, in sentences: derived from the events that the engine reported and from its state before
+//! and after.
+
+use std::collections::BTreeSet;
+
+use wearwell::design::Persistence;
+use wearwell::nand::PageKind;
+use wearwell::page_state::PageState;
+use wearwell::recovery::RecoveryReport;
+use wearwell::store::Ties;
+use wearwell_trace::{Op, Request};
+
+use super::collection::{self, Collection};
+use super::record::{Drive, EventRow, Mark, Picture, Step};
+use super::recovery;
+
+/// Most logical pages of a request that get sentences of their own.
+const LPNS_IN_DETAIL: usize = 3;
+/// Most numbers in a list of numbers.
+const NUMBERS_SHOWN: usize = 10;
+
+/// What a step was.
+pub(super) enum Told<'a> {
+    /// The drive is new.
+    New,
+    /// A request was executed.
+    Request(&'a Request),
+    /// The drive refused a request, with this error.
+    Refused(&'a Request, String),
+    /// Power was lost, during a request or after the last one.
+    Cut(Option<&'a Request>),
+    /// The drive recovered.
+    Recovered(&'a RecoveryReport, Persistence),
+}
+
+/// The drive before and after a step.
+pub(super) struct Scene<'a> {
+    pub(super) drive: &'a Drive,
+    pub(super) before: &'a Picture,
+    pub(super) after: &'a Picture,
+    pub(super) ties: Ties,
+}
+
+/// Returns a number with its noun, in the plural if need be.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    match (count, noun.strip_suffix('y')) {
+        (1, _) => format!("1 {noun}"),
+        (_, Some(stem)) if !noun.ends_with("ay") => format!("{count} {stem}ies"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+/// Joins texts to a list in a sentence.
+pub(super) fn listed(texts: &[String]) -> String {
+    match texts {
+        [] => String::new(),
+        [only] => only.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+/// Returns a noun with the numbers of what it stands for; a long list is cut short.
+pub(super) fn numbers(noun: &str, all: &[u32]) -> String {
+    let shown: Vec<String> = all.iter().take(NUMBERS_SHOWN).map(u32::to_string).collect();
+    let noun = if all.len() == 1 { noun.to_owned() } else { format!("{noun}s") };
+    if all.len() > NUMBERS_SHOWN {
+        return format!("{noun} {} and {} more", shown.join(", "), all.len() - NUMBERS_SHOWN);
+    }
+    format!("{noun} {}", listed(&shown))
+}
+
+/// Returns blocks by number, after "to".
+pub(super) fn in_block(blocks: &[u32]) -> String {
+    numbers("block", blocks)
+}
+
+impl Scene<'_> {
+    /// Returns where a flash page is, by block and page.
+    pub(super) fn place(&self, ppn: u32) -> String {
+        format!("block {}, page {}", ppn / self.drive.block_pages, ppn % self.drive.block_pages)
+    }
+
+    fn places(&self, pages: &[u32]) -> String {
+        match pages {
+            [only] => self.place(*only),
+            _ => listed(&pages.iter().map(|&ppn| self.place(ppn)).collect::<Vec<_>>()),
+        }
+    }
+
+    /// Returns the logical pages that are stored in the form of this name.
+    pub(super) fn lpns_of_form(&self, picture: &Picture, name: &str) -> Vec<u32> {
+        let is_of = |lpn: &u32| picture.form(*lpn).name() == name;
+        (0..self.drive.logical_pages).filter(is_of).collect()
+    }
+
+    /// Returns the logical pages that are stored elsewhere, or in another form, after the step.
+    pub(super) fn changed_lpns(&self) -> impl Iterator<Item = u32> {
+        self.before.map.iter().zip(&self.after.map).filter(|(old, new)| old != new).map(|(_, new)| new.0)
+    }
+
+    /// Returns the other logical pages that are mapped to the same flash page as `lpn` after the step.
+    fn sharers(&self, lpn: u32, place: u32) -> Vec<u32> {
+        let shares = |row: &&super::MapRow| row.0 != lpn && row.2.first() == Some(&place);
+        self.after.map.iter().filter(shares).map(|row| row.0).collect()
+    }
+}
+
+/// Writes title, sentences and marks of a step.
+pub(super) fn tell(step: &mut Step, told: &Told<'_>, scene: &Scene<'_>) {
+    let events = std::mem::take(&mut step.events);
+    let mut teller = Teller { scene, events: &events, sentences: Vec::new(), marks: BTreeSet::new() };
+    step.title = match told {
+        Told::New => {
+            teller.new_drive();
+            "The drive is new".to_owned()
+        }
+        Told::Request(request) => teller.request(request),
+        Told::Refused(request, error) => {
+            let title = teller.title(request);
+            teller.sentences.push(format!("The drive refuses the request: {error}. The walk ends here."));
+            format!("Refused: {title}")
+        }
+        Told::Cut(request) => {
+            teller.marks.insert(Mark::Cut);
+            teller.cut(*request)
+        }
+        Told::Recovered(report, persistence) => {
+            teller.marks.insert(Mark::Recovery);
+            teller.mark();
+            teller.sentences.extend(recovery::recovered(scene, report, *persistence, &events));
+            "Power is back, and the drive recovers".to_owned()
+        }
+    };
+    step.sentences = teller.sentences.into_iter().filter(|sentence| !sentence.is_empty()).collect();
+    step.marks = teller.marks.into_iter().collect();
+    step.events = events;
+}
+
+struct Teller<'a> {
+    scene: &'a Scene<'a>,
+    events: &'a [EventRow],
+    sentences: Vec<String>,
+    marks: BTreeSet<Mark>,
+}
+
+/// Returns the first logical page of a request, and the one after its last.
+fn lpns_of(request: &Request, page_bytes: u32) -> (u32, u32) {
+    let bytes = u64::from(page_bytes);
+    let end = (request.offset_bytes + request.len_bytes).div_ceil(bytes);
+    ((request.offset_bytes / bytes) as u32, end as u32)
+}
+
+fn named(first: u32, end: u32) -> String {
+    match end - first {
+        0 => "nothing".to_owned(),
+        1 => format!("logical page {first}"),
+        _ => format!("logical pages {first} to {}", end - 1),
+    }
+}
+
+impl Teller<'_> {
+    fn say(&mut self, sentence: impl Into<String>) {
+        self.sentences.push(sentence.into());
+    }
+
+    fn new_drive(&mut self) {
+        let Drive { blocks, block_pages, dies, logical_pages, .. } = *self.scene.drive;
+        self.say(format!(
+            "{} of {} in {}: {} flash pages, of which the host sees {}. All blocks are erased.",
+            counted(blocks.into(), "block"),
+            counted(block_pages.into(), "page"),
+            counted(dies.into(), "die"),
+            blocks * block_pages,
+            logical_pages
+        ));
+    }
+
+    fn title(&self, request: &Request) -> String {
+        let (first, end) = lpns_of(request, self.scene.drive.page_bytes);
+        let pages = named(first, end);
+        match request.op {
+            Op::Read => format!("The host reads {pages}"),
+            Op::Write => format!("The host writes {pages}"),
+            Op::Zero => format!("The host writes zeros to {pages}"),
+            Op::Trim => format!("The host trims {pages}"),
+            Op::Flush => "The host flushes".to_owned(),
+            Op::Remap(_) => {
+                let from = (request.source_bytes / u64::from(self.scene.drive.page_bytes)) as u32;
+                format!("The host remaps {pages} to the content of {}", named(from, from + end - first))
+            }
+            Op::Phase => unreachable!("phases are left out"),
+        }
+    }
+
+    fn request(&mut self, request: &Request) -> String {
+        let title = self.title(request);
+        self.mark();
+        let (collections, others) = collection::divided(self.events);
+        self.collections(&collections);
+        self.sentences.extend(collection::wear(&others, self.scene));
+        self.metadata(&others);
+        let (first, end) = lpns_of(request, self.scene.drive.page_bytes);
+        match request.op {
+            Op::Read => self.read(&others),
+            Op::Write | Op::Zero | Op::Trim | Op::Remap(_) => self.pages_of(first, end),
+            Op::Flush => self.flush(),
+            Op::Phase => unreachable!("phases are left out"),
+        }
+        self.other_pages(first, end, request.op);
+        self.delta_pages(&others);
+        title
+    }
+
+    fn cut(&mut self, request: Option<&Request>) -> String {
+        let (collections, _) = collection::divided(self.events);
+        self.mark();
+        self.collections(&collections);
+        self.sentences.extend(recovery::cut(self.scene, self.events));
+        let Some(request) = request else { return "Power is lost".to_owned() };
+        self.say("The request is not acknowledged.");
+        let title = self.title(request);
+        format!("Power is lost while {}", title.replacen("The host", "the host", 1))
+    }
+
+    fn collections(&mut self, collections: &[Collection<'_>]) {
+        for (number, collection) in collections.iter().enumerate() {
+            self.sentences.extend(collection.tell(self.scene, number > 0));
+        }
+    }
+
+    /// Notes the groups of steps to which the events belong.
+    fn mark(&mut self) {
+        for event in self.events {
+            match event {
+                EventRow::Victim { .. } | EventRow::Erase { cause: "gc" | "wear", .. } => {
+                    self.marks.insert(Mark::Collection);
+                }
+                EventRow::Program { cause, page } => {
+                    self.marks.extend(is_metadata(cause).then_some(Mark::Metadata));
+                    let kind = self.scene.after.kind(*page);
+                    self.marks.extend((kind == Some(PageKind::Chunk)).then_some(Mark::Chunk));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells which metadata was read and written, and why.
+    fn metadata(&mut self, others: &[&EventRow]) {
+        let count = |of: &str| {
+            others
+                .iter()
+                .filter(|event| matches!(event, EventRow::Read { cause, .. } if *cause == of))
+                .count() as u64
+        };
+        let (translation, validity) = (count("translation") + count("checkpoint"), count("validity"));
+        if translation > 0 {
+            self.say(format!(
+                "Map entries are read from flash: {} of translation pages.",
+                counted(translation, "read")
+            ));
+        }
+        if validity > 0 {
+            self.say(format!("Page validity is read from flash: {}.", counted(validity, "read")));
+        }
+        let mut why = "";
+        let mut written: Vec<(&str, &str, Vec<u32>)> = Vec::new();
+        for event in others {
+            match event {
+                EventRow::Reason { why: reason } => why = reason,
+                EventRow::Program { cause, page } if is_metadata(cause) => match written.last_mut() {
+                    Some((of, reason, pages)) if of == cause && *reason == why => pages.push(*page),
+                    _ => written.push((cause, why, vec![*page])),
+                },
+                _ => {}
+            }
+        }
+        for (cause, why, pages) in written {
+            self.say(self.metadata_write(cause, why, &pages));
+        }
+    }
+
+    fn metadata_write(&self, cause: &str, why: &str, pages: &[u32]) -> String {
+        let what = match cause {
+            "translation" | "checkpoint" => "translation page",
+            "validity" => "page of the validity store",
+            "remap_log" => "page of the reverse map's log",
+            _ => "page that describes its block",
+        };
+        let reason = match (cause, why) {
+            ("block_metadata", _) => {
+                "head and tail pages list what is in a block, so that recovery reads less"
+            }
+            (_, "eviction") => {
+                "the cache of map entries is full, and the least recently used entry is dirty: it is written, with all other dirty entries of \
+                 its translation page"
+            }
+            (_, "map-bound") => {
+                "the map has more dirty entries, or more pages that are not yet found invalid, than it may have"
+            }
+            (_, "map-checkpoint") => {
+                "a checkpoint writes entries that have been dirty for long, so that recovery reads less"
+            }
+            (_, "trim") => "a trim has to be on flash when it returns",
+            (_, "write-back") => "what is only in RAM is saved",
+            (_, "journal-full") => "a page of the journal of map changes is full",
+            (_, "journal-merge") => {
+                "the journal of map changes is full, and is merged into the translation pages"
+            }
+            (_, "validity-buffer-full") => "the buffer of invalid pages in RAM is full",
+            (_, "validity-due") => "recovery can find only a bounded number of invalid pages again",
+            (_, "validity-merge") => "two or more sorted runs are merged into one",
+            (_, "validity-bit") => "a page became invalid, and its bit is set in the bitmap",
+            (_, "log-buffer-full") => "the buffer of reverse-map entries in NVRAM is full",
+            _ => "metadata changed",
+        };
+        match pages {
+            [page] => format!("The drive writes a {what} to {}: {reason}.", self.scene.place(*page)),
+            _ => format!(
+                "The drive writes a {what} {} times, to {}: {reason}.",
+                pages.len(),
+                self.scene.places(pages)
+            ),
+        }
+    }
+
+    fn read(&mut self, others: &[&EventRow]) {
+        let pages: Vec<u32> = others
+            .iter()
+            .filter_map(|event| match event {
+                EventRow::Read { cause: "host" | "content", page, .. } => Some(*page),
+                _ => None,
+            })
+            .collect();
+        if pages.is_empty() {
+            self.say(
+                "No flash page is read: nothing is stored (it reads as zeros), or the page is still in RAM.",
+            );
+        } else {
+            self.say(format!("The drive reads {}.", self.scene.places(&pages)));
+        }
+    }
+
+    fn flush(&mut self) {
+        let before = self.scene.lpns_of_form(self.scene.before, "waiting");
+        self.say(if before.is_empty() {
+            "Nothing waits in RAM: all acknowledged writes are durable already.".to_owned()
+        } else {
+            format!("{} waited in RAM and must be durable now.", numbers("Logical page", &before))
+        });
+    }
+
+    /// Tells where the logical pages of a request are now, and what became of their old flash pages.
+    fn pages_of(&mut self, first: u32, end: u32) {
+        let end = end.min(self.scene.drive.logical_pages);
+        for lpn in (first..end).take(LPNS_IN_DETAIL) {
+            self.new_place(lpn);
+            self.old_place(lpn);
+        }
+        let rest = (end.saturating_sub(first) as usize).saturating_sub(LPNS_IN_DETAIL);
+        if rest > 0 {
+            self.say(format!(
+                "The other {} of the request are handled in the same way.",
+                counted(rest as u64, "page")
+            ));
+        }
+        for lpn in (first..end).skip(LPNS_IN_DETAIL) {
+            self.mark_place(lpn);
+        }
+    }
+
+    fn mark_place(&mut self, lpn: u32) {
+        let row = &self.scene.after.map[lpn as usize];
+        if self.is_bound(lpn) {
+            self.marks.insert(Mark::Bind);
+        }
+        if self.scene.after.form(lpn) == PageState::Delta && self.scene.before.map[lpn as usize] != *row {
+            self.marks.insert(Mark::Delta);
+        }
+    }
+
+    /// Whether the request mapped `lpn` to a flash page without programming it.
+    fn is_bound(&self, lpn: u32) -> bool {
+        let row = &self.scene.after.map[lpn as usize];
+        let Some(place) = row.2.first() else { return false };
+        let is_written = self.events.iter().any(|event| match event {
+            EventRow::Program { page, .. } => page == place,
+            EventRow::Copy { to, .. } => {
+                to == place && self.scene.before.map[lpn as usize].2.first() != Some(place)
+            }
+            _ => false,
+        });
+        let is_moved = self.scene.before.map[lpn as usize].2.first() != Some(place);
+        !is_written && is_moved
+    }
+
+    fn new_place(&mut self, lpn: u32) {
+        self.mark_place(lpn);
+        let scene = self.scene;
+        let row = &scene.after.map[lpn as usize];
+        let sentence = match (scene.after.form(lpn), row.2.as_slice()) {
+            (PageState::Hole, _) => format!("Logical page {lpn} holds nothing now; it reads as zeros."),
+            (PageState::Waiting, _) => {
+                format!(
+                    "Logical page {lpn} waits in RAM: for pages to be compressed with it, or in the write buffer."
+                )
+            }
+            (PageState::Delta, [base, further @ ..]) => self.delta(lpn, *base, further),
+            (PageState::Packed, pages) if !self.is_bound(lpn) => self.chunk(lpn, pages),
+            (_, [place, ..]) if self.is_bound(lpn) => self.bind(lpn, *place),
+            (_, [place, ..]) if scene.before.map[lpn as usize] == *row => {
+                format!(
+                    "Logical page {lpn} already has this content in {}: its map entry stays, and nothing is programmed.",
+                    scene.place(*place)
+                )
+            }
+            (_, [place, ..]) => {
+                format!("The drive programs {} and maps logical page {lpn} to it.", scene.place(*place))
+            }
+            (_, []) => String::new(),
+        };
+        self.say(sentence);
+    }
+
+    fn delta(&self, lpn: u32, base: u32, further: &[u32]) -> String {
+        let at = match further {
+            [] => "The delta waits in RAM until a page of deltas is full.".to_owned(),
+            pages => format!("The delta is in {}.", self.scene.places(pages)),
+        };
+        format!(
+            "Only the difference (delta) of logical page {lpn} to its stored version is kept. That version in {} stays valid as the base; a \
+             read needs both. {at}",
+            self.scene.place(base)
+        )
+    }
+
+    fn chunk(&self, lpn: u32, pages: &[u32]) -> String {
+        let members = self.scene.sharers(lpn, pages[0]);
+        let with = if members.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", numbers("logical page", &members))
+        };
+        format!(
+            "Logical page {lpn} is compressed together{with} into a chunk in {}.",
+            self.scene.places(pages)
+        )
+    }
+
+    fn bind(&self, lpn: u32, place: u32) -> String {
+        let (scene, sharers) = (self.scene, self.scene.sharers(lpn, place));
+        let state = scene.before.page_state(place);
+        let at = scene.place(place);
+        if scene.after.kind(place) == Some(PageKind::Chunk) {
+            return format!(
+                "The content is stored already, as a member of the chunk that begins in {at}: logical page {lpn} is mapped to that member (a \
+                 bind), and nothing is programmed. The chunk also serves {}.",
+                numbers("logical page", &sharers)
+            );
+        }
+        if state == "recyclable" || state == "invalid" {
+            return format!(
+                "{} holds the same content and is invalid: recycling makes it valid again for logical page {lpn}. Nothing is programmed.",
+                capital(&at)
+            );
+        }
+        let with = match sharers.as_slice() {
+            [] => "no other logical page refers to it".to_owned(),
+            others => format!("it is shared with {}", numbers("logical page", others)),
+        };
+        format!(
+            "The content is stored already, in {at}: logical page {lpn} is mapped to it (a bind), and nothing is programmed; {with}."
+        )
+    }
+
+    /// Tells what became of the flash pages that `lpn` needed before.
+    fn old_place(&mut self, lpn: u32) {
+        let scene = self.scene;
+        let now = &scene.after.map[lpn as usize].2;
+        for &old in scene.before.map[lpn as usize].2.iter().filter(|old| !now.contains(old)) {
+            let at = scene.place(old);
+            let others = scene.sharers(lpn, old);
+            let sentence = match scene.after.page_state(old) {
+                "invalid" => format!("The old version in {at} is invalid now."),
+                "recyclable" => format!(
+                    "The old version in {at} is invalid now. Its fingerprint is remembered: if its content is written again before the block is \
+                     erased, the page can be recycled."
+                ),
+                "valid" if !others.is_empty() => {
+                    format!("The old version in {at} stays valid for {}.", numbers("logical page", &others))
+                }
+                "valid" => match scene.after.kind(old) {
+                    Some(PageKind::Delta) => {
+                        format!("{} still holds deltas of other logical pages.", capital(&at))
+                    }
+                    _ => String::new(),
+                },
+                _ => String::new(),
+            };
+            self.say(sentence);
+        }
+    }
+
+    /// Tells what else changed: logical pages that are stored together with those of the request.
+    fn other_pages(&mut self, first: u32, end: u32, op: Op) {
+        let scene = self.scene;
+        let is_of_request = |lpn: u32| (first..end).contains(&lpn) && op != Op::Flush;
+        let was_waiting = |lpn: &u32| {
+            scene.before.form(*lpn) == PageState::Waiting && scene.after.form(*lpn) != PageState::Waiting
+        };
+        let stored: Vec<u32> =
+            scene.changed_lpns().filter(|&lpn| !is_of_request(lpn)).filter(was_waiting).collect();
+        if !stored.is_empty() {
+            self.say(format!(
+                "{} waited in RAM and {} on flash now.",
+                numbers("Logical page", &stored),
+                is_are(stored.len())
+            ));
+        }
+    }
+
+    /// Tells which pages of deltas the request filled.
+    fn delta_pages(&mut self, others: &[&EventRow]) {
+        let scene = self.scene;
+        for event in others {
+            let EventRow::Program { page, .. } = event else { continue };
+            if scene.after.kind(*page) == Some(PageKind::Delta) && scene.after.page_state(*page) == "valid" {
+                let lpns: Vec<u32> = scene
+                    .after
+                    .map
+                    .iter()
+                    .filter(|row| row.2.get(1..).is_some_and(|f| f.contains(page)))
+                    .map(|row| row.0)
+                    .collect();
+                self.say(format!(
+                    "A page of deltas is full and is written to {}: deltas of {}.",
+                    scene.place(*page),
+                    numbers("logical page", &lpns)
+                ));
+            }
+        }
+    }
+}
+
+fn is_are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Whether programs of this cause write metadata pages.
+fn is_metadata(cause: &str) -> bool {
+    matches!(cause, "translation" | "checkpoint" | "validity" | "remap_log" | "block_metadata")
+}

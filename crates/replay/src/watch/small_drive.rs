@@ -1,0 +1,141 @@
+//! The small drive of a walk: sized so that a person can look at every page, and collection starts soon.
+//!
+//! What the configuration sets is used as it is. What it leaves open gets small values: two dies, blocks of eight pages,
+//! caches of a few entries. The number of blocks is found by trial: the engine knows which space a design needs for
+//! itself, and refuses a drive without it.
+
+use wearwell::design::{ContentParts, MappingPart, Parts};
+use wearwell::nand::{PowerCut, SimNand};
+use wearwell::{Device, Error};
+use wearwell_config::{Config, ConfigError, Resolved};
+
+use super::FLASH_PAGES_MAX;
+use crate::step;
+
+/// The drive that a walk follows.
+pub(super) type SmallDrive = Device<PowerCut<SimNand>>;
+
+/// Fewest blocks of a plane that are tried.
+const BLOCKS_MIN: u32 = 4;
+/// Blocks of a plane beyond those without which the engine refuses the drive, so that GC has invalid pages to find.
+const SPARE_BLOCKS: u32 = 1;
+/// Entries of caches and tables of a design that would otherwise hold everything.
+const CACHE_ENTRIES: u32 = 16;
+/// Entries of the store of fingerprints of dead pages.
+const RECYCLE_ENTRIES: u32 = 24;
+/// Bytes of a page of a drive with a map on flash whose requests have no content: the smallest possible, so that fewer map
+/// entries fit into a translation page.
+const SMALLEST_PAGE_BYTES: u32 = 512;
+
+/// Sizes of pages and blocks that suit a design.
+#[derive(Clone, Copy)]
+pub(super) struct Form {
+    page_bytes: u32,
+    block_pages: u32,
+}
+
+impl Form {
+    /// Returns the sizes that suit a design of these parts. Pages may be smaller than those of the input only if
+    /// `is_scaled`.
+    pub(super) fn of(parts: &Parts, is_scaled: bool) -> Self {
+        let content = &parts.content;
+        let is_small =
+            is_scaled && !matches!(parts.mapping, MappingPart::Flat) && *content == ContentParts::default();
+        let shrinks_data = content.delta.is_some() || content.chunks.is_some();
+        Self {
+            page_bytes: if is_small { SMALLEST_PAGE_BYTES } else { 4096 },
+            block_pages: if shrinks_data { 4 } else { 8 },
+        }
+    }
+}
+
+/// Returns the configuration with small values where it sets none.
+pub(super) fn small(config: &Config, form: Form) -> Config {
+    let mut config = config.clone();
+    if config.device.preset.is_none() {
+        let device = &mut config.device;
+        device.channels.get_or_insert(1);
+        device.dies_per_channel.get_or_insert(2);
+        device.planes_per_die.get_or_insert(1);
+        device.pages_per_block.get_or_insert(form.block_pages);
+        device.page_bytes.get_or_insert(form.page_bytes);
+    }
+    config.mapping.cache_entries.get_or_insert(CACHE_ENTRIES);
+    config.recycle.entries.get_or_insert(RECYCLE_ENTRIES);
+    config
+}
+
+/// The drive of a walk, with the device and the parts of which it was made.
+pub(super) struct Made {
+    pub(super) device: SmallDrive,
+    pub(super) resolved: Resolved,
+    pub(super) parts: Parts,
+}
+
+/// Creates the drive for an input that touches `pages` pages.
+///
+/// # Errors
+/// Those of the configuration; a drive with more flash pages than a person can look at.
+pub(super) fn drive(config: &Config, design: &str, pages: u32) -> Result<Made, ConfigError> {
+    let mut config = config.clone();
+    let is_sized = config.device.preset.is_some() || config.device.blocks_per_plane.is_some();
+    if config.device.preset.is_none() {
+        config.device.logical_pages.get_or_insert(pages);
+    }
+    if !is_sized {
+        config.device.blocks_per_plane = Some(fewest_blocks(&config, design, pages)? + SPARE_BLOCKS);
+    }
+    made(&config, design, pages)?.map_err(|error| ConfigError::Value(error.to_string()))
+}
+
+/// Returns the fewest blocks of a plane with which the engine accepts the drive.
+fn fewest_blocks(config: &Config, design: &str, pages: u32) -> Result<u32, ConfigError> {
+    let mut config = config.clone();
+    let logical_pages = config.device.logical_pages.unwrap_or(pages);
+    let mut blocks = BLOCKS_MIN;
+    loop {
+        config.device.blocks_per_plane = Some(blocks);
+        if flash_pages(&config) > u64::from(logical_pages) {
+            match made(&config, design, pages)? {
+                Ok(_) => return Ok(blocks),
+                Err(Error::NoSpareSpace { .. }) => {}
+                Err(error) => return Err(ConfigError::Value(error.to_string())),
+            }
+        }
+        blocks += 1;
+    }
+}
+
+/// Returns the number of flash pages of a device whose layout the configuration sets.
+fn flash_pages(config: &Config) -> u64 {
+    let device = &config.device;
+    let factors = [
+        device.channels,
+        device.dies_per_channel,
+        device.planes_per_die,
+        device.blocks_per_plane,
+        device.pages_per_block,
+    ];
+    factors.into_iter().map(|factor| u64::from(factor.unwrap_or(1))).product()
+}
+
+/// Creates the drive that the configuration describes; the inner error is the engine's.
+fn made(config: &Config, design: &str, pages: u32) -> Result<wearwell::Result<Made>, ConfigError> {
+    let resolved = config.resolve(pages.into())?;
+    require_visible(&resolved)?;
+    let parts = config.parts(design, &resolved)?;
+    let device = step::built(config, &resolved, &parts);
+    Ok(device.map(|device| Made { device, resolved, parts }))
+}
+
+/// Refuses a drive with more flash pages than a person can look at.
+fn require_visible(resolved: &Resolved) -> Result<(), ConfigError> {
+    let pages = resolved.geometry.pages();
+    if pages <= u64::from(FLASH_PAGES_MAX) {
+        return Ok(());
+    }
+    Err(ConfigError::Value(format!(
+        "the drive has {pages} flash pages, and a page shows at most {FLASH_PAGES_MAX}: set fewer pages for the workload or fewer \
+         requests, or leave device settings out"
+    )))
+}

@@ -1,0 +1,481 @@
+//! Traces for the Perfetto viewer: read back by a decoder that was written from Perfetto's public definitions, they show
+//! what the record counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use common::{config, generated};
+use wearwell_replay::record::RunRecord;
+use wearwell_replay::replay::{MOST_TRACED, Plan, ReplayError, RunTrace, TraceWindow};
+
+use crate::common;
+
+const LOAD: &str = "zipf:pages=9000,requests=6000,read=0.4,trim=0.02,rate=4000";
+const ALL: &str = "..1000000000";
+
+fn traced(settings: &[&str], load: &str, design: &str, window: &str) -> (RunRecord, RunTrace) {
+    let all = ["precondition.mode=in-use", "timing.mode=event"];
+    let (config, input) = (config(&[&all[..], settings].concat()), generated(load));
+    let plan = Plan::new(&config, &input).unwrap();
+    let window: TraceWindow = window.parse().unwrap();
+    plan.run_traced(design, window, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// A field of a message: a number (varint or fixed64), or bytes.
+#[derive(Clone, Copy, Debug)]
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// The fields of a message, by number.
+struct Message<'a>(Vec<(u64, Field<'a>)>);
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first().expect("a number has an end");
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return value;
+        }
+    }
+    panic!("a number of more than ten bytes")
+}
+
+impl<'a> Message<'a> {
+    fn of(mut bytes: &'a [u8]) -> Self {
+        let mut fields = Vec::new();
+        while !bytes.is_empty() {
+            let tag = varint(&mut bytes);
+            let field = match tag & 7 {
+                0 => Field::Number(varint(&mut bytes)),
+                1 => {
+                    let (value, rest) = bytes.split_at(8);
+                    bytes = rest;
+                    Field::Number(u64::from_le_bytes(value.try_into().unwrap()))
+                }
+                2 => {
+                    let length = varint(&mut bytes) as usize;
+                    let (value, rest) = bytes.split_at(length);
+                    bytes = rest;
+                    Field::Bytes(value)
+                }
+                other => panic!("wire type {other}"),
+            };
+            fields.push((tag >> 3, field));
+        }
+        Self(fields)
+    }
+
+    fn numbers(&self, number: u64) -> impl Iterator<Item = u64> + '_ {
+        self.0.iter().filter(move |field| field.0 == number).map(move |&(_, field)| match field {
+            Field::Number(value) => value,
+            Field::Bytes(_) => panic!("field {number} is no number"),
+        })
+    }
+
+    fn number(&self, number: u64) -> Option<u64> {
+        self.numbers(number).next()
+    }
+
+    fn messages(&self, number: u64) -> impl Iterator<Item = Message<'a>> + '_ {
+        self.0.iter().filter(move |field| field.0 == number).map(move |&(_, field)| match field {
+            Field::Bytes(bytes) => Message::of(bytes),
+            Field::Number(_) => panic!("field {number} is no message"),
+        })
+    }
+
+    fn text(&self, number: u64) -> Option<String> {
+        self.0.iter().find(|field| field.0 == number).map(|&(_, field)| match field {
+            Field::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+            Field::Number(_) => panic!("field {number} is no text"),
+        })
+    }
+}
+
+/// A slice with what the viewer shows of it.
+#[derive(Clone, Default, Debug)]
+struct Slice {
+    track: u64,
+    name: String,
+    category: String,
+    start_ns: u64,
+    end_ns: u64,
+    /// Number of slices around this one.
+    depth: usize,
+    /// Arguments in order; a multi-plane group has some of them several times.
+    arguments: Vec<(String, String)>,
+    flows: Vec<u64>,
+    last_flows: Vec<u64>,
+}
+
+impl Slice {
+    fn ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+
+    fn argument(&self, key: &str) -> Option<u64> {
+        let found = self.arguments.iter().find(|(name, _)| name == key)?;
+        Some(found.1.parse().unwrap())
+    }
+}
+
+/// A decoded trace.
+#[derive(Default, Debug)]
+struct Decoded {
+    /// Name of each track, and the track that it belongs to.
+    tracks: BTreeMap<u64, (String, Option<u64>)>,
+    slices: Vec<Slice>,
+    /// Name of the counter, time and value.
+    counters: Vec<(String, u64, f64)>,
+}
+
+/// Field of interned data by which events refer to a name.
+const CATEGORIES: u64 = 1;
+const NAMES: u64 = 2;
+const KEYS: u64 = 3;
+const TEXTS: u64 = 29;
+
+/// Decodes a trace as Perfetto's definitions say. Times must not fall, and slices must nest.
+fn decode(bytes: &[u8]) -> Decoded {
+    let mut decoded = Decoded::default();
+    let mut names: BTreeMap<(u64, u64), String> = BTreeMap::new();
+    let mut open: BTreeMap<u64, Vec<Slice>> = BTreeMap::new();
+    let mut last_ns = 0;
+    for (index, packet) in Message::of(bytes).messages(1).enumerate() {
+        assert_eq!(packet.number(10), Some(1), "one sequence of packets");
+        assert_eq!(packet.number(13), Some(if index == 0 { 1 } else { 2 }), "state of interned names");
+        for track in packet.messages(60) {
+            let process = track.messages(3).next().and_then(|process| process.text(6));
+            let name = process.or_else(|| track.text(2)).expect("a track has a name");
+            decoded.tracks.insert(track.number(1).unwrap(), (name, track.number(5)));
+        }
+        for interned in packet.messages(12) {
+            for field in [CATEGORIES, NAMES, KEYS, TEXTS] {
+                for entry in interned.messages(field) {
+                    names.insert((field, entry.number(1).unwrap()), entry.text(2).unwrap());
+                }
+            }
+        }
+        let Some(event) = packet.messages(11).next() else { continue };
+        let time_ns = packet.number(8).unwrap();
+        assert!(time_ns >= last_ns, "times fall");
+        last_ns = time_ns;
+        let track = event.number(11).unwrap();
+        let open = open.entry(track).or_default();
+        match event.number(9) {
+            Some(1) => open.push(begun(&event, track, time_ns, open.len(), &names)),
+            Some(2) => {
+                let slice = open.pop().expect("a slice that ends has begun");
+                decoded.slices.push(Slice { end_ns: time_ns, ..slice });
+            }
+            Some(4) => {
+                let value = f64::from_bits(event.number(44).unwrap());
+                decoded.counters.push((decoded.tracks[&track].0.clone(), time_ns, value));
+            }
+            other => panic!("event of type {other:?}"),
+        }
+    }
+    assert!(open.values().all(Vec::is_empty), "every slice ends");
+    decoded
+}
+
+fn begun(
+    event: &Message<'_>,
+    track: u64,
+    start_ns: u64,
+    depth: usize,
+    names: &BTreeMap<(u64, u64), String>,
+) -> Slice {
+    let name = |field, number: Option<u64>| names[&(field, number.unwrap())].clone();
+    let argument = |annotation: Message<'_>| {
+        let text = annotation.number(17).map(|number| name(TEXTS, Some(number)));
+        let value = text.unwrap_or_else(|| annotation.number(3).unwrap().to_string());
+        (name(KEYS, annotation.number(1)), value)
+    };
+    Slice {
+        track,
+        name: name(NAMES, event.number(10)),
+        category: name(CATEGORIES, event.number(3)),
+        start_ns,
+        depth,
+        arguments: event.messages(4).map(argument).collect(),
+        flows: event.numbers(47).collect(),
+        last_flows: event.numbers(48).collect(),
+        ..Slice::default()
+    }
+}
+
+impl Decoded {
+    fn name_of(&self, slice: &Slice) -> &str {
+        &self.tracks[&slice.track].0
+    }
+
+    /// Slices of tracks whose name begins so.
+    fn on<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Slice> + Clone {
+        self.slices.iter().filter(move |slice| self.name_of(slice).starts_with(prefix))
+    }
+}
+
+fn assert_close(sum_ns: u64, utilisation: f64, lanes: u32, record: &RunRecord, what: &str) {
+    let expected = utilisation * f64::from(lanes) * record.timing.device_s * 1e9;
+    assert!((sum_ns as f64 - expected).abs() <= 1.0 + expected * 1e-12, "{what}: {sum_ns}, {expected}");
+}
+
+/// Spare space for the metadata of maps on flash.
+const ROOM: [&str; 1] = ["device.over_provisioning=0.25"];
+/// Suspension, multi-plane groups, independent planes, superblocks and foreground collection.
+const DEVICES: [&[&str]; 5] = [
+    &[],
+    &["timing.suspend=true", "timing.suspend_overhead_us=3.0"],
+    &[
+        "device.planes_per_die=2",
+        "device.blocks_per_plane=32",
+        "timing.multi_plane=true",
+        "timing.suspend=true",
+    ],
+    &["device.planes_per_die=2", "device.blocks_per_plane=32", "timing.independent_planes=true"],
+    &[
+        "device.superblock_planes=2",
+        "timing.blocking_gc=true",
+        "replay.arrival=closed",
+        "replay.queue_depth=7",
+    ],
+];
+
+#[test]
+fn slices_add_up_to_the_busy_times_of_the_record() {
+    for settings in DEVICES {
+        for design in ["page-map", "geckoftl"] {
+            let (record, trace) = traced(&[settings, &ROOM].concat(), LOAD, design, ALL);
+            let decoded = decode(&trace.to_perfetto());
+            let layout = record.device.layout;
+            let planes = if trace.independent_planes { layout.planes_per_die } else { 1 };
+            // While an operation is suspended, the host reads in it keep the die busy.
+            let sum = |slices: Vec<&Slice>| slices.iter().map(|slice| slice.ns()).sum::<u64>();
+            let busy = sum(decoded.on("die").filter(|slice| slice.depth == 0).collect());
+            assert_close(
+                busy,
+                record.timing.array_utilisation,
+                record.device.dies() * planes,
+                &record,
+                "dies",
+            );
+            let transfers = sum(decoded.on("channel").collect());
+            assert_close(transfers, record.timing.channel_utilisation, layout.channels, &record, "channels");
+            let by_cause = by_cause(&decoded);
+            assert_eq!(by_cause.values().sum::<u64>(), busy, "{design}, {settings:?}: {by_cause:?}");
+            assert!(by_cause.contains_key("gc"), "{design}: {by_cause:?}");
+            assert_eq!(by_cause.contains_key("translation"), design == "geckoftl", "{by_cause:?}");
+        }
+    }
+}
+
+/// Time that dies spent for each cause: an operation counts without the time in which it was suspended.
+fn by_cause(decoded: &Decoded) -> BTreeMap<String, u64> {
+    let mut by_cause: BTreeMap<String, i64> = BTreeMap::new();
+    for slice in decoded.on("die") {
+        let sign = if slice.name == "suspended" { -1 } else { 1 };
+        *by_cause.entry(slice.category.clone()).or_default() += sign * slice.ns().cast_signed();
+    }
+    by_cause.into_iter().map(|(cause, ns)| (cause, ns.try_into().unwrap())).collect()
+}
+
+/// On one track, slices are one after the other, or one in the other: host reads in a suspension, and nothing else.
+#[test]
+fn slices_of_a_track_overlap_only_where_an_operation_is_suspended() {
+    let mut suspensions = 0;
+    for settings in DEVICES {
+        let (_, trace) = traced(&[settings, &ROOM].concat(), LOAD, "page-map", ALL);
+        let decoded = decode(&trace.to_perfetto());
+        for slice in &decoded.slices {
+            match (slice.depth, slice.name.as_str()) {
+                (0, _) => {}
+                (1, "suspended") => suspensions += 1,
+                (2, name) => assert!(name.starts_with("host read"), "{slice:?}"),
+                _ => panic!("{slice:?}"),
+            }
+        }
+        let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut outer: Vec<&Slice> = decoded.slices.iter().filter(|slice| slice.depth == 0).collect();
+        outer.sort_by_key(|slice| (slice.track, slice.start_ns));
+        for slice in outer {
+            let end = ends.insert(slice.track, slice.end_ns);
+            assert!(end.is_none_or(|end| end <= slice.start_ns), "{slice:?} begins before {end:?}");
+        }
+    }
+    assert!(suspensions > 100, "only {suspensions}");
+}
+
+#[test]
+fn every_operation_that_the_record_counts_is_a_slice() {
+    for design in ["page-map", "recyclable", "dftl", "geckoftl", "remap"] {
+        let (record, trace) =
+            traced(&["precondition.mode=fill", "device.over_provisioning=0.2"], LOAD, design, ALL);
+        let decoded = decode(&trace.to_perfetto());
+        let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+        for slice in decoded.on("die") {
+            *counts.entry(&slice.name).or_default() += 1;
+        }
+        let kinds = [
+            ("program", &record.programs_by_cause),
+            ("read", &record.reads_by_cause),
+            ("erase", &record.erases_by_cause),
+        ];
+        let mut counted = 0;
+        for (kind, by_cause) in kinds {
+            for (cause, count) in by_cause {
+                assert_eq!(
+                    counts.get(format!("{cause} {kind}").as_str()),
+                    Some(count),
+                    "{design}: {cause} {kind}"
+                );
+                counted += count;
+            }
+        }
+        assert_eq!(counts.values().sum::<u64>(), counted, "{design}: {counts:?}");
+    }
+}
+
+/// What tracing adds is only watched.
+#[test]
+fn a_traced_run_has_the_same_record() {
+    for settings in DEVICES {
+        for design in ["page-map", "dftl"] {
+            let all = ["precondition.mode=in-use", "timing.mode=event"];
+            let untraced = common::measure_generated(&[&all[..], settings, &ROOM].concat(), LOAD, design);
+            let (record, _) = traced(&[settings, &ROOM].concat(), LOAD, design, "100..200");
+            let without_machine = |record: RunRecord| RunRecord {
+                cpu_seconds: 0.0,
+                precondition_cpu_seconds: 0.0,
+                peak_rss_bytes: 0,
+                ..record
+            };
+            assert_eq!(without_machine(record), without_machine(untraced), "{design}, {settings:?}");
+        }
+    }
+}
+
+#[test]
+fn requests_have_their_latencies_and_arrows_to_their_operations() {
+    let (record, trace) = traced(&[], LOAD, "dftl", ALL);
+    let decoded = decode(&trace.to_perfetto());
+    let requests: Vec<&Slice> = decoded.on("requests").collect();
+    assert_eq!(requests.len() as u64, record.trace.requests);
+    let longest = |name: &str| {
+        let of_kind = requests.iter().filter(|slice| slice.name == name);
+        of_kind.map(|slice| slice.ns() as f64 / 1000.0).fold(0.0, f64::max)
+    };
+    assert!((longest("write") - record.latency_us.write.max).abs() < 1e-6);
+    assert!((longest("read") - record.latency_us.read.max).abs() < 1e-6);
+    // An arrow leads from a request through the operation of a die to its transfer.
+    let mut sources: BTreeMap<u64, &Slice> = BTreeMap::new();
+    for slice in requests {
+        assert!(slice.flows.iter().all(|&flow| sources.insert(flow, slice).is_none()));
+    }
+    let mut ends = BTreeSet::new();
+    for slice in decoded.on("die").chain(decoded.on("channel")) {
+        for flow in slice.flows.iter().chain(&slice.last_flows) {
+            let request = sources[flow];
+            assert!(request.start_ns <= slice.start_ns, "{request:?} {slice:?}");
+            if let Some(number) = slice.argument("request") {
+                assert_eq!(Some(number), request.argument("request"));
+            }
+        }
+        assert!(slice.last_flows.iter().all(|&flow| ends.insert(flow)), "an arrow ends once: {slice:?}");
+    }
+    assert_eq!(ends, sources.keys().copied().collect(), "every arrow ends");
+}
+
+#[test]
+fn addresses_are_those_of_the_request() {
+    let (_, trace) = traced(&[], LOAD, "page-map", ALL);
+    let decoded = decode(&trace.to_perfetto());
+    let page_of = |slice: &Slice| slice.argument("offset_bytes").unwrap() / 4096;
+    let requests = decoded.on("requests").map(|slice| (slice.argument("request").unwrap(), page_of(slice)));
+    let page_of_request: BTreeMap<u64, u64> = requests.collect();
+    let mut programs = 0;
+    let mut places = BTreeSet::new();
+    for slice in decoded.on("die").filter(|slice| slice.name == "host program") {
+        assert_eq!(
+            slice.argument("lpn"),
+            Some(page_of_request[&slice.argument("request").unwrap()]),
+            "{slice:?}"
+        );
+        places.insert((slice.argument("block"), slice.argument("page"), slice.start_ns));
+        programs += 1;
+    }
+    assert!(programs > 1000 && places.len() == programs, "{programs}");
+}
+
+#[test]
+fn counters_end_with_the_figures_of_the_record() {
+    let settings = ["replay.arrival=closed", "replay.queue_depth=7"];
+    let (record, trace) = traced(&settings, LOAD, "page-map", ALL);
+    let decoded = decode(&trace.to_perfetto());
+    let values = |name: &str| -> Vec<f64> {
+        decoded.counters.iter().filter(|counter| counter.0 == name).map(|counter| counter.2).collect()
+    };
+    let last = *values("write amplification").last().unwrap();
+    assert!((last - record.write_amplification).abs() < 0.001, "{last}, {}", record.write_amplification);
+    let depth = values("queue depth");
+    assert!((depth.iter().copied().fold(0.0, f64::max) - 7.0).abs() < 1e-9 && depth.last() == Some(&0.0));
+    assert_eq!(values("free blocks").len() as u64, record.trace.requests);
+}
+
+#[test]
+fn a_window_has_what_overlaps_it() {
+    let (_, whole) = traced(&[], LOAD, "page-map", ALL);
+    let (_, part) = traced(&[], LOAD, "page-map", "2000..2100");
+    let arrival =
+        |number| whole.requests.iter().find(|request| request.times.number == number).unwrap().times;
+    let start = arrival(2000).arrival_ns;
+    let end = (2000..2100).map(|number| arrival(number).answered_ns).max().unwrap();
+    let expected: Vec<u64> =
+        whole.ops.iter().filter(|op| op.start_ns < end && op.end_ns > start).map(|op| op.number).collect();
+    assert!(expected.len() > 100);
+    assert_eq!(part.ops.iter().map(|op| op.number).collect::<Vec<_>>(), expected);
+    assert!((2000..2100).all(|number| part.requests.iter().any(|request| request.times.number == number)));
+    let (from, to) = (start / 1000, end / 1000 + 1);
+    let (_, period) = traced(&[], LOAD, "page-map", &format!("{from}us..{to}us"));
+    let overlaps = |op: &&wearwell::timing::TracedOp| op.start_ns < to * 1000 && op.end_ns > from * 1000;
+    assert!(period.ops.iter().eq(whole.ops.iter().filter(overlaps)));
+    let (_, none) = traced(&[], LOAD, "page-map", "9000000..9000001");
+    assert_eq!((none.ops.len(), none.requests.len()), (0, 0));
+}
+
+#[test]
+fn a_trace_is_bounded() {
+    let load = "uniform:pages=9000,requests=60000,read=0.1";
+    let (record, trace) = traced(&["replay.arrival=closed"], load, "page-map", "..");
+    assert!(record.programs + record.reads > MOST_TRACED as u64 + 20_000, "{}", record.programs);
+    let size = trace.ops.len() + trace.requests.len();
+    assert!(trace.is_cut && (MOST_TRACED..MOST_TRACED + 5000).contains(&size), "{size}");
+    let bytes = trace.to_perfetto().len();
+    assert!(bytes < 300 * size, "{} bytes each", bytes / size);
+    decode(&trace.to_perfetto());
+}
+
+#[test]
+fn only_the_event_engine_has_times_of_operations() {
+    let (config, input) = (config(&["timing.mode=timeline"]), generated(LOAD));
+    let plan = Plan::new(&config, &input).unwrap();
+    let refused = plan.run_traced("page-map", TraceWindow::default(), &mut |_| ControlFlow::Continue(()));
+    assert!(
+        matches!(&refused, Err(ReplayError::Config(error)) if error.to_string().contains("timing.mode=event"))
+    );
+}
+
+#[test]
+fn windows_are_requests_or_times() {
+    let window = |text: &str| text.parse::<TraceWindow>();
+    assert_eq!(window("5..9"), Ok(TraceWindow::Requests(5..9)));
+    assert_eq!(window("..9"), Ok(TraceWindow::Requests(0..9)));
+    assert_eq!(window("1.5s..1520ms"), Ok(TraceWindow::TimeNs(1_500_000_000..1_520_000_000)));
+    assert_eq!(window("7us.."), Ok(TraceWindow::TimeNs(7000..u64::MAX)));
+    for wrong in ["", "7", "9..5", "5..5", "1s..2", "a..b", "-1s..1s", "1h..2h"] {
+        assert!(window(wrong).is_err(), "{wrong}");
+    }
+}

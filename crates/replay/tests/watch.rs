@@ -1,0 +1,260 @@
+//! The record of a walk is complete and true: what it says is what the engine did, at every step, for every design.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow::Continue;
+
+use wearwell::design;
+use wearwell::flash_view::FlashPageState;
+use wearwell::operation::Cause;
+use wearwell_config::Config;
+use wearwell_replay::input::Input;
+use wearwell_replay::replay::Plan;
+use wearwell_replay::watch::{
+    EventRow, Extent, Mark, Picture, REQUESTS_MAX, Step, Walkthrough, walkthrough, walkthrough_with,
+    workload_of,
+};
+
+fn config(settings: &[&str]) -> Config {
+    let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+    Config::from_parts(None, &settings).unwrap()
+}
+
+/// A mixture of parts that no named design has.
+const MIXTURE: [&str; 4] =
+    ["parts.content=dedup,recycle", "parts.map=cached", "parts.validity=log", "parts.survives=nvram-map"];
+
+/// Every named design, and the mixture.
+fn walked() -> impl Iterator<Item = (&'static str, Config)> {
+    let named = design::ALL.iter().map(|design| (design.name, config(&[])));
+    named.chain(std::iter::once(("page-map", config(&MIXTURE))))
+}
+
+/// What the engine counted by cause: programs, reads, erases.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Counts([BTreeMap<&'static str, u64>; 3]);
+
+impl Counts {
+    fn of(device: &wearwell::Device<wearwell::nand::PowerCut<wearwell::nand::SimNand>>) -> Self {
+        let stats = device.ftl().stats();
+        let named = |counts: &[u64; Cause::COUNT]| {
+            let all = Cause::ALL.iter().map(|&cause| (cause.name(), counts[cause as usize]));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
+        Self([named(&stats.programs), named(&stats.reads), named(&stats.erases)])
+    }
+
+    fn add(&mut self, events: &[EventRow]) {
+        let [programs, reads, erases] = &mut self.0;
+        for event in events {
+            match event {
+                EventRow::Program { cause, .. } => *programs.entry(cause).or_default() += 1,
+                EventRow::Read { cause, .. } => *reads.entry(cause).or_default() += 1,
+                EventRow::Erase { cause, .. } => *erases.entry(cause).or_default() += 1,
+                EventRow::Copy { cause, .. } => {
+                    *programs.entry(cause).or_default() += 1;
+                    *reads.entry(cause).or_default() += 1;
+                }
+                EventRow::Victim { .. } | EventRow::Reason { .. } => {}
+            }
+        }
+    }
+}
+
+/// Applies the programs and erases of a step to a list of which flash pages are programmed.
+fn program_and_erase(programmed: &mut [bool], events: &[EventRow], block_pages: u32) {
+    for event in events {
+        match *event {
+            EventRow::Program { page, .. } | EventRow::Copy { to: page, .. } => {
+                programmed[page as usize] = true;
+            }
+            EventRow::Erase { block, .. } => {
+                let first = (block * block_pages) as usize;
+                programmed[first..first + block_pages as usize].fill(false);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn free(picture: &Picture) -> Vec<bool> {
+    picture.pages.iter().map(|row| row.1 == FlashPageState::Free as u8).collect()
+}
+
+/// Walks and compares the record with the engine after every step.
+fn compared(name: &str, config: &Config, extent: Extent) -> Walkthrough {
+    let input = Input::generated(&workload_of(config, name).unwrap()).unwrap();
+    let (mut counts, mut views, mut counted) = (Counts::default(), Vec::new(), Vec::new());
+    let mut on_step = |step: &Step, device: &mut _| {
+        counts.add(&step.events);
+        counted.push((counts.clone(), Counts::of(device)));
+        views.push(Picture::of(&device.flash_view().unwrap()));
+    };
+    let walk = walkthrough_with(config, name, &input, extent, &mut on_step).unwrap();
+    let mut rebuilt = Picture::blank(&walk.drive);
+    let mut programmed = vec![false; rebuilt.pages.len()];
+    for (number, (step, view)) in walk.steps.iter().zip(&views).enumerate() {
+        rebuilt.apply(step);
+        assert_eq!(rebuilt, *view, "{name}: state after step {number}");
+        program_and_erase(&mut programmed, &step.events, walk.drive.block_pages);
+        let found: Vec<bool> = free(view).iter().map(|free| !free).collect();
+        assert_eq!(found, programmed, "{name}: programmed pages after step {number}: {:?}", step.events);
+        let (recorded, of_engine) = &counted[number];
+        assert_eq!(recorded, of_engine, "{name}: operations by cause up to step {number}");
+    }
+    walk
+}
+
+fn has(walk: &Walkthrough, mark: Mark) -> bool {
+    walk.steps.iter().any(|step| step.marks.contains(&mark))
+}
+
+#[test]
+fn the_record_rebuilds_the_state_of_the_engine_at_every_step() {
+    for (name, config) in walked() {
+        let walk = compared(name, &config, Extent { requests: 260, cut_after: None });
+        assert!(has(&walk, Mark::Collection), "{name} collects soon");
+        assert!(!has(&walk, Mark::Cut));
+        assert!(walk.steps.iter().all(|step| !step.title.is_empty() && !step.sentences.is_empty()), "{name}");
+    }
+}
+
+#[test]
+fn the_record_rebuilds_the_state_of_the_engine_through_a_loss_of_power() {
+    for (name, config) in walked() {
+        for cut_after in [30, 121, 150] {
+            let walk = compared(name, &config, Extent { requests: 160, cut_after: Some(cut_after) });
+            let cut = walk.steps.iter().position(|step| step.marks.contains(&Mark::Cut));
+            let cut = cut.unwrap_or_else(|| panic!("{name} loses power"));
+            assert!(cut > cut_after as usize, "{name}: {cut}");
+            assert!(walk.steps[cut + 1].marks.contains(&Mark::Recovery), "{name}");
+        }
+    }
+}
+
+#[test]
+fn each_design_shows_its_mechanism() {
+    for (name, marks) in [
+        ("recyclable", &[Mark::Bind][..]),
+        ("remap", &[Mark::Bind]),
+        ("delta", &[Mark::Delta]),
+        ("integrated", &[Mark::Bind, Mark::Chunk]),
+        ("dftl", &[Mark::Metadata]),
+        ("lazyftl", &[Mark::Metadata]),
+        ("u-ftl", &[Mark::Metadata]),
+        ("ib-ftl", &[Mark::Metadata]),
+        ("geckoftl", &[Mark::Metadata]),
+        ("wearwell", &[Mark::Bind, Mark::Chunk, Mark::Delta, Mark::Metadata]),
+    ] {
+        let config = config(&[]);
+        let input = Input::generated(&workload_of(&config, name).unwrap()).unwrap();
+        let walk = walkthrough(&config, name, &input, Extent { requests: 200, cut_after: None }).unwrap();
+        for &mark in marks {
+            assert!(has(&walk, mark), "{name} has {mark:?}");
+        }
+    }
+}
+
+/// The candidates of a choice as the record lists them: each policy's victim is the best of them by the policy's
+/// figure.
+#[test]
+fn a_victim_is_the_best_of_its_candidates() {
+    for (policy, prefers_least) in [
+        ("greedy", true),
+        ("cost-benefit", false),
+        ("d-choices", true),
+        ("random", true),
+        ("fifo", true),
+        ("dead-bytes", false),
+        ("rc-gc", false),
+    ] {
+        for name in ["page-map", "recyclable", "delta"] {
+            let config = config(&[&format!("gc.policy={policy}")]);
+            let input =
+                Input::generated("zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4")
+                    .unwrap();
+            let walk = walkthrough(&config, name, &input, Extent { requests: 400, cut_after: None }).unwrap();
+            let mut by_policy = 0;
+            for event in walk.steps.iter().flat_map(|step| &step.events) {
+                let EventRow::Victim { block, rule, candidates, .. } = event else { continue };
+                let victim =
+                    candidates.iter().find(|row| row.0 == *block).expect("the victim is a candidate");
+                // RC-GC assumes that a block is at most as dirty as it has invalid pages, which deltas in it exceed.
+                if *rule != "policy" || (name, policy) == ("delta", "rc-gc") {
+                    continue;
+                }
+                by_policy += 1;
+                let figure = victim.5.expect("the policy looked at its victim");
+                let others = candidates.iter().filter_map(|row| row.5);
+                let is_best = |other: f64| if prefers_least { figure <= other } else { figure >= other };
+                assert!(others.clone().all(is_best), "{name} {policy}: {candidates:?} and victim {block}");
+                assert!(policy != "random" || others.count() == 1, "one random block is drawn");
+            }
+            let is_left_out = (name, policy) == ("delta", "rc-gc");
+            assert!(is_left_out || by_policy > 3, "{name} {policy} chooses {by_policy} victims");
+        }
+    }
+}
+
+#[test]
+fn a_walk_that_nobody_can_look_at_is_refused() {
+    let small = Extent { requests: 10, cut_after: None };
+    let of = |settings: &[&str], workload: &str, extent: Extent| {
+        let input = Input::generated(workload).unwrap();
+        walkthrough(&config(settings), "page-map", &input, extent).unwrap_err().to_string()
+    };
+    let too_many = Extent { requests: REQUESTS_MAX + 1, ..small };
+    assert!(of(&[], "uniform:pages=40", too_many).contains("a page shows from 1 to 2000"));
+    assert!(of(&["device.blocks_per_plane=500"], "uniform:pages=40", small).contains("8000 flash pages"));
+    let late = Extent { cut_after: Some(11), ..small };
+    assert!(of(&[], "uniform:pages=40", late).contains("only 10 are executed"));
+    assert!(of(&["timing.mode=event"], "uniform:pages=40", small).starts_with("timing.mode has no effect"));
+    assert!(
+        of(&["precondition.mode=steady"], "uniform:pages=40", small)
+            .starts_with("precondition has no effect")
+    );
+    let wide = "uniform:pages=4000000,size=200";
+    assert!(of(&[], wide, small).contains("touch 2000 pages"), "{}", of(&[], wide, small));
+}
+
+/// The walk counts what a replay of the same requests on the same drive counts, which records no events.
+#[test]
+fn a_walk_counts_what_a_replay_counts() {
+    for name in ["page-map", "recyclable", "remap", "delta"] {
+        let spec = "zipf:theta=0.8,pages=40,read=0.08,trim=0.04+dup:share=0.3,pool=12,delta=0.25";
+        let input = Input::generated(spec).unwrap();
+        let walk =
+            walkthrough(&config(&[]), name, &input, Extent { requests: 160, cut_after: None }).unwrap();
+        let settings = [
+            "device.channels=1".to_owned(),
+            "device.dies_per_channel=2".to_owned(),
+            format!("device.blocks_per_plane={}", walk.drive.blocks / 2),
+            format!("device.pages_per_block={}", walk.drive.block_pages),
+            format!("device.logical_pages={}", walk.drive.logical_pages),
+            "recycle.entries=24".to_owned(),
+            "precondition.mode=none".to_owned(),
+            "replay.requests=160".to_owned(),
+        ];
+        let replayed = Config::from_parts(None, &settings).unwrap();
+        let record = Plan::new(&replayed, &input).unwrap().run(name, &mut |_| Continue(())).unwrap();
+        let last = walk.steps.last().unwrap().counters;
+        let of_replay = (record.host_page_writes, record.programs, record.reads, record.erases);
+        assert_eq!((last.host_writes, last.programs, last.reads, last.erases), of_replay, "{name}");
+    }
+}
+
+/// A trace of few pages, far apart.
+#[test]
+fn a_trace_is_followed_on_the_pages_that_it_touches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.csv");
+    let lines: Vec<String> =
+        (0..60_u64).map(|k| format!("{},W,{},4096,0,", k * 1000, k * k % 23 * 40_960_000)).collect();
+    let head = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
+    std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
+    let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
+    let extent = Extent { requests: 60, cut_after: Some(50) };
+    let walk = walkthrough(&config(&[]), "recyclable", &input, extent).unwrap();
+    assert_eq!(walk.steps.len(), 62);
+    assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");
+    assert!(walk.notes.iter().any(|note| note.starts_with("Only pages that the requests touch")));
+}

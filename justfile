@@ -49,3 +49,7 @@ compare *arguments="traces/pgbench-ext4.wwt":
 # API documentation
 doc:
     cargo doc --workspace --no-deps --open
+
+# The documentation site: documents, notebooks, references of Python and of the commands, into target/site/html
+site:
+    tools/site

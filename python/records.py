@@ -1,4 +1,4 @@
-"""Writes python/wearwell/_records.py, the fields of a run record for editors and type checkers, from docs/schema/runs.json.
+"""Writes python/wearwell/_records.py, the fields of records for editors and type checkers, from docs/schema.
 
 python python/records.py            # renews it; a test tells when it is out of date
 """
@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMA = ROOT / "docs/schema/runs.json"
+RECORDS = {"runs": "RunRecord", "lives": "LifeRecord", "profile": "Profile"}
+"""Schemas in docs/schema, and the record that each describes."""
 TARGET = ROOT / "python/wearwell/_records.py"
 
-HEAD = '''"""Fields of a run record. Made by python/records.py from docs/schema/runs.json: change that, and run it again."""
+HEAD = '''"""Fields of records. Made by python/records.py from docs/schema: change that, and run it again."""
 
 from __future__ import annotations
 
@@ -91,9 +92,14 @@ def documentation(text: str) -> list[str]:
 
 def text() -> str:
     """The whole module."""
-    schema = json.loads(SCHEMA.read_text())
-    classes = Classes(schema["$defs"])
-    classes.write("RunRecord")
+    schemas = {name: json.loads((ROOT / f"docs/schema/{name}.json").read_text())["$defs"] for name in RECORDS}
+    definitions: dict[str, Any] = {}
+    for one in schemas.values():
+        for name, definition in one.items():
+            assert definitions.setdefault(name, definition) == definition, f"{name} has two definitions"
+    classes = Classes(definitions)
+    for record in RECORDS.values():
+        classes.write(record)
     return "\n\n".join([HEAD, *classes.written.values()])
 
 

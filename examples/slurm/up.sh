@@ -8,7 +8,7 @@ mark="# One machine; made by wearwell's examples/slurm/up.sh."
 state=/var/lib/wearwell-slurm
 
 if [[ ${1-} == down ]]; then
-    for daemon in slurmd slurmctld; do pkill -x "$daemon" || true; done
+    for daemon in slurmd slurmctld; do kill "$(cat "/run/$daemon.pid" 2>/dev/null)" 2>/dev/null || true; done
     exit 0
 fi
 [[ $EUID == 0 ]] || { echo "slurm: this sets up system daemons, so it needs root" >&2; exit 1; }

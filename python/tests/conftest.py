@@ -1,13 +1,21 @@
-"""The command that results are compared with."""
+"""The command that results are compared with, and the browser that shows pages."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import nbformat
 import pytest
+from claims import CLAIMS, VALUES
 from common import ROOT, Command
+from playwright.sync_api import Browser, sync_playwright
+from notebooks import NOTEBOOKS, read, run
 
 
 def _path_of_command() -> Path:
@@ -19,11 +27,74 @@ def _path_of_command() -> Path:
 
 
 @pytest.fixture(scope="session")
-def command() -> Command:
+def command_path() -> Path:
+    """The binary of the command line."""
+    return _path_of_command().resolve()
+
+
+@pytest.fixture(scope="session")
+def command(command_path: Path) -> Command:
     """Runs the command line."""
-    path = _path_of_command()
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([path, *arguments], capture_output=True, text=True, check=False)
+        return subprocess.run([command_path, *arguments], capture_output=True, text=True, check=False)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium: a machine without it fails here."""
+    path = shutil.which("chromium")
+    assert path is not None, "chromium is missing (Debian: chromium)"
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+class Executed(NamedTuple):
+    """What an executed notebook found."""
+
+    claims: dict[str, Any]
+    """Values of the claims of its text."""
+    values: dict[str, Any]
+    """Values of expressions that a test needs."""
+    cpu_seconds: float
+    """CPU time of its kernel and of the workers that ended."""
+
+
+@pytest.fixture(scope="session")
+def notebooks_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where executed notebooks are written."""
+    return tmp_path_factory.mktemp("notebooks")
+
+
+@pytest.fixture(scope="session")
+def executed(notebooks_folder: Path) -> dict[str, Executed]:
+    """Executes all notebooks, each with a last cell that evaluates claims, which is not in the notebook that is written."""
+    return {
+        path.name: _execute(path, notebooks_folder) for path in sorted((ROOT / NOTEBOOKS).glob("*.ipynb"))
+    }
+
+
+def _execute(path: Path, folder: Path) -> Executed:
+    notebook = read(path)
+    pairs = [
+        "{" + ", ".join(f"{name!r}: ({code})" for name, code in expressions.items()) + "}"
+        for expressions in (CLAIMS[path.name], VALUES.get(path.name, {}))
+    ]
+    cpu = "sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))"
+    last = f"import json, resource\nprint(json.dumps([{pairs[0]}, {pairs[1]}, {cpu}], default=bool))"
+    notebook.cells.append(nbformat.v4.new_code_cell(last))
+    run(notebook, path.parent)
+    found = json.loads(notebook.cells.pop().outputs[0].text)
+    nbformat.write(notebook, folder / path.name)
+    return Executed(*found)
+
+
+@pytest.fixture(scope="session")
+def executed_notebooks(notebooks_folder: Path, executed: dict[str, Executed]) -> Path:
+    """The folder of the executed notebooks."""
+    assert executed
+    return notebooks_folder

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -94,15 +95,15 @@ def dask(tmp_path: Path) -> Iterator[Any]:
         cluster.end()
 
 
-def kill_one_at_work(store: Path, kill: Callable[[], None]) -> threading.Thread:
-    """Kills a worker when some runs are finished."""
+def disturb_at_work(store: Path, disturb: Callable[[], None]) -> threading.Thread:
+    """Does this, say kills a worker, when some runs are finished."""
 
-    def wait_and_kill() -> None:
+    def wait_and_disturb() -> None:
         while len(list(store.glob("*.json"))) < 3:
             time.sleep(0.01)
-        kill()
+        disturb()
 
-    thread = threading.Thread(target=wait_and_kill, daemon=True)
+    thread = threading.Thread(target=wait_and_disturb, daemon=True)
     thread.start()
     return thread
 
@@ -113,7 +114,7 @@ def test_dask_gives_the_table_of_the_local_sweep(
     store = tmp_path / "store"
     pids = dask.run(os.getpid)
     victim = next(iter(pids.values()))
-    killer = kill_one_at_work(store, lambda: os.kill(victim, signal.SIGKILL))
+    killer = disturb_at_work(store, lambda: os.kill(victim, signal.SIGKILL))
     found = sweep(store, ww.DaskExecutor(dask))
     killer.join(timeout=0)
     assert not killer.is_alive(), "no worker was killed"
@@ -159,7 +160,7 @@ def test_slurm_gives_the_table_of_the_local_sweep(undisturbed: pandas.DataFrame,
             time.sleep(0.01)
         subprocess.run(["scancel", "--signal=KILL", "--full", jobs[0]], check=True)
 
-    killer = kill_one_at_work(store, kill)
+    killer = disturb_at_work(store, kill)
     executor = ww.SlurmExecutor(tmp_path / "logs", jobs=2, timeout_min=5, mem_gb=1)
     executor.GONE_S = 3.0
     found = sweep(store, executor, requests=20_000)
@@ -167,6 +168,121 @@ def test_slurm_gives_the_table_of_the_local_sweep(undisturbed: pandas.DataFrame,
     assert not killer.is_alive(), "no job was killed"
     assert not found.errors
     pandas.testing.assert_frame_equal(table_of(found), undisturbed)
+
+
+def stub(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is found before the one of this name; `$real` in its script is that one."""
+    real = shutil.which(name)
+    assert real is not None
+    folder.mkdir()
+    program = folder / name
+    program.write_text(f"#!/bin/sh\nreal={real}\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_sweep_outlives_a_queue_that_does_not_answer_for_a_moment(
+    undisturbed: pandas.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = tmp_path / "calls"
+    # The second, third and fourth call fail.
+    stub(
+        tmp_path / "bin",
+        "squeue",
+        f"""echo call >>{calls}
+        case $(wc -l <{calls}) in 2|3|4) echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1;; esac
+        exec $real "$@\"""",
+        monkeypatch,
+    )
+    executor = ww.SlurmExecutor(tmp_path / "logs", jobs=2, timeout_min=5, mem_gb=1)
+    with pytest.warns(RuntimeWarning, match="squeue failed and is tried again for 600 s: slurm_load_jobs error"):
+        found = sweep(tmp_path / "store", executor)
+    assert len(calls.read_text().splitlines()) > 4, "the sweep looked at the queue again"
+    assert not found.errors
+    pandas.testing.assert_frame_equal(table_of(found), undisturbed)
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_sweep_goes_on_when_the_controller_of_slurm_is_restarted(
+    undisturbed: pandas.DataFrame, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    outage: list[float] = []
+
+    def restart() -> None:
+        began = time.monotonic()
+        controller = Path("/run/slurmctld.pid")
+        pid = int(controller.read_text())
+        os.kill(pid, signal.SIGTERM)
+        while Path(f"/proc/{pid}").exists():
+            time.sleep(0.1)
+        time.sleep(15.0)  # A command of Slurm waits for the controller for 9 s before it fails.
+        subprocess.run([ROOT / "examples/slurm/up.sh"], capture_output=True, check=True)
+        outage.append(time.monotonic() - began)
+
+    restarter = disturb_at_work(store, restart)
+    with pytest.warns(RuntimeWarning, match="squeue failed and is tried again"):
+        found = sweep(store, ww.SlurmExecutor(tmp_path / "logs", jobs=2, timeout_min=5, mem_gb=1))
+    restarter.join(timeout=60)
+    assert outage and outage[0] > 15.0, "the controller was away"
+    assert not found.errors
+    pandas.testing.assert_frame_equal(table_of(found), undisturbed)
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_queue_that_never_answers_ends_a_sweep_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = ww.SlurmExecutor(tmp_path / "logs", timeout_min=5, mem_gb=1, outage_s=4, slurm_setup=["sleep 300"])
+    stub(tmp_path / "bin", "squeue", "echo 'the controller is gone' >&2; exit 1", monkeypatch)
+    began = time.monotonic()
+    with pytest.warns(RuntimeWarning, match="squeue failed"):
+        found = ww.sweep(
+            ww.Trace.workload("uniform:pages=500,requests=1000"),
+            executor=executor,
+            store=tmp_path / "store",
+            progress=False,
+        )
+    assert 4.0 < time.monotonic() - began < 60.0
+    (error,) = found.errors
+    assert error.startswith("squeue has failed for 4 s (the controller is gone): repeat the sweep when Slurm answers again")
+    monkeypatch.undo()
+    assert wait_for(lambda: not running_jobs()), "the job of the sweep was cancelled"
+
+
+@pytest.mark.usefixtures("slurm")
+def test_a_submission_that_fails_for_a_moment_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job of the first try dies, and `sbatch` fails twice when it is to be submitted again."""
+    calls, first = tmp_path / "calls", tmp_path / "first"
+    stub(
+        tmp_path / "bin",
+        "sbatch",
+        f"""echo call >>{calls}
+        case $(wc -l <{calls}) in 2|3) echo 'sbatch: error: Socket timed out' >&2; exit 1;; esac
+        exec $real "$@\"""",
+        monkeypatch,
+    )
+    dies_once = [f"[ -e {first} ] || {{ touch {first}; exit 3; }}"]
+    executor = ww.SlurmExecutor(tmp_path / "logs", timeout_min=5, mem_gb=1, slurm_setup=dies_once)
+    executor.GONE_S = 3.0
+    with pytest.warns(RuntimeWarning, match="sbatch failed and is tried again"):
+        found = ww.sweep(
+            ww.Trace.workload("uniform:pages=500,requests=1000"),
+            executor=executor,
+            store=tmp_path / "store",
+            progress=False,
+        )
+    assert not found.errors
+    assert len(calls.read_text().splitlines()) == 4
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Whether the condition becomes true in time."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.1)
+    return condition()
 
 
 def running_jobs() -> list[str]:

@@ -8,9 +8,12 @@ import inspect
 import statistics
 import subprocess
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import wearwell
+from sphinx.pycode import ModuleAnalyzer
 from wearwell import _native, _records
 
 from common import ROOT
@@ -75,3 +78,58 @@ def test_the_fields_of_records_are_those_of_the_schema() -> None:
     renew = "renew it: python python/records.py"
     assert (ROOT / "python/wearwell/_records.py").read_text() == records.text(), renew
     assert issubclass(wearwell.Result, _records.RunRecord)
+    assert issubclass(wearwell.LifeResult, _records.LifeRecord)
+    assert issubclass(wearwell.ProfileResult, _records.Profile)
+
+
+def public_objects() -> Iterator[tuple[str, str | None]]:
+    """Every public object of the package, with its docstring: names, methods, properties, and attributes of objects."""
+    for name in wearwell.__all__:
+        value = getattr(wearwell, name)
+        if name == "__version__":
+            continue
+        yield name, vars(value).get("__doc__") if inspect.isclass(value) else value.__doc__
+        if inspect.isclass(value):
+            module = ModuleAnalyzer.for_module(value.__module__) if value.__module__.startswith("wearwell.") else None
+            yield from members_of(value, module)
+
+
+def members_of(owner: type, module: ModuleAnalyzer | None) -> Iterator[tuple[str, str | None]]:
+    for member, value in vars(owner).items():
+        if not member.startswith("_") and (inspect.isroutine(value) or isinstance(value, (property, staticmethod, classmethod))):
+            yield f"{owner.__name__}.{member}", inspect.getdoc(getattr(owner, member))
+    if module is not None:
+        module.analyze()
+        documented = {name for scope, name in module.attr_docs if scope == owner.__name__}
+        for attribute in attributes_of(owner):
+            yield f"{owner.__name__}.{attribute}", "documented" if attribute in documented else None
+
+
+def attributes_of(owner: type) -> set[str]:
+    """Public attributes of the objects of a class that its code assigns or declares."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
+    found = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    }
+    (body,) = tree.body
+    assert isinstance(body, ast.ClassDef)
+    found |= {node.target.id for node in body.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
+    found |= {
+        target.id
+        for node in body.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return {name for name in found if not name.startswith("_")}
+
+
+def test_every_public_object_has_a_docstring() -> None:
+    objects = dict(public_objects())
+    assert {"Device.write", "Device.design", "Operation.kind", "Sweep.rows", "Drive.presets"} <= objects.keys()
+    assert [name for name, text in objects.items() if not text] == []

@@ -53,7 +53,7 @@ def test_a_policy_in_python_gives_the_figures_of_the_same_policy_in_the_engine()
         for name, value in measured(inside.to_dict()).items()
         if value != measured(outside.to_dict())[name]
     }
-    assert differing == {"notes", "config"}
+    assert differing == {"notes", "config", "origins"}
     assert inside.to_dict()["config"]["gc"]["policy"] == "cost-benefit"
     (note,) = set(outside.to_dict()["notes"]) - set(inside.to_dict()["notes"])
     assert note == "victims were chosen by CostBenefit, a policy from outside the engine, and not by gc.policy"

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 import wearwell as ww
-from playwright.sync_api import Browser, Dialog, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 from wearwell import _native
 
+from browsing import COUNTED, HOSTILE, assert_drawn, assert_fits, drawing, opened
 from common import ROOT, Command
 
 LOAD = "zipf:pages=4000,requests=20000,read=0.3,rate=2000"
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 SWEEP = f"""
 [sweep]
 workloads = ["{LOAD}"]
@@ -36,41 +31,14 @@ COMMANDS = {
         *["life", "--workload", LOAD, "--leveling", "none,static", "--seeds", "2"],
         *["--set", "device.endurance_cycles=30"],
     ],
-    "profile": ["profile", "--workload", f"{LOAD},size=1:3/8:1+dup:share=0.3,compress=0.5,delta=0.2"],
+    "profile": [
+        *["profile", "--workload", f"{LOAD},size=1:3/8:1+dup:share=0.3,compress=0.5,delta=0.2"],
+        "--run",
+    ],
     "sweep": ["sweep", "sweep.toml"],
     "diff": ["diff", "compare.html", "other.html"],
 }
 """Commands that have pages; the last one compares two of them."""
-
-COUNTED = """figure => {
-  const canvas = figure.querySelector("canvas");
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  const described = figure.querySelector("[role=img]").getAttribute("aria-label");
-  return [...figure.querySelectorAll(".legend button")].map(button => {
-    const style = getComputedStyle(button.querySelector(".key")).backgroundColor;
-    const [r, g, b] = style.match(/[0-9.]+/g).map(Number);
-    let pixels = 0;
-    for (let k = 0; k < data.length; k += 4) {
-      const away = Math.abs(data[k] - r) + Math.abs(data[k + 1] - g) + Math.abs(data[k + 2] - b);
-      if (data[k + 3] > 128 && away < 48) pixels += 1;
-    }
-    const label = button.textContent;
-    return { label, pixels, isOn: button.getAttribute("aria-pressed") === "true", isEmpty: described.includes(`${label}: no values`) };
-  });
-}"""
-"""Of each series of a chart how many pixels have its colour."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Debian's Chromium: a machine without it fails here."""
-    path = shutil.which("chromium")
-    assert path is not None, "chromium is missing (Debian: chromium)"
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
-
 
 @pytest.fixture(scope="module")
 def pages(command: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
@@ -87,60 +55,6 @@ def pages(command: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
     run("other", [*COMMANDS["compare"], "--over-provisioning", "0.25"])
     return {name: run(name, arguments) for name, arguments in COMMANDS.items()}
-
-
-@dataclass
-class Heard:
-    """What a page did that it must not do."""
-
-    messages: list[str] = field(default_factory=list)
-    addresses: list[str] = field(default_factory=list)
-
-    def listen_to(self, page: Page) -> None:
-        page.on("console", lambda message: self.messages.append(message.text))
-        page.on("pageerror", lambda error: self.messages.append(str(error)))
-        page.on("dialog", self.dismiss)
-        page.on("request", lambda request: self.addresses.append(request.url))
-
-    def dismiss(self, dialog: Dialog) -> None:
-        self.messages.append(dialog.message)
-        dialog.dismiss()
-
-
-@contextmanager
-def opened(browser: Browser, path: Path, **options: Any) -> Iterator[Page]:
-    """A page in a window of its own, which must have been silent and alone when it is closed."""
-    heard, context = Heard(), browser.new_context(**options)
-    page = context.new_page()
-    heard.listen_to(page)
-    page.goto(path.as_uri())
-    page.wait_for_selector("body[data-ready]")
-    yield page
-    assert heard.messages == []
-    assert [one for one in heard.addresses if not one.startswith(("data:", "blob:"))] == [path.as_uri()]
-    context.close()
-
-
-def charts(page: Page) -> list[Locator]:
-    return page.locator("figure:has(.plot)").all()
-
-
-def assert_drawn(page: Page) -> None:
-    """Every series that is on and has values has pixels of its colour."""
-    found = charts(page)
-    assert found
-    for chart in found:
-        title = chart.locator("h3").inner_text()
-        series = chart.evaluate(COUNTED)
-        assert series, title
-        for one in series:
-            assert not one["isOn"] or one["isEmpty"] or one["pixels"] >= 3, (title, one)
-        assert any(one["pixels"] >= 8 for one in series), title
-
-
-def assert_fits(page: Page) -> None:
-    wide, window = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
-    assert wide <= window
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -165,10 +79,6 @@ def test_a_phone_and_paper_need_no_horizontal_scrolling(
         assert_drawn(page)
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert len(page.pdf()) > 10_000
-
-
-def drawing(canvas: Locator) -> str:
-    return str(canvas.evaluate("canvas => canvas.toDataURL()"))
 
 
 def test_the_slider_moves_the_map_by_mouse_and_by_keyboard(browser: Browser, pages: dict[str, Path]) -> None:
@@ -234,6 +144,69 @@ def test_series_are_toggled_by_mouse_and_by_keyboard(browser: Browser, pages: di
         assert_drawn(page)
 
 
+BAND = """figure => {
+  const canvas = figure.querySelector("canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const [line] = [...figure.querySelectorAll(".legend .key")].map(key => getComputedStyle(key).backgroundColor.match(/[0-9.]+/g).map(Number));
+  let pixels = 0;
+  for (let k = 0; k < data.length; k += 4) {
+    // The canvas is transparent, so that a band has the colour of its line and little opacity.
+    const away = Math.abs(data[k] - line[0]) + Math.abs(data[k + 1] - line[1]) + Math.abs(data[k + 2] - line[2]);
+    if (data[k + 3] > 30 && data[k + 3] < 80 && away < 48) pixels += 1;
+  }
+  return pixels;
+}"""
+"""Number of pixels in the band of the first series."""
+
+
+def test_lives_of_several_seeds_have_bands_and_each_drive_can_be_shown(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    with opened(browser, pages["life"], viewport={"width": 1280, "height": 900}) as page:
+        chart = page.locator("figure:has(h3:text-is('Spare blocks left'))")
+        assert "mean of 2 drives, band: least and greatest" in chart.inner_text()
+        assert chart.evaluate(BAND) > 20
+        plot, readout = chart.locator(".plot"), chart.locator(".readout")
+        plot.press("End")
+        assert "none " in readout.inner_text() and " to " in readout.inner_text()
+        chart.get_by_text("Data as a table").click()
+        chart.locator("tbody tr").nth(5).wait_for()
+        assert "none, low" in chart.locator("thead").inner_text()
+        ended = page.locator("figure:has(h3:text-is('Drives that have ended'))")
+        ended.locator(".plot").press("End")
+        assert "100" in ended.locator(".readout").inner_text()
+        page.locator("select").nth(0).select_option(label="each drive")
+        assert "seed 2" in chart.locator(".legend").inner_text()
+        assert_drawn(page)
+
+
+def test_a_page_of_five_seeds_has_the_interval_of_students_t(browser: Browser, tmp_path: Path) -> None:
+    drives = [
+        ww.life(
+            ww.Trace.workload(LOAD), seeds=5, leveling=leveling, settings={"device.endurance_cycles": 30}
+        )
+        for leveling in ("none", "static")
+    ]
+    drives[0].report(tmp_path / "life.html", beside=drives[1:])
+    with opened(browser, tmp_path / "life.html", viewport={"width": 390, "height": 844}) as page:
+        assert_drawn(page)
+        assert_fits(page)
+        chart = page.locator("figure:has(h3:text-is('Spare blocks left'))")
+        assert "mean of 5 drives, band: 95 % interval of the mean (Student's t)" in chart.inner_text()
+        assert "static" in chart.locator(".legend").inner_text()
+
+
+def test_a_profile_shows_what_is_saved_when_run(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+    with opened(browser, pages["profile"], viewport={"width": 1280, "height": 900}) as page:
+        chart = page.locator("figure:has(h3:text-is('What each mechanism saves'))")
+        assert "when run" in chart.locator(".legend").inner_text()
+        assert "when run" in page.locator("table.answer").inner_text()
+    ww.profile(ww.Trace.workload(f"{LOAD}+dup:share=0.3")).report(tmp_path / "profile.html")
+    with opened(browser, tmp_path / "profile.html") as page:
+        assert_drawn(page)
+        assert "when run" not in page.locator("table.answer").inner_text()
+
+
 def test_everything_can_be_reached_and_has_a_name(browser: Browser, pages: dict[str, Path]) -> None:
     with opened(browser, pages["compare"], viewport={"width": 1280, "height": 900}) as page:
         unnamed = page.evaluate(
@@ -261,6 +234,18 @@ def test_colours_follow_the_button(browser: Browser, pages: dict[str, Path]) -> 
         button.press("Enter")
         assert paper() != light and "dark" in button.inner_text()
         assert_drawn(page)
+
+
+def test_settings_that_are_default_can_be_hidden(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["replay"]) as page:
+        page.get_by_text("Configuration and provenance").click()
+        rows = page.locator(".filtered tbody tr")
+        visible = rows.filter(visible=True)
+        everything = visible.count()
+        assert everything == rows.count() > 80
+        page.get_by_label("without rows that are default").check()
+        left = visible.locator("td:last-child").all_inner_texts()
+        assert 5 < len(left) < everything / 2 and "default" not in left and "set" in left, left
 
 
 def test_the_record_can_be_saved(browser: Browser, pages: dict[str, Path], tmp_path: Path) -> None:

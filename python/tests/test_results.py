@@ -43,13 +43,21 @@ def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatc
     assert frame.groupby("design")["write_amplification"].nunique().min() > 1
 
 
-def test_the_other_examples_of_the_documentation_run(capsys: pytest.CaptureFixture[str]) -> None:
-    table, design, executor, device, policy = blocks("python")[1:]
+def test_the_other_examples_of_the_documentation_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, design, profile, life, executor, device, policy = blocks("python")[1:]
     names: dict[str, Any] = {"ww": ww}
     exec(table, names)
     assert names["result"].host_page_writes == 2
     exec(design, names)
     assert capsys.readouterr().out.strip() == blocks("text")[0].strip()
+    monkeypatch.chdir(ROOT)
+    exec(profile, names)
+    assert isinstance(names["found"], ww.ProfileResult) and len(names["savings"]) == 4
+    exec(life, names)
+    assert isinstance(names["worn"], ww.LifeResult) and len(names["lives"]) == 5
+    assert list(names["curves"]["ended"])[-1] == 5
     exec(executor, names)
     assert len(ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], executor=names["Here"](), progress=False)) == 2
     capsys.readouterr()
@@ -160,7 +168,9 @@ def test_a_design_is_the_file_that_runs_it(command: Command, tmp_path: Path) -> 
         "replay", "--workload", load, "--design", design.name, "--config", str(file), "--json", "-", "--quiet"
     )
     result = ww.replay(ww.Trace.workload(load), design=design)
-    assert measured(result.to_dict()) == measured(record_of(done.stdout))
+    of_object, of_file = measured(result.to_dict()), measured(record_of(done.stdout))
+    assert of_file["origins"]["gc.policy"]["place"].startswith(f"{file}")
+    assert {**of_object, "origins": None} == {**of_file, "origins": None}
 
 
 def test_drives_and_designs_tell_what_they_are() -> None:

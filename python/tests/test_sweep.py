@@ -163,6 +163,11 @@ def test_a_point_that_fails_is_a_row_with_its_message() -> None:
     assert sweep.errors == [bad["error"]]
 
 
+def test_the_processes_of_a_sweep_write_nothing_to_the_terminal(capfd: pytest.CaptureFixture[str]) -> None:
+    ww.sweep(ww.Trace.workload(TINY), seed=[1, 2], jobs=2, progress=False)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_a_process_that_dies_fails_its_run_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,10 @@ from ._device import Device, Operation, View
 from ._drive import Drive
 from ._clusters import DaskExecutor, SlurmExecutor
 from ._executors import Executor, LocalExecutor, Outcome, Task
+from ._life import LifeResult, life
 from ._native import PowerLoss, WearwellError, __version__
 from ._policy import Blocks, VictimPolicy
+from ._profile import ProfileResult, profile
 from ._result import PartialResultWarning, Result
 from ._run import replay
 from ._sweep import Sweep, sweep
@@ -29,11 +31,13 @@ __all__ = [
     "Drive",
     "DaskExecutor",
     "Executor",
+    "LifeResult",
     "LocalExecutor",
     "Operation",
     "Outcome",
     "PartialResultWarning",
     "PowerLoss",
+    "ProfileResult",
     "Result",
     "SlurmExecutor",
     "Sweep",
@@ -43,6 +47,8 @@ __all__ = [
     "View",
     "WearwellError",
     "__version__",
+    "life",
+    "profile",
     "replay",
     "sweep",
 ]

@@ -10,9 +10,11 @@ import importlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _worker
 from ._executors import Executor, Outcome, Task
@@ -20,6 +22,10 @@ from ._native import WearwellError
 
 TRIES = 3
 """How often a task is begun whose worker dies."""
+OUTAGE_S = 600.0
+"""Seconds for which the commands of Slurm may fail before a sweep gives up."""
+
+Answer = TypeVar("Answer")
 
 
 def _package(name: str, extra: str) -> Any:
@@ -82,6 +88,10 @@ class SlurmExecutor(Executor):
     `folder` holds scripts and logs of the jobs and must be seen by all nodes. `parameters` are those of
     `submitit.AutoExecutor.update_parameters`: `timeout_min`, `mem_gb`, `slurm_partition`, `slurm_account` and so on. `jobs` is the number of
     runs at a time.
+
+    While Slurm does not answer (its controller is restarted, the network fails), the sweep goes on: results are collected, and
+    `squeue` and `sbatch` are tried again after pauses of 1 to 30 seconds. After `outage_s` seconds of failures the sweep gives
+    up: each run without a result becomes a row that says so.
     """
 
     POLL_S = 1.0
@@ -90,7 +100,12 @@ class SlurmExecutor(Executor):
     """Seconds that a job may be neither in the queue nor have a result, while the file system shows it."""
 
     def __init__(
-        self, folder: str | Path = "slurm", jobs: int | None = None, tries: int = TRIES, **parameters: Any
+        self,
+        folder: str | Path = "slurm",
+        jobs: int | None = None,
+        tries: int = TRIES,
+        outage_s: float = OUTAGE_S,
+        **parameters: Any,
     ) -> None:
         submitit = _package("submitit", "slurm")
         if shutil.which("sbatch") is None:
@@ -99,42 +114,110 @@ class SlurmExecutor(Executor):
         parallel = {} if jobs is None else {"slurm_array_parallelism": jobs}
         self._executor.update_parameters(**{"name": "wearwell", "cpus_per_task": 1, **parallel, **parameters})
         self._tries = tries
+        self._outage_s = outage_s
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
         if not tasks:
             return
         jobs = dict(enumerate(self._executor.map_array(_worker.run_task, list(tasks))))
         begun = dict.fromkeys(jobs, 1)
-        missing_since: dict[int, float] = {}
+        missing_since: dict[str, float] = {}
+        squeue, sbatch = _Command("squeue", self._outage_s), _Command("sbatch", self._outage_s)
         try:
             while jobs:
-                queued = _queued_jobs()
-                for number, job in list(jobs.items()):
-                    if job.paths.result_pickle.exists():
-                        del jobs[number]
-                        yield number, _outcome_of_job(job)
-                    elif job.job_id in queued:
-                        missing_since.pop(number, None)
-                    elif time.monotonic() - missing_since.setdefault(number, time.monotonic()) > self.GONE_S:
-                        del missing_since[number]
-                        if begun[number] == self._tries:
-                            del jobs[number]
-                            yield number, Outcome(None, _last_words(job, self._tries))
-                        else:
-                            begun[number] += 1
-                            jobs[number] = self._executor.submit(_worker.run_task, tasks[number])
+                queued = squeue.attempt(_queued_jobs)
+                for number in [number for number, job in jobs.items() if job.paths.result_pickle.exists()]:
+                    yield number, _outcome_of_job(jobs.pop(number))
+                missing_since = _missing_since(missing_since, jobs, queued)
+                for number in self._gone(missing_since, jobs):
+                    if begun[number] == self._tries:
+                        yield number, Outcome(None, _last_words(jobs.pop(number), self._tries))
+                    elif again := sbatch.attempt(partial(self._executor.submit, _worker.run_task, tasks[number])):
+                        jobs[number] = again
+                        begun[number] += 1
+                for command in (squeue, sbatch):
+                    if command.is_lost():
+                        yield from ((number, Outcome(None, command.last_words())) for number in jobs)
+                        return
                 time.sleep(self.POLL_S)
         finally:
             for job in jobs.values():
                 job.cancel(check=False)
 
+    def _gone(self, missing_since: Mapping[str, float], jobs: Mapping[int, Any]) -> list[int]:
+        """Tasks whose job is missing for so long that it is dead."""
+        now = time.monotonic()
+        return [number for number, job in jobs.items() if now - missing_since.get(job.job_id, now) > self.GONE_S]
+
+
+def _missing_since(
+    before: Mapping[str, float], jobs: Mapping[int, Any], queued: set[str] | None
+) -> dict[str, float]:
+    """When each job that is not in the queue was first found missing; empty while nobody can look at the queue."""
+    if queued is None:
+        return {}
+    now = time.monotonic()
+    return {job.job_id: before.get(job.job_id, now) for job in jobs.values() if job.job_id not in queued}
+
+
+class _Command:
+    """A command of Slurm that may fail for a time: pauses between attempts, and an end to them.
+
+    One object for each command: that `squeue` answers does not mean that `sbatch` does.
+    """
+
+    FIRST_PAUSE_S = 1.0
+    """Seconds between the first failure and the second attempt; each further failure doubles the pause."""
+    LONGEST_PAUSE_S = 30.0
+
+    def __init__(self, name: str, outage_s: float) -> None:
+        self._name, self._outage_s = name, outage_s
+        self._failing_since: float | None = None
+        self._pause_s = self.FIRST_PAUSE_S
+        self._next_attempt = 0.0
+        self._message = ""
+
+    def attempt(self, run: Callable[[], Answer]) -> Answer | None:
+        """Returns what `run` returns; `None` if it fails, and, without a call, during the pause after a failure."""
+        if time.monotonic() < self._next_attempt:
+            return None
+        try:
+            answer = run()
+        except Exception as error:  # `submitit` has no common class of its errors.
+            self._note_failure(" ".join(str(error).split()))
+            return None
+        self._failing_since, self._pause_s = None, self.FIRST_PAUSE_S
+        return answer
+
+    def _note_failure(self, message: str) -> None:
+        now = time.monotonic()
+        self._message = message
+        if self._failing_since is None:
+            self._failing_since = now
+            warnings.warn(
+                f"{self._name} failed and is tried again for {self._outage_s:.0f} s: {message}", RuntimeWarning, stacklevel=2
+            )
+        self._next_attempt = now + self._pause_s
+        self._pause_s = min(2.0 * self._pause_s, self.LONGEST_PAUSE_S)
+
+    def is_lost(self) -> bool:
+        """Whether all attempts of `outage_s` seconds have failed."""
+        return self._failing_since is not None and time.monotonic() - self._failing_since > self._outage_s
+
+    def last_words(self) -> str:
+        """Returns the sentence about a run that was given up."""
+        return (
+            f"{self._name} has failed for {self._outage_s:.0f} s ({self._message}): repeat the sweep when Slurm answers again; "
+            "jobs of this one may still be queued (scancel --me --name=wearwell)"
+        )
+
 
 def _queued_jobs() -> set[str]:
     """Numbers of the jobs that wait, run or end. Accounting, which `submitit` asks, is not set up on every cluster."""
     command = ["squeue", "--noheader", "--array", "--me", "--format=%A %F_%a"]
-    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if answer.returncode != 0:
-        raise WearwellError(f"squeue: {answer.stderr.strip()}")
+        raise WearwellError(answer.stderr.strip() or f"exit status {answer.returncode}")
     return {number for line in answer.stdout.splitlines() for number in line.split()}
 
 

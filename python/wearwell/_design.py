@@ -28,6 +28,7 @@ class Design:
         settings: Mapping[str, Value] | None = None,
     ) -> None:
         self.name = name
+        """Name of the design, as in `Design.names()`."""
         names = [content] if isinstance(content, str) else content
         parts: dict[str, Value | None] = {
             "parts.content": None if names is None else ",".join(names) or "none",
@@ -37,6 +38,7 @@ class Design:
             "parts.survives": survives,
         }
         self.values: dict[str, Value] = {key: value for key, value in parts.items() if value is not None}
+        """Settings that differ from those of the named design, by dotted key."""
         self.values.update(settings or {})
         known = list(Design.names())
         if name not in known:

@@ -29,6 +29,7 @@ class Operation(NamedTuple):
     cause: str
     """Cause of the operation, with the names in `programs_by_cause` of a result."""
     plane: int
+    """Number of the plane."""
     times: int
     """Number of copies, or of NVRAM lines; 1 for other operations."""
 
@@ -58,7 +59,9 @@ class Device:
         victim_policy: VictimPolicy | None = None,
     ) -> None:
         self.design = design if isinstance(design, Design) else Design(design)
+        """Design of the drive."""
         self.drive = drive if isinstance(drive, Drive) else Drive(drive)
+        """Preset and figures of the drive."""
         own = [setting(key, value) for key, value in (settings or {}).items()]
         chosen = [*self.drive.settings(), *self.design.settings(), *own]
         configuration = Configuration(chosen, None if config is None else os.fspath(config))
@@ -69,6 +72,7 @@ class Device:
 
     @property
     def page_bytes(self) -> int:
+        """Bytes of a page, the unit of addresses."""
         return self._native.page_bytes
 
     @property

@@ -65,7 +65,9 @@ class Drive:
             "wear_out": wear_out,
         }
         self.preset = preset
+        """Name of the preset; None for a drive whose size fits the input."""
         self.values = {key: value for key, value in given.items() if value is not None}
+        """Figures that replace those of the preset, by key of `[device]`."""
         known = [name for name, _ in devices()]
         if preset is not None and preset not in known:
             raise unknown_name("device", preset, known)

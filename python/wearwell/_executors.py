@@ -32,16 +32,22 @@ class Task(TypedDict):
     store: str
     """Folder in which records are stored."""
     trace: dict[str, Any]
+    """Description of the trace: its path and how it is read, or the specification of a workload."""
     design: str
+    """Name of the design."""
     settings: list[str]
+    """Settings in the notation of the command line, which win over the file."""
     config: str | None
+    """Path of a configuration file."""
 
 
 class Outcome(NamedTuple):
     """Outcome of a task: the record of the run as JSON, or an error message."""
 
     record: str | None
+    """Record of the run as JSON; None if the run failed."""
     error: str | None
+    """Error message of a run that failed."""
 
     @classmethod
     def of(cls, answer: Mapping[str, str]) -> Outcome:
@@ -64,6 +70,7 @@ class LocalExecutor(Executor):
         if jobs is not None and jobs < 1:
             raise WearwellError(f"jobs is {jobs}; it is the number of runs at a time, 1 or more")
         self.jobs = jobs or os.cpu_count() or 1
+        """Number of runs at a time."""
 
     def run(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Outcome]]:
         if not tasks:
@@ -102,7 +109,8 @@ class _Worker:
         self._process = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-P", "-m", "wearwell._worker"]
+        # Not `-m`: the module is imported with the package, and Python warns if it is then run a second time.
+        command = [sys.executable, "-P", "-c", "from wearwell._worker import main; main()"]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )

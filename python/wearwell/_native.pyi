@@ -20,6 +20,9 @@ class Configuration:
     def to_toml(self) -> str:
         """Returns the configuration as the text of a TOML file, with the default of every key that has one."""
 
+    def seed(self) -> int:
+        """Returns the seed of a run."""
+
     def parts(self, design: str) -> str:
         """Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks."""
 
@@ -150,3 +153,71 @@ def write_trace(
     length_bytes: list[int],
 ) -> int:
     """Writes a table of requests to a trace file in the native format and returns the number of requests."""
+
+def leveling_settings(input: Input, configuration: Configuration, design: str, leveling: str) -> list[str]:
+    """Returns the settings of a kind of wear leveling on the drive of a configuration."""
+
+def life(
+    input: Input,
+    configuration: Configuration,
+    design: str,
+    leveling: str,
+    endurance: tuple[float, float, float, float],
+    is_filled: bool,
+    scale_to: int | None = None,
+    on_progress: Callable[[str, int, int], object] | None = None,
+) -> str:
+    """Wears out one simulated drive, or until ctrl-C. Returns a record with this life as JSON. `endurance` has spread, early
+    share, program share and spare minimum."""
+
+def joined_lives(records: list[str]) -> str:
+    """Joins records of one life each, of drives that differ in their seed only, to one record with estimates and curves."""
+
+def table_of_lives(records: list[str]) -> str:
+    """Returns the command line's table of lives, one column per record."""
+
+def page_of_lives(records: list[str]) -> str:
+    """Returns the HTML page of drives' lives."""
+
+def tables_of_lives(records: list[str]) -> str:
+    """Returns the tables and notes of the HTML page of drives' lives, without its charts."""
+
+def profile_requests(
+    input: Input, sample: int = 1, on_progress: Callable[[str, int, int], object] | None = None
+) -> tuple[str, bool]:
+    """Profiles the requests of an input, one of `sample` pages and contents. Returns the profile as JSON, and whether ctrl-C
+    ended it."""
+
+def profile_files(
+    path: str | PathLike[str],
+    against: str | PathLike[str] | None = None,
+    sample: int = 1,
+    on_progress: Callable[[str, int, int], object] | None = None,
+) -> tuple[str, bool]:
+    """Profiles the pages of a file or of all files of a directory. Returns the profile as JSON, and whether ctrl-C ended it."""
+
+def is_trace(path: str | PathLike[str]) -> bool:
+    """Whether a path is profiled as a trace; a directory, and a file of unknown format, are profiled by their bytes."""
+
+def write_trace_of_files(path: str | PathLike[str], target: str | PathLike[str]) -> int:
+    """Writes a trace that writes each page of a file, or of all files of a directory, once; returns the number of pages."""
+
+def run_mechanisms(
+    input: Input,
+    configuration: Configuration,
+    profile: str,
+    on_progress: Callable[[str, int, int], object] | None = None,
+) -> str:
+    """Runs each content mechanism by itself on an input and adds what it saves to the profile, both as JSON."""
+
+def ignored_by_profile(configuration: Configuration, settings: list[str]) -> list[str]:
+    """Returns messages about those settings that none of the runs of a profile would use."""
+
+def table_of_profile(profile: str) -> str:
+    """Returns the command line's text of a profile."""
+
+def page_of_profiles(profiles: list[str]) -> str:
+    """Returns the HTML page of profiles."""
+
+def tables_of_profile(profile: str) -> str:
+    """Returns the tables and notes of the HTML page of a profile, without its charts."""

@@ -1,4 +1,4 @@
-"""Fields of a run record. Made by python/records.py from docs/schema/runs.json: change that, and run it again."""
+"""Fields of records. Made by python/records.py from docs/schema: change that, and run it again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ class DeltaConfig(Section):
     tables are in capacitor-backed RAM."""
     heat_entries: int | None
     """Entries of the delta design's table of access counts, which finds hot pages. Absent: as many as
-    `cache_entries`, or one for 16 logical pages."""
+    `cache_entries`; on other designs with a map on flash one for 32 logical pages, and with tables in RAM one
+    for 16."""
     hot_accesses: int
     """Number of accesses from which a logical page counts as hot, for reads and for writes."""
     journal_pages: int | None
@@ -272,6 +273,7 @@ class MappingConfig(Section):
         "directory",
         "dirty_share",
         "identification",
+        "least_cache_entries",
     })
 
     cache_entries: int | None
@@ -288,6 +290,9 @@ class MappingConfig(Section):
     """Share of the cached L2P entries that may be dirty; 1 = all of them."""
     identification: str | None
     """When the flash page that an overwrite makes obsolete is marked invalid."""
+    least_cache_entries: int | None
+    """Minimum number of entries of the cache where `cache_entries` is absent; a drive with fewer logical
+    pages caches its whole map. Absent: none, and 131,072 on the design `wearwell`."""
 
 
 class PartsConfig(Section):
@@ -789,6 +794,19 @@ class LifetimeRecord(Section):
     those before the first garbage collection."""
 
 
+class Origin(Section):
+    """Where the value of a setting comes from."""
+
+    _optional = frozenset({
+        "place",
+    })
+
+    place: str | None
+    """The place, such as `drive.toml:12` or the name of a preset; absent if the kind says all."""
+    source: str
+    """Kind of the place that the value comes from."""
+
+
 class SeriesPoint(Section):
     """Counters at one moment of a run; all counts are totals since the first measured request."""
 
@@ -1053,6 +1071,10 @@ class RunRecord(Section):
         "trace": TraceRecord,
     }
 
+    _tables = {
+        "origins": Origin,
+    }
+
     _optional = frozenset({
         "partial_reason",
         "recovery",
@@ -1096,6 +1118,10 @@ class RunRecord(Section):
     """Flash pages that could not be read."""
     notes: list[str]
     """Remarks on the result, such as which figures rest on a model rather than on the input."""
+    origins: dict[str, Origin]
+    """Where the values of the configuration come from, by key (`section.key`). Keys that are not listed have
+    their default. Listed are also keys that decided other values and are not in `config` themselves (such as
+    `device.over_provisioning`), and the parts that the design has."""
     partial: bool
     """Whether the run ended before the end of the input; all figures of the record then describe the part
     that was replayed."""
@@ -1157,6 +1183,530 @@ class RunRecord(Section):
     """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`,
     without programs of garbage collection."""
     writes_by_form: dict[str, int]
-    """Host page writes by how they were stored: `page` (whole), `recycled` (by reviving a dead page),
-    `deduplicated` (mapped to a stored page of equal content), `delta`, or `packed` (into a compressed
-    chunk)."""
+    """Host page writes by how they were stored: `page` (whole), `unchanged` (not at all: the page had the
+    content already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored page of equal
+    content), `delta`, or `packed` (into a compressed chunk)."""
+
+
+class Estimate(Section):
+    """Mean of a figure over the lives of all seeds, with its confidence interval and the extremes."""
+
+    _optional = frozenset({
+        "half_width",
+    })
+
+    half_width: float | None
+    """Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed."""
+    least: float
+    """Least value of the figure in any of the lives."""
+    mean: float
+    """Mean of the figure over the lives of all seeds."""
+    most: float
+    """Greatest value of the figure in any of the lives."""
+
+
+class CurvePoint(Section):
+    """State of the drives of all seeds when the host has written the same number of bytes to each; a drive
+    that has ended keeps the state in which it ended."""
+
+    _sections = {
+        "max_erases": Estimate,
+        "mean_erases": Estimate,
+        "spare": Estimate,
+        "write_amplification": Estimate,
+    }
+
+    ended: int
+    """Number of drives that have ended."""
+    host_bytes: int
+    """Bytes that the host has written to each drive that has not ended before."""
+    max_erases: Estimate
+    """Erases of the most worn block of a drive."""
+    mean_erases: Estimate
+    """Erases per block, mean over all blocks of a drive."""
+    spare: Estimate
+    """Spare blocks left, as a share of the spare blocks of the new drive."""
+    write_amplification: Estimate
+    """Write amplification since the moment before, programmed bytes per host byte."""
+
+
+class Endurance(Section):
+    """How many program/erase cycles the blocks of a drive endure, and when the drive has ended."""
+
+    early_share: float
+    """Share of the blocks that fail early, after a number of program/erase cycles drawn uniformly from the
+    rated cycles."""
+    program_share: float
+    """Share of the blocks whose first failed operation is a program; the first failed operation of all others
+    is an erase."""
+    spare_minimum: float
+    """Share of the drive's spare blocks that is left when the drive has ended."""
+    spread: float
+    """Standard deviation of the program/erase cycles that a block endures, as a share of the rated cycles,
+    which are the mean."""
+
+
+class LifeEstimates(Section):
+    """Figures of whole lives, over the drives of all seeds."""
+
+    _sections = {
+        "first_failure_bytes": Estimate,
+        "host_bytes": Estimate,
+        "write_amplification": Estimate,
+        "years": Estimate,
+    }
+
+    _optional = frozenset({
+        "first_failure_bytes",
+        "years",
+    })
+
+    first_failure_bytes: Estimate | None
+    """Bytes that the host had written when the first block of a drive failed; absent if a drive ended without
+    a failed block."""
+    host_bytes: Estimate
+    """Bytes that the host wrote until the end of a drive, including the first fill."""
+    write_amplification: Estimate
+    """Write amplification over the whole life of a drive: programmed bytes per host byte."""
+    years: Estimate | None
+    """Years until the end of a drive at the rate of the input; absent if the input has no times."""
+
+
+class LifePoint(Section):
+    """State of a drive at one moment of its life."""
+
+    host_bytes: int
+    """Bytes that the host has written to the drive so far."""
+    max_erases: int
+    """Erases of the drive's most worn block so far."""
+    mean_erases: float
+    """Erases per block of the drive so far, mean over all blocks."""
+    programs: int
+    """Page programs of the drive so far."""
+    spare: float
+    """Spare blocks left, as a share of the spare blocks of the new drive."""
+
+
+class Wear(Section):
+    """Distribution of the erase counts of a drive's blocks."""
+
+    least: int
+    """Erases of the drive's least worn block."""
+    mean: float
+    """Erases per block of the drive, mean over all blocks."""
+    most: int
+    """Erases of the drive's most worn block."""
+    p10: int
+    """10th percentile of the blocks' erase counts."""
+    p50: int
+    """Median of the blocks' erase counts."""
+    p90: int
+    """90th percentile of the blocks' erase counts."""
+
+
+class Life(Section):
+    """The simulated life of one drive, from its first write to its end."""
+
+    _sections = {
+        "series": LifePoint,
+        "timeline": Timeline,
+        "wear": Wear,
+    }
+
+    _optional = frozenset({
+        "extrapolated_bytes",
+        "first_failure_bytes",
+        "timeline",
+        "years",
+    })
+
+    cpu_seconds: float
+    """CPU time of the simulation, seconds."""
+    end: str
+    """Why the simulated drive ended."""
+    extrapolated_bytes: float | None
+    """Lifetime in host bytes as a short run would extrapolate it: host bytes of an early part of the life,
+    divided by the share of the rated cycles that this part used. Absent if the drive ended before that part
+    was complete."""
+    failed_blocks: int
+    """Number of blocks that failed until the end of the drive."""
+    first_failure_bytes: int | None
+    """Bytes that the host had written when the first block failed; absent if no block failed."""
+    host_bytes: int
+    """Bytes that the host wrote until the end of the drive, including the first fill."""
+    leveling_erases: int
+    """Number of blocks that wear leveling emptied and erased."""
+    leveling_programs: int
+    """Page programs by which wear leveling copied pages: its cost."""
+    media_bytes: int
+    """Bytes of all page programs until the end of the drive."""
+    passes: float
+    """Number of times that the input was replayed; fractional, because the last pass is incomplete."""
+    seed: int
+    """Seed of the blocks' endurance limits, of the design and of the content of writes."""
+    series: list[LifePoint]
+    """States of the drive at moments of its life, at most 400."""
+    timeline: Timeline | None
+    """Timeline of the life (counters and maps of the blocks); recorded only if `replay.timeline_cells` is
+    set."""
+    usable_endurance: float
+    """Share of the rated cycles of all blocks that perfect wear leveling could use before the drive ends. It
+    is less than 1 because of the spread of endurance and early failures, which the extrapolation ignores.
+    Write amplification that increases as spare blocks fail reduces the lifetime further."""
+    wear: Wear
+    """Distribution of the erase counts of all blocks at the end of the drive."""
+    years: float | None
+    """Years until the end of the drive at the rate of the input; absent if the input has no times."""
+
+
+class LifeRecord(Section):
+    """Simulated lives of drives that differ only in their seed, and what they have in common."""
+
+    _sections = {
+        "config": Config,
+        "curves": CurvePoint,
+        "endurance": Endurance,
+        "estimates": LifeEstimates,
+        "lives": Life,
+    }
+
+    _tables = {
+        "origins": Origin,
+    }
+
+    _optional = frozenset({
+        "estimates",
+        "scale_to_bytes",
+    })
+
+    config: Config
+    """Configuration with every value that the simulated lives (runs of the drive until it is worn out, one
+    per seed) used, without the seed."""
+    curves: list[CurvePoint]
+    """States of the drives of all seeds at regular moments of their lives, at most 100, with their spread."""
+    design: str
+    """Name of the design (kind of FTL) of the drives."""
+    endurance: Endurance
+    """Distribution of the blocks' endurance limits, and the condition for the end of the drive."""
+    estimates: LifeEstimates | None
+    """Figures of whole lives over all seeds; absent if a life was interrupted."""
+    exported_bytes: int
+    """Bytes that the drive exports to the host."""
+    input: str
+    """Name of the input that wore out the drives."""
+    is_filled: bool
+    """Whether all exported pages were written once before the input; this fill counts as written by the
+    host."""
+    leveling: str
+    """Kind of wear leveling of the drives."""
+    leveling_ram_bytes: int
+    """RAM that wear leveling takes in a controller, bytes."""
+    lives: list[Life]
+    """Simulated lives of the drive, one for each seed."""
+    notes: list[str]
+    """Remarks on the results, such as which figures rest on a model rather than on the input."""
+    origins: dict[str, Origin]
+    """Where the values of the configuration come from, by key (`section.key`), as in the record of a run."""
+    physical_bytes: int
+    """Bytes of all flash blocks of the drive."""
+    rated_cycles: int
+    """Rated cycles of a block, which are the mean of the endurance limits."""
+    scale_to_bytes: int | None
+    """Exported bytes of the larger drive for which years are scaled; absent if no size was given."""
+    version: str
+    """Version of this software."""
+
+
+class SizeShares(Section):
+    """Distribution of the compressed sizes of pages, or of the sizes of their deltas, as shares of the page
+    size."""
+
+    incompressible_share: float
+    """Share of pages that compression (or delta encoding) does not make smaller than a page."""
+    mean: float
+    """Mean compressed size (or delta size), as a share of the page size."""
+    p10: float
+    """10th percentile of the compressed size (or delta size), as a share of the page size."""
+    p50: float
+    """Median compressed size (or delta size), as a share of the page size."""
+    p90: float
+    """90th percentile of the compressed size (or delta size), as a share of the page size."""
+    pages: int
+    """Number of pages whose compressed size (or delta size) is known."""
+    sigma: float
+    """Standard deviation, over all pages, of the compressed size (or delta size), as a share of the page
+    size."""
+    tenths: list[float]
+    """Shares of pages by compressed size (or delta size) in tenths of a page: more than 0 to 0.1, more than
+    0.1 to 0.2, and so on."""
+
+
+class ContentFigures(Section):
+    """Figures on the contents of pages: duplicates and compressibility."""
+
+    _sections = {
+        "compressed": SizeShares,
+    }
+
+    _optional = frozenset({
+        "compressed",
+        "compressed_distinct_mean",
+    })
+
+    compressed: SizeShares | None
+    """Distribution of compressed sizes, each page compressed by itself (LZ4). Each page counts as often as it
+    occurs; zero pages are left out."""
+    compressed_distinct_mean: float | None
+    """Mean compressed size as a share of the page if each distinct content counts once, that is after
+    deduplication."""
+    compressed_mean_error: float
+    """Standard error of the mean of `compressed`, from sampling; 0 if all contents were examined."""
+    distinct: int
+    """Number of distinct contents without the zero page, extrapolated if the input was sampled."""
+    duplicate_pool: int
+    """Number of contents that are repeated: the first contents, in order of occurrence, that receive 99 % of
+    the repetitions."""
+    duplicate_share: float
+    """Pages whose content occurred before, as a share of all pages with known content; zero pages do not
+    count as duplicates."""
+    duplicate_share_error: float
+    """Standard error of `duplicate_share`, from sampling; 0 if all contents were examined."""
+    duplicate_theta: float
+    """Zipf exponent of the popularity of contents that are repeated."""
+    pages: int
+    """Number of pages whose content is known, zero pages included."""
+    zero_share: float
+    """Zero pages as a share of the pages with known content."""
+
+
+class RewriteFigures(Section):
+    """Figures on repeated writes of the same pages."""
+
+    _optional = frozenset({
+        "interval_p25_pages",
+        "interval_p50_pages",
+        "interval_p50_s",
+        "interval_p75_pages",
+        "interval_p99_pages",
+    })
+
+    interval_p25_pages: float | None
+    """25th percentile of the interval between two writes of a page, in page writes; null without rewrites."""
+    interval_p50_pages: float | None
+    """Median interval between two writes of a page, in page writes; null without rewrites."""
+    interval_p50_s: float | None
+    """Median time between two writes of a page, seconds; null without rewrites or times."""
+    interval_p75_pages: float | None
+    """75th percentile of the interval between two writes of a page, in page writes; null without rewrites."""
+    interval_p99_pages: float | None
+    """99th percentile of the interval between two writes of a page, in page writes; null without rewrites."""
+    once_share: float
+    """Pages written exactly once, as a share of all written pages."""
+    once_share_error: float
+    """Standard error of `once_share`, from sampling; 0 if all pages were examined."""
+    rewrite_share: float
+    """Page writes whose page was written before, as a share of all page writes."""
+    rewrite_share_error: float
+    """Standard error of `rewrite_share`, from sampling; 0 if all pages were examined."""
+    writes_per_page: float
+    """Mean number of writes per written page."""
+
+
+class SavingRuns(Section):
+    """The drive on which the content mechanisms were run, and its run without any."""
+
+    _sections = {
+        "config": Config,
+        "device": DeviceRecord,
+    }
+
+    config: Config
+    """Configuration of the run without content mechanisms, with every effective value."""
+    device: DeviceRecord
+    """The drive of all runs."""
+    erases: int
+    """Block erases of all causes in the run without content mechanisms."""
+    host_page_writes: int
+    """Page writes of the host in the run without content mechanisms."""
+    programs: int
+    """Page programs of all causes in the run without content mechanisms."""
+
+
+class MeasuredSaving(Section):
+    """What a content mechanism saves on a drive, beside the same drive without content mechanisms."""
+
+    _optional = frozenset({
+        "erases",
+    })
+
+    erases: float | None
+    """Share of the block erases of the drive without mechanisms that is saved; null if it erases no block."""
+    page_writes: float
+    """Share of the host's page writes that needed no program for host data: `write_reduction` of the run."""
+    programs: float
+    """Share of all page programs of the drive without mechanisms that is saved; negative if there are
+    more."""
+
+
+class Saving(Section):
+    """What one content mechanism by itself can save of an input's page writes."""
+
+    _sections = {
+        "when_run": MeasuredSaving,
+    }
+
+    _optional = frozenset({
+        "at_most",
+        "when_run",
+    })
+
+    at_most: float | None
+    """Largest share of the page writes with known content for which a perfect mechanism would program
+    nothing; null if the input does not show it."""
+    at_most_error: float
+    """Standard error of `at_most`, from sampling; 0 if all pages and contents were examined."""
+    mechanism: str
+    """The content mechanism."""
+    when_run: MeasuredSaving | None
+    """What the mechanism saves on a drive; null if it was not run."""
+
+
+class SkewFigures(Section):
+    """How unequally writes spread over the written pages."""
+
+    top_10_percent: float
+    """Share of writes to the most written 10 % of the written pages."""
+    top_1_percent: float
+    """Share of writes to the most written 1 % of the written pages."""
+    top_20_percent: float
+    """Share of writes to the most written 20 % of the written pages."""
+    top_20_percent_error: float
+    """Standard error of `top_20_percent`, from sampling; 0 if all pages were examined."""
+    zipf_misfit: float
+    """Largest difference between the measured share of writes to the most written pages and that of the zipf
+    law, over the most written 1, 2, 5, 10, 20 and 50 % of the pages."""
+    zipf_theta: float
+    """Exponent, 0 to 2, of the zipf law over the written pages in which two writes hit the same page as often
+    as measured."""
+
+
+class SizeShare(Section):
+    """A request size and how frequent it is."""
+
+    pages: int
+    """Number of pages that a request of this size touches."""
+    share: float
+    """Requests of this size as a share of reads and writes."""
+
+
+class TrafficFigures(Section):
+    """Figures on the requests of an input."""
+
+    _sections = {
+        "other_sizes": SizeShare,
+        "sizes": SizeShare,
+    }
+
+    _optional = frozenset({
+        "other_sizes",
+    })
+
+    bytes_read: int
+    """Bytes of all read requests."""
+    bytes_written: int
+    """Bytes of all write requests."""
+    duration_s: float
+    """Time of the latest request, seconds after the start of the trace; 0 without times."""
+    empty_requests: int
+    """Number of reads and writes of length zero."""
+    flushes: int
+    """Number of flush requests."""
+    footprint_pages: int
+    """Number of distinct pages read or written."""
+    other_sizes: SizeShare | None
+    """Mean of all request sizes that `sizes` does not list, with their total share; null if there are
+    none."""
+    pages_written: int
+    """Number of pages (4 KiB) that writes touch, counted once per write."""
+    partial_share: float
+    """Share of reads and writes that start or end inside a page."""
+    read_mean_bytes: float
+    """Mean size of a read request, bytes."""
+    read_share: float
+    """Reads as a share of reads and writes."""
+    requests: int
+    """Number of requests of all kinds."""
+    sequential_read_share: float
+    """Share of reads that begin where the previous read ended, on the same device number."""
+    sequential_write_share: float
+    """Share of writes that begin where the previous write ended, on the same device number."""
+    sizes: list[SizeShare]
+    """The most frequent sizes of read and write requests, in pages touched, with their shares."""
+    trim_share: float
+    """Trims as a share of all requests."""
+    unsorted_times: int
+    """Number of requests whose time lies before that of the previous request."""
+    write_mean_bytes: float
+    """Mean size of a write request, bytes."""
+    written_pages: int
+    """Number of distinct pages written."""
+
+
+class Profile(Section):
+    """Properties of an input's data and traffic. Names are stable; figures that the input cannot have are
+    null."""
+
+    _sections = {
+        "content": ContentFigures,
+        "delta": SizeShares,
+        "rewrites": RewriteFigures,
+        "runs": SavingRuns,
+        "savings": Saving,
+        "skew": SkewFigures,
+        "traffic": TrafficFigures,
+    }
+
+    _optional = frozenset({
+        "content",
+        "content_line",
+        "delta",
+        "rewrites",
+        "runs",
+        "skew",
+        "traffic",
+        "unchanged_share",
+        "workload_line",
+    })
+
+    content: ContentFigures | None
+    """Figures on the contents of the written pages, or of the pages of files; null if no content is known."""
+    content_line: str | None
+    """Specification for `--content` that generates content like that of the input."""
+    contents_sampled_1_of: int
+    """Sampling of contents: one of this many contents was examined; 1 = all."""
+    delta: SizeShares | None
+    """Sizes of the compressed differences between successive versions of a page, as shares of the page;
+    unchanged pages are left out."""
+    input: str
+    """Name of the profiled input."""
+    notes: list[str]
+    """Remarks that a reader of the figures must know, such as sampling."""
+    pages_sampled_1_of: int
+    """Sampling of pages: one of this many pages was examined; 1 = all."""
+    partial: bool
+    """Whether profiling ended before the end of the input, or before the last run of a mechanism."""
+    rewrites: RewriteFigures | None
+    """Figures on rewrites of pages by a trace; null for files."""
+    runs: SavingRuns | None
+    """The drive on which the content mechanisms were run; null if they were not run."""
+    savings: list[Saving]
+    """What each content mechanism by itself could save of the page writes, and what it saved on a drive."""
+    skew: SkewFigures | None
+    """How unequally the writes of a trace spread over pages; null for files."""
+    traffic: TrafficFigures | None
+    """Figures on the requests of a trace; null for files."""
+    unchanged_share: float | None
+    """Share of overwrites that do not change the content of their page; of files, share of pages that equal
+    their old version."""
+    workload_line: str | None
+    """Specification for `--workload` that generates requests like those of the input."""

@@ -49,7 +49,7 @@ class Trace:
         options = {key: value for key, value in options.items() if value is not None}
         if isinstance(source, (str, os.PathLike)):
             path = os.fspath(source)
-            _refuse_stream(path)
+            refuse_stream(path)
             self._take({"path": path, "options": options})
         else:
             if options:
@@ -108,7 +108,8 @@ class Trace:
         return f"Trace({self.name!r}, format={self.format!r}{more})"
 
 
-def _refuse_stream(path: str) -> None:
+def refuse_stream(path: str) -> None:
+    """Raises an error about a path that can be read only once, such as a pipe."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError):

@@ -72,7 +72,3 @@ def main() -> None:
     while True:
         answers.write(json.dumps(runs.run(json.loads(tasks.get()))) + "\n")
         answers.flush()
-
-
-if __name__ == "__main__":
-    main()

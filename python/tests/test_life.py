@@ -1,0 +1,196 @@
+"""Lives of drives: the record of the command line, curves with bands, tables, and what ctrl-C leaves."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas
+import pyarrow
+import pytest
+import wearwell as ww
+
+from common import Command, sentence_of
+
+LOAD = "zipf:pages=4000,requests=40000,write=1.0,rate=2000"
+CYCLES = {"device.endurance_cycles": 25}
+FLAGS = ["--set", "device.endurance_cycles=25"]
+
+
+def without_times(record: dict[str, Any]) -> dict[str, Any]:
+    """A record of lives without what the machine says."""
+    assert all("cpu_seconds" in one for one in record["lives"])
+    lives = [{name: field for name, field in one.items() if name != "cpu_seconds"} for one in record["lives"]]
+    return {**record, "lives": lives}
+
+
+def of_command(command: Command, *arguments: str) -> dict[str, Any]:
+    done = command("life", "--workload", LOAD, *FLAGS, *arguments, "--json", "-", "--quiet")
+    assert done.returncode == 0, done.stderr
+    (record,) = json.loads(done.stdout)["drives"]
+    assert isinstance(record, dict)
+    return record
+
+
+@pytest.fixture(scope="module")
+def three() -> ww.LifeResult:
+    """Three drives that differ in their seed."""
+    return ww.life(ww.Trace.workload(LOAD), seeds=3, settings=CYCLES)
+
+
+WAYS: list[tuple[list[str], dict[str, Any]]] = [
+    ([], {}),
+    (["--seeds", "3", "--seed", "7"], {"seeds": 3, "seed": 7}),
+    (["--seeds", "2", "--leveling", "static"], {"seeds": 2, "leveling": "static", "jobs": 2}),
+    (
+        ["--spread", "0.2", "--early-share", "0.01", "--program-share", "0.2", "--spare-minimum", "0.3"],
+        {"spread": 0.2, "early_share": 0.01, "program_share": 0.2, "spare_minimum": 0.3},
+    ),
+    (
+        ["--empty", "--scale-to", "1TiB", "--over-provisioning", "0.3"],
+        {"empty": True, "scale_to": 1 << 40, "over_provisioning": 0.3},
+    ),
+    (["--designs", "recyclable", "--content", "dup:share=0.3"], {"design": "recyclable", "content_model": "dup:share=0.3"}),
+]
+
+
+@pytest.mark.parametrize(("flags", "keywords"), WAYS, ids=[" ".join(flags) for flags, _ in WAYS])
+def test_a_life_has_the_record_of_the_command_line(
+    command: Command, flags: list[str], keywords: dict[str, Any]
+) -> None:
+    result = ww.life(ww.Trace.workload(LOAD), settings=CYCLES, **keywords)
+    assert without_times(result.to_dict()) == without_times(of_command(command, *flags))
+
+
+MISTAKES: list[tuple[list[str], dict[str, Any]]] = [
+    (["--spread", "3"], {"spread": 3.0}),
+    (["--set", "timing.mode=event"], {"settings": {"timing.mode": "event"}}),
+    (["--designs", "pagemap"], {"design": "pagemap"}),
+    (["--set", "gecko.size_ratio=3"], {"settings": {"gecko.size_ratio": 3}}),
+]
+
+
+@pytest.mark.parametrize(("flags", "keywords"), MISTAKES, ids=[" ".join(flags) for flags, _ in MISTAKES])
+def test_a_mistake_has_the_sentence_of_the_command_line(
+    command: Command, flags: list[str], keywords: dict[str, Any]
+) -> None:
+    done = command("life", "--workload", LOAD, *flags, "--quiet")
+    assert done.returncode != 0
+    with pytest.raises(ww.WearwellError) as raised:
+        ww.life(ww.Trace.workload(LOAD), **keywords)
+    if flags[0] == "--designs":
+        # The command line refuses names of designs before it reads anything.
+        assert "pagemap" in str(raised.value)
+    else:
+        assert str(raised.value) == sentence_of(done.stderr)
+
+
+def test_an_unknown_leveling_is_refused_with_the_nearest_name() -> None:
+    leveling: Any = "statik"
+    with pytest.raises(ww.WearwellError, match="static"):
+        ww.life(ww.Trace.workload(LOAD), leveling=leveling)
+
+
+def test_curves_go_to_the_end_of_the_last_drive(three: ww.LifeResult) -> None:
+    last = three.curves[-1]
+    assert last.ended == 3 and last.host_bytes == max(one.host_bytes for one in three.lives)
+    assert [point.ended for point in three.curves] == sorted(point.ended for point in three.curves)
+    assert all(point.spare.least <= point.spare.mean <= point.spare.most for point in three.curves)
+    assert three.estimates is not None and three.estimates.host_bytes.half_width is not None
+    assert len({one.host_bytes for one in three.lives}) == 3, "each drive has its own weak blocks"
+
+
+def test_the_interval_is_that_of_students_t(three: ww.LifeResult) -> None:
+    assert three.estimates is not None
+    values = pandas.Series([one.host_bytes / 1e9 for one in three.lives])
+    # The quantile for two degrees of freedom, from a table.
+    half_width = 4.303 * values.std() / 3**0.5
+    assert three.estimates.host_bytes.half_width == pytest.approx(half_width * 1e9, rel=1e-3)
+    assert three.estimates.host_bytes.mean == pytest.approx(values.mean() * 1e9)
+
+
+def test_a_life_is_a_table_of_curves_and_of_lives(three: ww.LifeResult) -> None:
+    curves = three.to_pandas()
+    assert len(curves) == len(three.curves)
+    assert curves["spare.mean"].is_monotonic_decreasing
+    assert list(curves["ended"])[-1] == 3
+    lives = three.to_arrow("lives")
+    assert isinstance(lives, pyarrow.Table) and lives.num_rows == 3
+    assert lives.column("seed").to_pylist() == [1, 2, 3]
+    assert lives.column("config.device.endurance_cycles").to_pylist() == [25] * 3
+    of: Any = "runs"
+    with pytest.raises(ww.WearwellError, match="curves and lives"):
+        three.to_rows(of)
+
+
+def test_a_life_is_shown_as_the_command_line_shows_it(command: Command, three: ww.LifeResult) -> None:
+    printed = command("life", "--workload", LOAD, *FLAGS, "--seeds", "3").stdout
+
+    def without_time(table: str) -> list[list[str]]:
+        return [line.split() for line in table.splitlines() if "CPU s" not in line]
+
+    assert without_time(str(three)) == without_time(printed)
+    assert "TB written" in repr(three) and "3 drives" in repr(three)
+    assert "<td>" in three._repr_html_() and "TB written until the end" in three._repr_html_()
+
+
+def test_a_life_survives_pickling(three: ww.LifeResult) -> None:
+    assert pickle.loads(pickle.dumps(three)) == three
+
+
+def test_a_trace_file_lives_as_by_the_command_line(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv"
+    lines = [f"{k * 1000},W,{k % 997 * 4096},4096,0," for k in range(5000)]
+    path.write_text("time_ns,op,offset_bytes,len_bytes,device,fingerprints\n" + "\n".join(lines) + "\n")
+    done = command("life", str(path), *FLAGS, "--seeds", "2", "--json", "-", "--quiet")
+    (record,) = json.loads(done.stdout)["drives"]
+    assert without_times(ww.life(path, seeds=2, settings=CYCLES).to_dict()) == without_times(record)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_ctrl_c_gives_what_the_drives_have_lived(jobs: int) -> None:
+    script = f"""
+import json, signal, warnings
+import wearwell as ww
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def began(phase, done, total):
+    if phase == "life" and done > 20000:
+        print("began\\n", end="", flush=True)  # One write, because two threads may be here.
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    load = ww.Trace.workload({LOAD!r})
+    result = ww.life(load, seeds=3, jobs={jobs}, settings={{"device.endurance_cycles": 100000}}, progress=began)
+print(json.dumps([result.to_dict(), result.partial, [str(one.message) for one in caught]]), flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "began\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    record, partial, warned = json.loads(output.splitlines()[-1])
+    assert process.returncode == 0 and partial
+    assert [one["end"] for one in record["lives"]] == ["interrupted"] * jobs
+    assert record["estimates"] is None and record["curves"][-1]["ended"] == 0
+    assert warned == ["the result is partial: interrupted, 0 of 3 drives have ended"]
+
+
+def test_an_exception_in_the_progress_function_ends_the_lives() -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("enough")
+
+    for jobs in (1, 2):
+        with pytest.raises(RuntimeError, match="enough"):
+            ww.life(
+                ww.Trace.workload(LOAD),
+                seeds=2,
+                jobs=jobs,
+                settings={"device.endurance_cycles": 100000},
+                progress=fail,
+            )

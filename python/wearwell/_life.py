@@ -1,0 +1,195 @@
+"""The life of a drive: an input is repeated until the drive is worn out, on several drives that differ in their seed."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _native, _tables
+from ._design import Design
+from ._drive import Drive
+from ._native import Configuration, WearwellError
+from ._records import LifeRecord
+from ._result import PartialResultWarning
+from ._run import Run, common
+from ._settings import Value, refuse_ignored
+from ._trace import Trace
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+Leveling = Literal["configured", "none", "dynamic", "static", "dual-pool"]
+Progress = Callable[[str, int, int], object]
+
+
+def life(
+    trace: Trace | str | os.PathLike[str] | Any,
+    drive: Drive | str | None = None,
+    design: Design | str = "page-map",
+    *,
+    seeds: int = 1,
+    leveling: Leveling = "configured",
+    spread: float = 0.1,
+    early_share: float = 0.001,
+    program_share: float = 0.5,
+    spare_minimum: float = 0.1,
+    empty: bool = False,
+    over_provisioning: float | None = None,
+    content_model: str | None = None,
+    seed: int | None = None,
+    settings: Mapping[str, Value] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    scale_to: int | None = None,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> LifeResult:
+    """Repeats a trace until the drive is worn out, and returns how long it lived, the same as `wearwell life`.
+
+    Nothing is extrapolated: blocks fail when their cycles are used up. `seeds` drives are worn out, `jobs` at a time; each has
+    its own weak blocks, its own content and, from a generator, its own requests. The rated cycles are
+    `settings={"device.endurance_cycles": 300}`; `spread`, `early_share`, `program_share` and `spare_minimum` say how blocks
+    differ and when the drive has ended (docs/life.md). `empty` does not fill the new drive first. `scale_to` is the size in
+    bytes of a larger drive whose years are computed.
+
+    `progress` is called at intervals with the phase, what is done and the total: pages in `precondition`, the first fill; in
+    `life` the erases done and those that all blocks are rated for. Other Python threads run meanwhile. Ctrl-C ends the lives in hand: the result is partial, with a `PartialResultWarning`.
+
+    Raises `WearwellError` with the error message of the command line.
+    """
+    if seeds < 1 or jobs < 1:
+        raise WearwellError(f"seeds is {seeds} and jobs is {jobs}: both are at least 1")
+    keywords = common(
+        over_provisioning=over_provisioning, content_model=content_model, seed=seed, settings=settings
+    )
+    run = Run.of(trace, drive, design, keywords, config)
+    configuration = run.configuration()
+    refuse_ignored(configuration, run.settings, run.design.name)
+    of_leveling = _native.leveling_settings(run.trace._input, configuration, run.design.name, leveling)
+    endurance = (spread, early_share, program_share, spare_minimum)
+    first = configuration.seed()
+
+    def worn_out(number: int, watch: Progress) -> str:
+        drive_settings = [*run.settings, *of_leveling, f"replay.seed={first + number}"]
+        of_seed = Configuration(drive_settings, run.config)
+        return _native.life(
+            run.trace._input, of_seed, run.design.name, leveling, endurance, not empty, scale_to, watch
+        )
+
+    records = _all(worn_out, seeds, jobs, progress)
+    result = LifeResult(_native.joined_lives(records))
+    ended = sum(one.end != "interrupted" for one in result.lives)
+    if ended < seeds:
+        message = f"the result is partial: interrupted, {ended} of {seeds} drives have ended"
+        warnings.warn(message, PartialResultWarning, stacklevel=2)
+    return result
+
+
+def _all(
+    worn_out: Callable[[int, Progress], str], seeds: int, jobs: int, progress: Progress | None
+) -> list[str]:
+    """Returns the records of all drives in the order of their seeds; after ctrl-C those of the drives that were begun."""
+    interrupted = threading.Event()
+
+    def watch(phase: str, done: int, total: int) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        if progress is not None:
+            progress(phase, done, total)
+
+    if jobs == 1:
+        records: list[str] = []
+        for number in range(seeds):
+            records.append(worn_out(number, watch))
+            if _is_interrupted(records[-1]):
+                break
+        return records
+    with ThreadPoolExecutor(min(jobs, seeds)) as threads:
+        lives = [threads.submit(worn_out, number, watch) for number in range(seeds)]
+        try:
+            wait(lives, return_when=FIRST_EXCEPTION)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            # Either all have ended, or one failed or ctrl-C came: then the others end early.
+            interrupted.set()
+            for one in lives:
+                one.cancel()
+    return [one.result() for one in lives if not one.cancelled()]
+
+
+def _is_interrupted(record: str) -> bool:
+    return bool(json.loads(record)["lives"][-1]["end"] == "interrupted")
+
+
+class LifeResult(LifeRecord):
+    """The lives of drives that differ in their seed only: an element of `drives` in the command line's `--json` output.
+
+    `lives` has each drive, `curves` their common course over the bytes written, `estimates` the figures of whole lives with
+    their 95 % interval: `result.estimates.host_bytes.mean`.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(json.loads(text))
+        self._text = text
+
+    @property
+    def partial(self) -> bool:
+        """Whether a life was interrupted before the drive had ended."""
+        return any(one.end == "interrupted" for one in self.lives)
+
+    def to_json(self) -> str:
+        """Returns the record as JSON, in the form of an element of `drives` in the command line's `--json` output."""
+        return self._text
+
+    def to_rows(self, of: Literal["curves", "lives"] = "curves") -> list[dict[str, Any]]:
+        """Returns a row for each moment of the curves, or for each life with the configuration, with dotted names."""
+        if of == "curves":
+            drive = {name: self._fields[name] for name in ("design", "leveling")}
+            return [{**drive, **_tables.flat(point)} for point in self._fields["curves"]]
+        if of == "lives":
+            left_out = ("lives", "curves", "estimates")
+            drive = _tables.flat({name: field for name, field in self._fields.items() if name not in left_out})
+            return [{**drive, **_tables.flat(one)} for one in self._fields["lives"]]
+        raise WearwellError(f"a life has tables of curves and lives, not of {of}")
+
+    def to_pandas(self, of: Literal["curves", "lives"] = "curves") -> pandas.DataFrame:
+        """Returns a data frame with a row for each moment of the curves, or for each life."""
+        return _tables.to_pandas(self.to_rows(of))
+
+    def to_polars(self, of: Literal["curves", "lives"] = "curves") -> polars.DataFrame:
+        """Returns a data frame with a row for each moment of the curves, or for each life."""
+        return _tables.to_polars(self.to_rows(of))
+
+    def to_arrow(self, of: Literal["curves", "lives"] = "curves") -> Any:
+        """Returns a `pyarrow.Table` with a row for each moment of the curves, or for each life."""
+        return _tables.to_arrow(self.to_rows(of))
+
+    def report(self, path: str | os.PathLike[str], *, beside: Iterable[LifeResult] = ()) -> None:
+        """Writes an HTML page, which needs no network, like `wearwell life --report`; `beside` are other drives, which the
+        page compares with this one. Maps of the blocks are included if the lives had the setting `replay.timeline_cells`."""
+        page = _native.page_of_lives([self._text, *(other._text for other in beside)])
+        Path(path).write_text(page, encoding="utf-8")
+
+    def __reduce__(self) -> tuple[type[LifeResult], tuple[str]]:
+        return LifeResult, (self._text,)
+
+    def __str__(self) -> str:
+        return _native.table_of_lives([self._text])
+
+    def __repr__(self) -> str:
+        written = "interrupted" if self.estimates is None else f"{self.estimates.host_bytes.mean / 1e12:.4g} TB written"
+        count = len(self.lives)
+        drives = "drive" if count == 1 else "drives"
+        return f"<LifeResult of {self.design} on {self.input}: {written}, {count} {drives}>"
+
+    def _repr_html_(self) -> str:
+        return _native.tables_of_lives([self._text])

@@ -249,9 +249,10 @@ const WEARWELL_INDEX_SHARE: f64 = 1.0 / 64.0;
 const WEARWELL_LEAST_CACHE_ENTRIES: u32 = 1 << 17;
 
 impl Config {
-    /// Returns the number of L2P entries that a map on flash caches in RAM.
-    pub(super) fn cache_entries(&self, resolved: &Resolved) -> u32 {
-        let least = self.mapping.least_cache_entries.unwrap_or(1).min(resolved.logical_pages);
+    /// Returns the number of L2P entries that a map on flash caches in RAM. `own_least` is the minimum that the design
+    /// has of its own ([`Self::least_cache_entries`]).
+    pub(super) fn cache_entries(&self, own_least: Option<u32>, resolved: &Resolved) -> u32 {
+        let least = self.mapping.least_cache_entries.or(own_least).unwrap_or(1).min(resolved.logical_pages);
         self.mapping.cache_entries.unwrap_or((resolved.logical_pages / CACHED_SHARE).max(least))
     }
 
@@ -274,7 +275,7 @@ impl Config {
     /// with the configuration's replacements; `None` for any other name.
     pub fn metadata_parts(&self, design: &str, resolved: &Resolved) -> Option<Parts> {
         let gc = resolved.gc;
-        let cache_entries = self.cache_entries(resolved);
+        let cache_entries = self.cache_entries(Self::least_cache_entries(design), resolved);
         let gecko = self.gecko.options(&resolved.geometry);
         let cached_nodes = self.cached_nodes(resolved);
         let tree = UFtlOptions { cache_entries, cached_nodes };
@@ -287,7 +288,7 @@ impl Config {
             "u-ftl" => design::uftl(gc, tree),
             "ib-ftl" => design::ibftl(gc, tree),
             "geckoftl" => design::geckoftl(gc, GeckoFtlOptions { cache_entries, gecko }),
-            "wearwell" => self.wearwell_parts(gc, gecko, resolved),
+            "wearwell" => self.wearwell_parts(gc, cache_entries, gecko, resolved),
             _ => return None,
         };
         if let MappingPart::Cached(own) = parts.mapping {
@@ -305,10 +306,13 @@ impl Config {
 
     /// Returns the parts of the composed design `wearwell`: every mechanism with the options of its configuration
     /// section, and a content index that covers a part of the drive.
-    fn wearwell_parts(&self, gc: GcOptions, gecko: GeckoOptions, resolved: &Resolved) -> Parts {
-        let least = self.mapping.least_cache_entries.or(Self::least_cache_entries("wearwell"));
-        let mapping = MappingConfig { least_cache_entries: least, ..self.mapping.clone() };
-        let cache_entries = Self { mapping, ..self.clone() }.cache_entries(resolved);
+    fn wearwell_parts(
+        &self,
+        gc: GcOptions,
+        cache_entries: u32,
+        gecko: GeckoOptions,
+        resolved: &Resolved,
+    ) -> Parts {
         let index_share = self.remap.index_share.or(Some(WEARWELL_INDEX_SHARE));
         let remap = RemapConfig { index_share, ..self.remap.clone() };
         let options = WearwellOptions {

@@ -348,7 +348,7 @@ impl Config {
     fn map_part(&self, name: MapName, own: MappingPart, resolved: &Resolved) -> MappingPart {
         let entries = match own {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.entries,
-            MappingPart::Flat => self.cache_entries(resolved),
+            MappingPart::Flat => self.cache_entries(None, resolved),
         };
         let eager = CachedOptions::of_entries(entries);
         let lazy =

@@ -371,17 +371,7 @@ impl Parts {
     /// Returns what the flash model must keep of each page if this design runs on content descriptors (fingerprint and
     /// sizes) instead of bytes.
     pub fn retain(&self) -> Retain {
-        let ContentParts { recycle, sharing, delta, chunks, filters } = &self.content;
-        let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
-        let has_filter = *filters != ContentSchemes::NONE;
-        Retain {
-            fingerprint: deduplicates
-                || recycle.is_some()
-                || delta.is_some()
-                || chunks.is_some()
-                || has_filter,
-            ..Retain::default()
-        }
+        Retain { fingerprint: ContentSchemes::of(&self.content) != ContentSchemes::NONE, ..Retain::default() }
     }
 
     /// Returns the bytes of NVRAM that the design needs for its reverse map (referrers of shared pages), for pages of

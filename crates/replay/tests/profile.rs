@@ -77,6 +77,19 @@ fn assert_bounds(savings: &[Saving], expected: [(ContentName, Option<f64>); 4]) 
     }
 }
 
+/// Asserts the bounds of deduplication and recycling, where no sizes are known.
+fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
+    assert_bounds(
+        savings,
+        [
+            (ContentName::DEDUP, Some(dedup)),
+            (ContentName::RECYCLE, Some(recycle)),
+            (ContentName::DELTA, None),
+            (ContentName::COMPRESS, None),
+        ],
+    );
+}
+
 /// Content 1 goes to pages 0 and 1, content 2 replaces it on both, and content 1 comes back to page 2. Shared pages: 1
 /// is programmed twice, because no page holds it when it comes back, and 2 once. Dead pages: each content is programmed
 /// twice, and 1 revives one of its two.
@@ -84,55 +97,23 @@ fn assert_bounds(savings: &[Saving], expected: [(ContentName, Option<f64>); 4]) 
 fn bounds_of_repeated_contents_are_those_of_a_hand_count() {
     let writes = [(0, 1), (1, 1), (0, 2), (1, 2), (2, 1)];
     let savings = savings_of(writes.map(|(page, content)| request(Op::Write, page, content)));
-    assert_bounds(
-        &savings,
-        [
-            (ContentName::DEDUP, Some(2.0 / 5.0)),
-            (ContentName::RECYCLE, Some(1.0 / 5.0)),
-            (ContentName::DELTA, None),
-            (ContentName::COMPRESS, None),
-        ],
-    );
+    assert_bounds_of_repeats(&savings, 2.0 / 5.0, 1.0 / 5.0);
 }
 
 /// An overwrite by the same content finds the live page, and no dead one until it has made one.
 #[test]
 fn an_overwrite_that_changes_nothing_is_shared_and_not_revived() {
     let savings = savings_of([7, 7, 7].map(|content| request(Op::Write, 0, content)));
-    assert_bounds(
-        &savings,
-        [
-            (ContentName::DEDUP, Some(2.0 / 3.0)),
-            (ContentName::RECYCLE, Some(1.0 / 3.0)),
-            (ContentName::DELTA, None),
-            (ContentName::COMPRESS, None),
-        ],
-    );
+    assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
     // The page of zeros is a content like any other.
     let savings = savings_of([0, 0, 0].map(|content| request(Op::Write, 0, content)));
-    assert_bounds(
-        &savings,
-        [
-            (ContentName::DEDUP, Some(2.0 / 3.0)),
-            (ContentName::RECYCLE, Some(1.0 / 3.0)),
-            (ContentName::DELTA, None),
-            (ContentName::COMPRESS, None),
-        ],
-    );
+    assert_bounds_of_repeats(&savings, 2.0 / 3.0, 1.0 / 3.0);
 }
 
 #[test]
 fn a_trimmed_page_is_dead() {
     let savings = savings_of([request(Op::Write, 0, 5), request(Op::Trim, 0, 0), request(Op::Write, 1, 5)]);
-    assert_bounds(
-        &savings,
-        [
-            (ContentName::DEDUP, Some(0.0)),
-            (ContentName::RECYCLE, Some(1.0 / 2.0)),
-            (ContentName::DELTA, None),
-            (ContentName::COMPRESS, None),
-        ],
-    );
+    assert_bounds_of_repeats(&savings, 0.0, 1.0 / 2.0);
 }
 
 /// Deltas: one of half a page, an empty one, and a first write. Compressed: a quarter and twice half a page, of which

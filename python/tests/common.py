@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+import wearwell as ww
 
 ROOT = Path(__file__).resolve().parents[2]
 PGBENCH = str(ROOT / "traces/pgbench-ext4.wwt")
@@ -32,3 +37,40 @@ def record_of(output: str) -> dict[str, Any]:
 def sentence_of(output: str) -> str:
     """The error of the command line; notes stand in front of it."""
     return output.strip().splitlines()[-1].removeprefix("wearwell: ")
+
+
+def interrupted(phase: str, done: int, call: str) -> tuple[dict[str, Any], list[str]]:
+    """The record and the warnings of `call`, an expression that reports its progress to `began`, in a process that gets ctrl-C
+    once `done` of the phase is done."""
+    script = f"""
+import json, signal, warnings
+import wearwell as ww
+# Who starts the tests in the background may have ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def began(phase, done, total):
+    if phase == {phase!r} and done > {done}:
+        print("began\\n", end="", flush=True)  # One write, because two threads may be here.
+
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    result = {call}
+print(json.dumps([result.partial, result.to_dict(), [str(one.message) for one in caught]]), flush=True)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "began\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    partial, record, warned = json.loads(output.splitlines()[-1])
+    assert partial
+    return record, warned
+
+
+def refused_alike(done: subprocess.CompletedProcess[str], call: Callable[[], object]) -> None:
+    """The command failed, and the call fails with the command's sentence."""
+    assert done.returncode != 0
+    with pytest.raises(ww.WearwellError) as raised:
+        call()
+    assert str(raised.value) == sentence_of(done.stderr)

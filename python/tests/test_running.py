@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
 import threading
 import time
 
 import pytest
 import wearwell as ww
 
+from common import interrupted
+
 LONG = "uniform:pages=200000,requests=200000000,write=1.0"
 
 
 def test_ctrl_c_gives_a_partial_result() -> None:
-    script = f"""
-import json, signal, warnings
-import wearwell as ww
-# Who starts the tests in the background may have ctrl-C ignored.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
-def began(phase, done, total):
-    if phase == "replay" and done > 500000:
-        print("began", flush=True)
-
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    result = ww.replay(ww.Trace.workload({LONG!r}), precondition="none", progress=began)
-print(json.dumps([result.to_dict(), [str(one.message) for one in caught]]), flush=True)
-"""
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "began\n"
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    record, warned = json.loads(output.splitlines()[-1])
-    assert process.returncode == 0
+    call = f'ww.replay(ww.Trace.workload({LONG!r}), precondition="none", progress=began)'
+    record, warned = interrupted("replay", 500_000, call)
     assert record["partial"] and record["partial_reason"] == "interrupted"
     assert 500_000 < record["trace"]["requests"] < 200_000_000
     assert record["host_page_writes"] == record["trace"]["requests"]

@@ -78,7 +78,7 @@ impl Run<'_> {
     pub(super) fn arrive(&mut self, trace_ns: u64) -> Result<(), Error> {
         let before = self.clock.arrival_ns;
         let timing = self.timing.as_mut().expect("arrival needs a timing engine");
-        self.clock.set_arrival(self.pace, timing, trace_ns, self.first_ns.unwrap_or(0));
+        self.clock.set_arrival(self.pace, timing, trace_ns, self.asked.first_ns.unwrap_or(0));
         self.collect_while_idle(before)
     }
 

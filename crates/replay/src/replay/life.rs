@@ -144,7 +144,7 @@ impl<'a> LifeSimulation<'a> {
         let bad = (0..resolved.geometry.blocks()).filter(|&block| store.nand().is_bad(BlockId(block)));
         let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages()));
         let spare_blocks = blocks - bad.count() as u64 - needed;
-        let every_bytes = run.exported_bytes / 4;
+        let every_bytes = run.device.bytes() / 4;
         let physical_blocks = blocks as f64 * f64::from(resolved.geometry.superblock_planes);
         Self {
             host_bytes: 0,
@@ -176,7 +176,7 @@ impl<'a> LifeSimulation<'a> {
             let (before, bytes_before) = (self.requests, self.host_bytes);
             let end = self.pass(on_progress)?;
             self.elapsed_s += self.run.duration_s();
-            self.run.first_ns = None;
+            self.run.asked.first_ns = None;
             if let Some(end) = end {
                 return Ok(end);
             }
@@ -195,7 +195,7 @@ impl<'a> LifeSimulation<'a> {
     fn fill(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         let filled = precondition::fill(&mut self.run.device, &mut step)?;
-        self.host_bytes += self.run.exported_bytes;
+        self.host_bytes += self.run.device.bytes();
         self.look();
         self.offer_to_timeline();
         Ok(filled.is_break().then_some(End::Interrupted))

@@ -139,9 +139,13 @@ struct Run<'a> {
     device: Device<SimNand>,
     requests: Requests,
     content: ContentModel,
+    ahead: Lookahead,
+    /// Executes all requests that are not writes of one whole page.
+    host: Host,
     timing: Option<Timing>,
-    /// Lifetime management of the run, if the configuration enables it.
-    managed: Option<Managed>,
+    pace: Pace,
+    /// Arrival time of the current request and completion time of the last one, nanoseconds.
+    clock: Clock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
     gathered: Option<ChunkResponseTimes>,
@@ -149,50 +153,71 @@ struct Run<'a> {
     tape: Option<Tape>,
     /// Options of lifetime management, which starts with the measured part.
     management: Option<LifetimeOptions>,
+    /// Lifetime management of the run, if the configuration enables it.
+    managed: Option<Managed>,
     compacts: bool,
     has_content_stage: bool,
     page_bytes: u64,
-    page_shift: u32,
-    exported_bytes: u64,
-    pace: Pace,
-    /// Arrival time of the current request and completion time of the last one, nanoseconds.
-    clock: Clock,
-    /// Executes all requests that are not writes of one whole page.
-    host: Host,
-    /// First page of each write request in the batch that is read ahead.
-    upcoming: Vec<Lpn>,
-    /// Contents of the page writes in the batch that is read ahead, where known.
-    upcoming_contents: Vec<Fingerprint>,
-    /// First page of each read request in the batch that is read ahead.
-    upcoming_reads: Vec<Lpn>,
-    series: Vec<SeriesPoint>,
-    /// Recorder of the run's timeline, if the configuration sets one.
-    recorder: Option<Recorder>,
+    asked: Asked,
+    observed: Observed,
+    before: Before,
+    /// Number of requests that aged the device before the measured part.
+    aged: u64,
+}
+
+/// Pages of the batch that is read ahead, which the device looks up before it executes the batch.
+#[derive(Debug, Default)]
+struct Lookahead {
+    /// First page of each write request.
+    writes: Vec<Lpn>,
+    /// Contents of the page writes, where known.
+    contents: Vec<Fingerprint>,
+    /// First page of each read request.
+    reads: Vec<Lpn>,
+}
+
+/// What the host has asked for since aging.
+#[derive(Debug, Default)]
+struct Asked {
+    requests: u64,
+    written_bytes: u64,
+    read_bytes: u64,
+    remapped_pages: u64,
+    /// Time of the first request in the input, nanoseconds.
+    first_ns: Option<u64>,
+    /// Time of the last request in the input, nanoseconds.
+    last_ns: u64,
+}
+
+/// What is recorded of the run beside the counters of the device.
+#[derive(Debug, Default)]
+struct Observed {
     /// How steady the random overwrites of preconditioning were, if there were any to judge.
     settled: Option<Steadiness>,
-    /// Cost of the recovery from a loss of power in the middle of the run.
-    recovery: Option<RecoveryRecord>,
+    /// Counters at regular numbers of requests.
+    series: Vec<SeriesPoint>,
     /// Counters at the start of each phase of the input except the first; at the end of the run those of its end are
     /// added.
     phases: Vec<SeriesPoint>,
-    remapped_pages: u64,
-    /// Bytes of the host's write requests in the run.
-    host_bytes: u64,
-    /// Bytes of the host's read requests in the run.
-    host_read_bytes: u64,
+    /// Recorder of the run's timeline, if the configuration sets one.
+    timeline: Option<Recorder>,
+    /// Cost of the recovery from a loss of power in the middle of the run.
+    recovery: Option<RecoveryRecord>,
     /// Time at which the last request was answered, nanoseconds, without the background work after it.
     answered_ns: u64,
-    /// Total of the controller's work (hashing, deltas, compression) up to the current request.
-    work_before: Work,
-    /// Page writes that the write buffer absorbed before the measured part of the run.
-    absorbed_before: u64,
-    /// Writes of parts of pages before the measured part of the run.
-    partial_before: PartialWrites,
-    measured: u64,
-    aged: u64,
-    first_ns: Option<u64>,
-    last_ns: u64,
 }
+
+/// Counters of the device that are subtracted from later ones.
+#[derive(Debug, Default)]
+struct Before {
+    /// Total of the controller's work (hashing, deltas, compression) up to the current request.
+    work: Work,
+    /// Page writes that the write buffer absorbed before the measured part of the run.
+    absorbed_writes: u64,
+    /// Writes of parts of pages before the measured part of the run.
+    partial_writes: PartialWrites,
+}
+
 impl<'a> Run<'a> {
     fn new(plan: &'a Plan<'a>, design: &str) -> Result<Self, ReplayError> {
         let resolved = &plan.resolved;
@@ -214,8 +239,6 @@ impl<'a> Run<'a> {
         Ok(Self {
             has_content_stage: device.ftl().has_content_stage(),
             page_bytes: resolved.geometry.page_bytes as u64,
-            page_shift: resolved.geometry.page_bytes.trailing_zeros(),
-            exported_bytes: device.bytes(),
             requests: plan.input.open()?,
             content: ContentModel::new(&plan.content, plan.config.seed()),
             timing: None,
@@ -227,25 +250,11 @@ impl<'a> Run<'a> {
             pace: Pace::new(&plan.config.replay, plan.arrival()),
             clock: Clock::default(),
             host: Host::of(&device, plan.config.replay.zeroes),
-            upcoming: Vec::with_capacity(WRITES_PER_BATCH),
-            upcoming_contents: Vec::with_capacity(WRITES_PER_BATCH),
-            upcoming_reads: Vec::with_capacity(WRITES_PER_BATCH),
-            series: Vec::new(),
-            recorder: None,
-            recovery: None,
-            settled: None,
-            phases: Vec::new(),
-            remapped_pages: 0,
-            host_bytes: 0,
-            host_read_bytes: 0,
-            answered_ns: 0,
-            work_before: Work::default(),
-            absorbed_before: 0,
-            partial_before: PartialWrites::default(),
-            measured: 0,
+            ahead: Lookahead::default(),
+            asked: Asked::default(),
+            observed: Observed::default(),
+            before: Before::default(),
             aged: 0,
-            first_ns: None,
-            last_ns: 0,
             plan,
             device,
         })
@@ -264,13 +273,13 @@ impl<'a> Run<'a> {
             Precondition::Fill => precondition::fill(device, &mut step)?,
             Precondition::Steady => {
                 let flow = precondition::steady(device, capacities, seed, &mut step)?;
-                flow.map_continue(|settled| self.settled = Some(settled))
+                flow.map_continue(|settled| self.observed.settled = Some(settled))
             }
             Precondition::Random => precondition::overwrite(device, capacities, seed, &mut step)?,
             Precondition::Constructed => precondition::constructed(device, capacities, seed, &mut step)?,
             Precondition::InUse => {
                 let flow = precondition::in_use(device, capacities, seed, &mut step)?;
-                flow.map_continue(|settled| self.settled = settled)
+                flow.map_continue(|settled| self.observed.settled = settled)
             }
         };
         device.ftl_mut().reset_access_counts();
@@ -287,9 +296,9 @@ impl<'a> Run<'a> {
             self.device.empty_buffer()?;
         }
         self.device.ftl_mut().clear_stats();
-        self.work_before = Work::default();
-        self.absorbed_before = self.device.absorbed_writes();
-        self.partial_before = self.device.partial_writes();
+        self.before.work = Work::default();
+        self.before.absorbed_writes = self.device.absorbed_writes();
+        self.before.partial_writes = self.device.partial_writes();
         Ok(ended)
     }
 
@@ -317,11 +326,9 @@ impl<'a> Run<'a> {
             let count = (self.plan.survey.requests as f64 * share) as u64;
             self.execute_requests(Some(count), count, Phase::Aging, on_progress)?
         };
-        self.aged = std::mem::take(&mut self.measured);
-        (self.first_ns, self.last_ns) = (None, 0);
-        self.series.clear();
-        self.phases.clear();
-        (self.remapped_pages, self.host_bytes, self.host_read_bytes) = (0, 0, 0);
+        self.aged = std::mem::take(&mut self.asked).requests;
+        self.observed.series.clear();
+        self.observed.phases.clear();
         Ok(ended)
     }
 
@@ -355,7 +362,7 @@ impl<'a> Run<'a> {
         };
         if let Some(timing) = &mut self.timing {
             timing.complete_until(u64::MAX);
-            self.answered_ns = timing.now_ns();
+            self.observed.answered_ns = timing.now_ns();
             timing.drain();
             if let Some(gathered) = &mut self.gathered {
                 gathered.complete(&timing.take_completions());
@@ -365,8 +372,8 @@ impl<'a> Run<'a> {
         if let (Some(tape), Some(timing)) = (&mut self.tape, &mut self.timing) {
             tape.add(timing.take_trace());
         }
-        if !self.phases.is_empty() {
-            self.phases.push(self.counters());
+        if !self.observed.phases.is_empty() {
+            self.observed.phases.push(self.counters());
         }
         Ok(ended)
     }
@@ -386,8 +393,8 @@ impl<'a> Run<'a> {
             timing.drain();
         }
         self.device.ftl_mut().store_mut().ops.clear();
-        if self.series.pop_if(|last| last.requests == self.measured).is_some() {
-            self.series.push(self.counters());
+        if self.observed.series.pop_if(|last| last.requests == self.asked.requests).is_some() {
+            self.observed.series.push(self.counters());
         }
         emptied.err().map(|error| error.to_string())
     }
@@ -403,7 +410,7 @@ impl<'a> Run<'a> {
         if ended.is_some() {
             return Ok(ended);
         }
-        self.recovery = Some(self.recover()?);
+        self.observed.recovery = Some(self.recover()?);
         self.execute_requests(Some(total - cut), total - cut, Phase::Replay, on_progress)
     }
 
@@ -457,15 +464,15 @@ impl<'a> Run<'a> {
             let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
             self.content.prefetch(writes.map(|request| request.pages().start));
         }
-        self.upcoming.clear();
-        self.upcoming_contents.clear();
-        self.upcoming_reads.clear();
+        self.ahead.writes.clear();
+        self.ahead.contents.clear();
+        self.ahead.reads.clear();
         for request in batch {
             self.prepare(request);
-            let first = Lpn((request.offset_bytes >> self.page_shift).min(last) as u32);
+            let first = Lpn((request.offset_bytes >> self.page_bytes.trailing_zeros()).min(last) as u32);
             match request.op {
-                Op::Write => self.upcoming.push(first),
-                Op::Read => self.upcoming_reads.push(first),
+                Op::Write => self.ahead.writes.push(first),
+                Op::Read => self.ahead.reads.push(first),
                 _ => {}
             }
         }
@@ -502,22 +509,22 @@ impl<'a> Run<'a> {
     fn give_content(&mut self, request: &mut Request) {
         self.content.complete(request);
         if request.op == Op::Write {
-            self.upcoming_contents.extend(request.content.first().map(|content| content.fingerprint));
+            self.ahead.contents.extend(request.content.first().map(|content| content.fingerprint));
         }
     }
 
     fn note_time(&mut self, time_ns: u64) {
-        if self.first_ns.is_none() {
-            (self.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
+        if self.asked.first_ns.is_none() {
+            (self.asked.first_ns, self.clock.previous_trace_ns) = (Some(time_ns), time_ns);
         }
-        self.last_ns = time_ns;
+        self.asked.last_ns = time_ns;
     }
 
     fn execute(&mut self, request: &Request) -> Result<(), Error> {
         let time_ns = request.time_ns;
         self.note_time(time_ns);
         if request.op == Op::Phase {
-            self.phases.push(self.counters());
+            self.observed.phases.push(self.counters());
             return Ok(());
         }
         if self.timing.is_some() {
@@ -535,9 +542,9 @@ impl<'a> Run<'a> {
         };
         if let Some(timing) = &mut self.timing {
             let work = self.device.ftl().stats().work;
-            let price = || self.plan.config.timing.price(&work.since(&self.work_before));
+            let price = || self.plan.config.timing.price(&work.since(&self.before.work));
             let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
-            self.work_before = work;
+            self.before.work = work;
             timing.locate(self.device.ftl().store().ops.places());
             let number = timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
             if !self.device.deferred_ops().is_empty() {

@@ -24,26 +24,27 @@ use crate::timeline::{Recorder, Timeline};
 impl Run<'_> {
     pub(super) fn sample(&mut self) {
         let counters = self.counters();
-        self.series.push(counters);
+        self.observed.series.push(counters);
         self.sample_timeline(&counters);
     }
 
     /// Starts recording the run's timeline, if the configuration sets one.
     pub(super) fn start_timeline(&mut self) {
         let blocks = self.device.ftl().store().blocks().len();
-        self.recorder = self.plan.config.replay.timeline_cells.map(|cells| Recorder::new(cells, blocks));
+        self.observed.timeline =
+            self.plan.config.replay.timeline_cells.map(|cells| Recorder::new(cells, blocks));
     }
 
     /// Samples the present state of the drive for the timeline; does nothing without a timeline.
     pub(super) fn sample_timeline(&mut self, counters: &SeriesPoint) {
-        if let Some(recorder) = &mut self.recorder {
+        if let Some(recorder) = &mut self.observed.timeline {
             recorder.sample(counters, self.device.ftl(), self.timing.as_ref());
         }
     }
 
     /// Returns the timeline, with the present state of the drive as its last sample; `None` without a timeline.
     pub(super) fn timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
-        let recorder = self.recorder.take()?;
+        let recorder = self.observed.timeline.take()?;
         Some(recorder.finish(counters, self.device.ftl(), self.timing.as_ref()))
     }
 
@@ -51,10 +52,10 @@ impl Run<'_> {
         let ftl = self.device.ftl();
         let stats = ftl.stats();
         SeriesPoint {
-            requests: self.measured,
+            requests: self.asked.requests,
             host_page_writes: stats.host_page_writes,
-            host_bytes: self.host_bytes,
-            host_page_remaps: self.remapped_pages,
+            host_bytes: self.asked.written_bytes,
+            host_page_remaps: self.asked.remapped_pages,
             programs: stats.total_programs(),
             erases: stats.total_erases(),
             recycled_writes: stats.recycled_writes,
@@ -87,7 +88,7 @@ impl Run<'_> {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;
-        let steady = Steadiness::of(&self.series_to_the_end(), self.exported_bytes);
+        let steady = Steadiness::of(&self.series_to_the_end(), self.device.bytes());
         RunRecord {
             design: design.to_owned(),
             variant: String::new(),
@@ -101,8 +102,8 @@ impl Run<'_> {
             host_page_writes: host_writes,
             host_page_reads: stats.host_page_reads,
             host_page_trims: stats.host_page_trims,
-            host_page_remaps: self.remapped_pages,
-            buffer_absorbed_writes: self.device.absorbed_writes() - self.absorbed_before,
+            host_page_remaps: self.asked.remapped_pages,
+            buffer_absorbed_writes: self.device.absorbed_writes() - self.before.absorbed_writes,
             recycled_writes: stats.recycled_writes,
             writes_by_form: writes_by_form(&stats),
             write_reduction: write_reduction(&stats),
@@ -125,10 +126,10 @@ impl Run<'_> {
             ram_bytes: ram.iter().map(|(_, bytes)| bytes).sum(),
             ram_bytes_by_structure: ram.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect(),
             notes: self.notes(),
-            series: std::mem::take(&mut self.series),
+            series: std::mem::take(&mut self.observed.series),
             timeline: self.timeline(&self.counters()),
-            phases: std::mem::take(&mut self.phases),
-            recovery: self.recovery.take(),
+            phases: std::mem::take(&mut self.observed.phases),
+            recovery: self.observed.recovery.take(),
             peak_rss_bytes: 0,
             cpu_seconds: 0.0,
             precondition_cpu_seconds: 0.0,
@@ -141,17 +142,18 @@ impl Run<'_> {
     /// have missed.
     fn series_to_the_end(&self) -> Vec<SeriesPoint> {
         let end = self.counters();
-        let is_missing = self.series.last().is_none_or(|last| last.requests < end.requests);
-        self.series.iter().copied().chain(is_missing.then_some(end)).collect()
+        let is_missing = self.observed.series.last().is_none_or(|last| last.requests < end.requests);
+        self.observed.series.iter().copied().chain(is_missing.then_some(end)).collect()
     }
 
     fn bytes_record(&self, stats: &Stats) -> BytesRecord {
         let programmed = stats.total_programs() * self.page_bytes;
-        let partial = self.device.partial_writes().since(self.partial_before);
+        let partial = self.device.partial_writes().since(self.before.partial_writes);
         BytesRecord {
-            host_written: self.host_bytes,
+            host_written: self.asked.written_bytes,
             programmed,
-            write_amplification: (self.host_bytes > 0).then(|| programmed as f64 / self.host_bytes as f64),
+            write_amplification: (self.asked.written_bytes > 0)
+                .then(|| programmed as f64 / self.asked.written_bytes as f64),
             mapping_unit: self.plan.resolved.geometry.page_bytes,
             buffered: self.device.buffered_pages() as u64 * self.page_bytes,
             partial_page_writes: partial.pages,
@@ -174,7 +176,7 @@ impl Run<'_> {
         TraceRecord {
             path: self.plan.input.name(),
             sha256: self.plan.sha256.clone(),
-            requests: self.measured,
+            requests: self.asked.requests,
             aging_requests: self.aged,
             rejected: self.requests.rejected(),
             footprint_pages: self.plan.survey.footprint_pages,
@@ -183,7 +185,7 @@ impl Run<'_> {
     }
 
     pub(super) fn duration_s(&self) -> f64 {
-        self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)) as f64 / 1e9
+        self.asked.last_ns.saturating_sub(self.asked.first_ns.unwrap_or(0)) as f64 / 1e9
     }
 
     fn device_record(&self) -> DeviceRecord {
@@ -232,13 +234,13 @@ impl Run<'_> {
         if self.timing.is_none() {
             return service;
         }
-        let answered_s = self.answered_ns as f64 / 1e9;
+        let answered_s = self.observed.answered_ns as f64 / 1e9;
         let per_second = |amount: f64| (answered_s > 0.0).then(|| amount / answered_s);
         ServiceRecord {
             arrival: Some(arrival),
             queue_depth: (arrival == Arrival::Closed).then(|| self.plan.config.replay.queue_depth()),
-            requests_per_s: per_second(self.measured as f64),
-            mb_per_s: per_second((self.host_bytes + self.host_read_bytes) as f64 / 1e6),
+            requests_per_s: per_second(self.asked.requests as f64),
+            mb_per_s: per_second((self.asked.written_bytes + self.asked.read_bytes) as f64 / 1e6),
             queue_at_end_s: self.queue_at_end_s(),
             is_overloaded: self.is_overloaded(),
             ..service
@@ -249,8 +251,8 @@ impl Run<'_> {
     /// at the input's times.
     fn queue_at_end_s(&self) -> Option<f64> {
         let is_open = self.plan.arrival() == Arrival::Open;
-        (is_open && self.answered_ns > 0)
-            .then(|| (self.answered_ns as f64 / 1e9 - self.arrivals_s()).max(0.0))
+        (is_open && self.observed.answered_ns > 0)
+            .then(|| (self.observed.answered_ns as f64 / 1e9 - self.arrivals_s()).max(0.0))
     }
 
     /// Whether requests arrived faster than the drive answered them: the queue at the end is longer than a fiftieth of
@@ -281,7 +283,7 @@ impl Run<'_> {
     fn lifetime_record(&self, steady: &Steadiness) -> LifetimeRecord {
         let cycles = self.plan.resolved.endurance_cycles;
         let mut record = lifetime::record(&self.device, cycles, self.elapsed_s());
-        lifetime::extrapolate(&mut record, &self.device, cycles, steady, self.host_bytes);
+        lifetime::extrapolate(&mut record, &self.device, cycles, steady, self.asked.written_bytes);
         if let Some(managed) = &self.managed {
             managed.report(&self.device, &mut record);
         }
@@ -365,7 +367,7 @@ impl Run<'_> {
 
     /// Returns a note if the random overwrites of preconditioning ended before write amplification was steady.
     fn note_of_precondition(&self) -> Option<String> {
-        let settled = self.settled.as_ref().filter(|settled| !settled.is_steady)?;
+        let settled = self.observed.settled.as_ref().filter(|settled| !settled.is_steady)?;
         Some(format!(
             "preconditioning ended before its random overwrites were steady: write amplification moved by {:.0} % in their last \
              half (precondition.overwrite sets their number)",

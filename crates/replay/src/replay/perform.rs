@@ -18,7 +18,7 @@ impl Run<'_> {
             return self.device.write_page(lpn, descriptor).map(|()| RequestKind::Write);
         }
         if matches!(request.op, Op::Remap(_)) {
-            self.remapped_pages += request.len_bytes / self.page_bytes;
+            self.asked.remapped_pages += request.len_bytes / self.page_bytes;
         }
         self.host.perform(&mut self.device, request)
     }
@@ -30,14 +30,14 @@ impl Run<'_> {
         let plain = request.op == Op::Write
             && request.len_bytes == self.page_bytes
             && request.offset_bytes & (self.page_bytes - 1) == 0
-            && request.offset_bytes < self.exported_bytes
+            && request.offset_bytes < self.device.bytes()
             && request.bytes.is_empty();
         let descriptor = match (self.has_content_stage, &request.content[..]) {
             (false, _) => Descriptor::of(Fingerprint::ZERO_PAGE),
             (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
             _ => return None,
         };
-        plain.then_some((Lpn((request.offset_bytes >> self.page_shift) as u32), descriptor))
+        plain.then_some((Lpn((request.offset_bytes >> self.page_bytes.trailing_zeros()) as u32), descriptor))
     }
 }
 

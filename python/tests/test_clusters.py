@@ -69,7 +69,8 @@ class DaskCluster:
     def _start(arguments: list[str], python: list[str], folder: Path) -> subprocess.Popen[bytes]:
         program = f"{python[-1]}.{arguments[0]}"
         with (folder / "log").open("ab") as log:
-            return subprocess.Popen([*python[:-1], program, *arguments[1:]], stderr=log, stdout=log)
+            command = [*python[:-1], program, *arguments[1:]]
+            return subprocess.Popen(command, stderr=log, stdout=log, start_new_session=True)
 
     def client(self) -> Any:
         distributed: Any = importlib.import_module("distributed")
@@ -81,7 +82,12 @@ class DaskCluster:
         for process in self.processes:
             process.terminate()
         for process in self.processes:
-            process.wait()
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                # A nanny that is starting its worker again may miss the signal.
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
 
 @pytest.fixture

@@ -43,6 +43,19 @@ def test_the_first_lines_of_the_documentation_run(monkeypatch: pytest.MonkeyPatc
     assert frame.groupby("design")["write_amplification"].nunique().min() > 1
 
 
+def test_the_first_run_of_the_read_me_prints_a_table_and_a_line_per_run(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples/first_run.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    table, rows = done.stdout.split("\ndesign, over-provisioning, write amplification, erases\n")
+    assert "write amplification" in table
+    assert [row.split(", ")[:2] for row in rows.splitlines()] == [
+        [design, share]
+        for design in ("page-map", "geckoftl", "remap", "wearwell")
+        for share in ("0.07", "0.15", "0.28")
+    ]
+
+
 def test_the_other_examples_of_the_documentation_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::RecycleOptions;
+use wearwell::content::recycle::{HistoryScope, RecycleOptions};
 use wearwell::design::{self, DeltaDesign, Parts, SharingDesign, delta_with_journal};
 use wearwell::gc::GcOptions;
 use wearwell::mapping::{CachedOptions, JournalOptions};
@@ -222,6 +222,9 @@ pub struct RecycleConfig {
     /// Entries of the fingerprint store (contents of dead pages). Absent: 131072, or 1.25 % of the device's pages if
     /// that is less (the paper's ratio).
     pub entries: Option<u32>,
+    /// Dead pages of which RAM holds the history (owner, older and newer versions). Absent: `store` for the design
+    /// wearwell, `all` for others.
+    pub history: Option<HistoryName>,
     /// Fast loading: number of logical pages on each side of a hit in the fingerprint store whose dead pages are loaded
     /// into the store too.
     pub window: u32,
@@ -245,6 +248,7 @@ impl Default for RecycleConfig {
         Self {
             policy: RecyclePolicy::Prob,
             entries: None,
+            history: None,
             window: 1,
             alpha: options.alpha,
             beta: options.beta,
@@ -268,6 +272,25 @@ pub enum RecyclePolicy {
     ProbFl,
     /// Keeps every dead page, in an unbounded fingerprint store.
     Inf,
+}
+
+/// Dead pages of which the history is kept, and pages of which reads are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HistoryName {
+    /// All dead pages, and the reads of all pages, as in the paper: 17 bytes of RAM per page of the drive.
+    All,
+    /// Entries of the fingerprint store, and the reads of the pages read last: 25 bytes of RAM per entry.
+    Store,
+}
+
+impl HistoryName {
+    pub(crate) fn scope(self) -> HistoryScope {
+        match self {
+            Self::All => HistoryScope::AllPages,
+            Self::Store => HistoryScope::Store,
+        }
+    }
 }
 
 /// Content of host writes if the trace or workload brings no content.

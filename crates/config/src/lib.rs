@@ -23,7 +23,9 @@ mod read;
 mod resolve;
 mod timing;
 
-pub use content::{ContentConfig, DeltaConfig, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName};
+pub use content::{
+    ContentConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName,
+};
 pub use effect::Ignored;
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{

@@ -7,6 +7,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{
     self, BlockSurvey, DftlOptions, GeckoFtlOptions, METADATA_SHARE, MappingPart, Parts, Persistence,
     UFtlOptions, WearwellOptions,
@@ -313,12 +314,16 @@ impl Config {
         gecko: GeckoOptions,
         resolved: &Resolved,
     ) -> Parts {
+        let mut recycle = self.recycle_design(resolved);
+        if self.recycle.history.is_none() {
+            recycle.options.history = HistoryScope::Store;
+        }
         let index_share = self.remap.index_share.or(Some(WEARWELL_INDEX_SHARE));
         let remap = RemapConfig { index_share, ..self.remap.clone() };
         let options = WearwellOptions {
             cache_entries,
             gecko,
-            recycle: self.recycle_design(resolved),
+            recycle,
             dedup: remap.dedup_options(resolved.logical_pages),
             delta: self.delta_design(resolved),
         };

@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use wearwell::content::SchemeKind;
+use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
@@ -18,7 +19,7 @@ use wearwell::sharing::counts::RefsPart;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::validity::ValidityPart;
 
-use super::{Config, ConfigError, MetadataName, Resolved, ReverseMapName, ValidityName};
+use super::{Config, ConfigError, HistoryName, MetadataName, Resolved, ReverseMapName, ValidityName};
 
 /// Parts of a design (content mechanisms, map, page validity, recovery) by name; an absent part is the design's own.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -325,7 +326,9 @@ impl Config {
         let deduplicates = list.has(ContentName::DEDUP);
         let shares = deduplicates || list.has(ContentName::Remap);
         ContentParts {
-            recycle: list.has(ContentName::RECYCLE).then(|| self.recycle_design(resolved)),
+            recycle: list
+                .has(ContentName::RECYCLE)
+                .then(|| own.recycle.clone().unwrap_or_else(|| self.recycle_design(resolved))),
             sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
             delta: list.has(ContentName::DELTA).then(|| self.delta_design(resolved)),
             chunks: list.has(ContentName::COMPRESS).then(ChunkDesign::default),
@@ -453,6 +456,11 @@ fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     let list = list.0.iter().map(|name| toml::Value::String(name.name().into()));
     set("parts", "content", toml::Value::Array(list.collect()));
     set("parts", "survives", name_of(SurvivalName::of(parts.persistence)));
+    if let Some(recycle) = &parts.content.recycle
+        && recycle.options.history == HistoryScope::Store
+    {
+        set("recycle", "history", name_of(HistoryName::Store));
+    }
     if let Some(sharing) = parts.content.sharing {
         set("parts", "reverse_map", name_of(reverse_map_name(sharing.reverse_map)));
         if sharing.refs == RefsPart::Sparse {

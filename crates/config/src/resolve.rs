@@ -11,7 +11,8 @@ use wearwell::store::RESERVE_BLOCKS;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
 use super::{
-    Arrival, BufferOrder, Config, ConfigError, GcConfig, Mode, Policy, RecyclePolicy, SpareOf, StripingName,
+    Arrival, BufferOrder, Config, ConfigError, GcConfig, HistoryName, Mode, Policy, RecyclePolicy, SpareOf,
+    StripingName,
 };
 use crate::TIMELINE_CELLS_MAX;
 
@@ -371,6 +372,7 @@ impl Config {
             beta: config.beta,
             count_comparisons: config.count_comparisons,
             refresh_age_programs: config.refresh_age_programs,
+            history: config.history.map(HistoryName::scope).unwrap_or_default(),
         };
         RecycleDesign { options, verify_on_hit: config.verify_on_hit }
     }

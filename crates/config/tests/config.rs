@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use wearwell::content::recycle::HistoryScope;
 use wearwell::gc::VictimPolicy;
 use wearwell::nand::preset;
 use wearwell_config::{Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, Resolved};
@@ -90,6 +91,21 @@ fn settings_that_are_not_section_key_value_are_refused() {
         let refused = sentence(Config::from_parts(None, &settings(&[setting])));
         assert_says(&refused, &[setting, wanted]);
     }
+}
+
+#[test]
+fn only_wearwell_remembers_few_dead_pages_unless_told() {
+    let scope = |design: &str, list: &[&str]| {
+        let config = of_settings(list);
+        let parts = config.parts(design, &config.resolve(10_000).unwrap()).unwrap();
+        parts.content.recycle.expect("the design recycles").options.history
+    };
+    assert_eq!(scope("wearwell", &[]), HistoryScope::Store);
+    assert_eq!(scope("wearwell", &["parts.content=recycle,dedup"]), HistoryScope::Store);
+    assert_eq!(scope("wearwell", &["recycle.history=all"]), HistoryScope::AllPages);
+    assert_eq!(scope("recyclable", &[]), HistoryScope::AllPages);
+    assert_eq!(scope("recyclable", &["recycle.history=store"]), HistoryScope::Store);
+    assert_eq!(scope("page-map", &["parts.content=recycle"]), HistoryScope::AllPages);
 }
 
 #[test]

@@ -139,6 +139,9 @@ const EXPECTED: &[Row] = &[
     ("mixture nvram cached delta+compress+silent", [123, 1441, 0, 2838, 3176, 0, 0, 0], [3483, 1611, 0, 10511, 7030, 0, 0, 0], [438, 0]),
     ("page-map silent", [3781, 2234, 0, 0, 0, 0, 0, 0], [1674, 2234, 0, 0, 2705, 0, 0, 0], [340, 0]),
     ("geckoftl silent", [3781, 2211, 0, 2619, 0, 0, 728, 303], [1656, 2221, 0, 8924, 2706, 0, 726, 642], [567, 0]),
+    ("recyclable history of the store", [3509, 2028, 0, 0, 0, 0, 0, 0], [1674, 2028, 0, 0, 314, 0, 0, 0], [310, 0]),
+    ("nvram recyclable history of the store refreshed", [3553, 1852, 0, 0, 0, 0, 0, 0], [1674, 1852, 0, 0, 270, 0, 0, 0], [301, 0]),
+    ("mixture of the design wearwell", [131, 0, 0, 2205, 623, 0, 0, 2], [2428, 0, 0, 9090, 5084, 0, 0, 5], [151, 0]),
 ];
 
 /// Executes five thousand operations on the world `slc` without a buffer; returns the counts, and the number of head

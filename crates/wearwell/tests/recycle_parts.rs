@@ -7,7 +7,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
-use wearwell::content::recycle::{Recycle, RecycleError, RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{HistoryScope, Recycle, RecycleError, RecycleOptions, StorePolicy};
 use wearwell::data::Fingerprint;
 
 const LRU: StorePolicy = StorePolicy::Lru;
@@ -49,6 +49,9 @@ struct Model {
     /// Displaced pages whose content equals that of an entry, the last displaced first; only in unbounded stores.
     twins: Vec<Entry>,
     clock: u64,
+    scope: HistoryScope,
+    /// Number of read counters if not all pages have one: pages whose numbers have the same remainder share one.
+    read_counters: Option<u32>,
 }
 
 /// Recycle probability by the paper's equations 1 to 4, with the default factors.
@@ -71,6 +74,44 @@ impl Model {
             entries: Vec::new(),
             twins: Vec::new(),
             clock: 0,
+            scope: options.history,
+            read_counters: (options.history == HistoryScope::Store)
+                .then(|| options.capacity_entries.unwrap_or(pages).max(1)),
+        }
+    }
+
+    /// Sets the read count of a page; other pages that share its counter have none from then on.
+    fn set_accesses(&mut self, ppn: u32, count: u8) {
+        if let Some(counters) = self.read_counters.filter(|_| count > 0) {
+            let shares = |page: u32| page % counters == ppn % counters;
+            (0..).zip(&mut self.accesses).filter(|&(page, _)| shares(page)).for_each(|(_, count)| *count = 0);
+        }
+        self.accesses[ppn as usize] = count;
+    }
+
+    /// Whether the store may take a page that just became invalid.
+    fn may_enter(&self, ppn: u32) -> bool {
+        let content = self.contents[ppn as usize];
+        let is_full = self.capacity.is_some_and(|capacity| self.entries.len() >= capacity as usize);
+        if !is_full || self.entries.iter().any(|entry| entry.content == content) {
+            return true;
+        }
+        let accesses = if self.policy == LRU { 0 } else { self.accesses[ppn as usize] };
+        let newest = (probability(accesses, 0), 15, u64::MAX);
+        self.best_first().last().is_some_and(|worst| newest > self.key(worst))
+    }
+
+    /// Takes the dead pages that are not in the store out of the history, if it is that of the store alone.
+    fn settle(&mut self) {
+        if self.scope == HistoryScope::AllPages {
+            return;
+        }
+        for ppn in (0..self.states.len() as u32).rev() {
+            let is_stored = self.entries.iter().chain(&self.twins).any(|entry| entry.ppn == ppn);
+            if matches!(self.states[ppn as usize], State::Dead(_)) && !is_stored {
+                self.take_out(ppn);
+                self.states[ppn as usize] = State::Stale;
+            }
         }
     }
 
@@ -188,6 +229,10 @@ impl Model {
     }
 
     fn invalidate(&mut self, lpn: u32, ppn: u32) {
+        if self.scope == HistoryScope::Store && !self.may_enter(ppn) {
+            self.states[ppn as usize] = State::Stale;
+            return;
+        }
         self.states[ppn as usize] = State::Dead(lpn);
         self.lists[lpn as usize].insert(0, ppn);
         self.reorder_list(lpn);
@@ -252,7 +297,18 @@ struct Pair {
 
 impl Pair {
     fn new(pages: u32, logical: u32, policy: StorePolicy, capacity: Option<u32>) -> Self {
-        let options = RecycleOptions { policy, capacity_entries: capacity, ..RecycleOptions::default() };
+        Self::with_history(HistoryScope::AllPages, pages, logical, policy, capacity)
+    }
+
+    fn with_history(
+        history: HistoryScope,
+        pages: u32,
+        logical: u32,
+        policy: StorePolicy,
+        capacity: Option<u32>,
+    ) -> Self {
+        let options =
+            RecycleOptions { policy, capacity_entries: capacity, history, ..RecycleOptions::default() };
         let model = Model::new(pages, logical, &options);
         Self { model, recycle: Recycle::new(pages as u64, logical, &options), hits: 0 }
     }
@@ -328,6 +384,12 @@ impl Pair {
         let successor = self.valid(lpn);
         let content = Self::fingerprint(self.model.contents[ppn as usize]);
         self.recycle.invalidated(Lpn(lpn), Ppn(ppn), successor, content);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        self.model.settle();
+        self.recycle.forget_evicted(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
     /// Returns the valid flash page of a logical page.
@@ -346,6 +408,7 @@ impl Pair {
                 self.model.offer(ppn, 15);
             }
             self.recycle.load_fast(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+            self.settle();
         }
     }
 
@@ -357,8 +420,7 @@ impl Pair {
 
     fn read(&mut self, lpn: u32) {
         if let Some(ppn) = self.model.mapping[lpn as usize] {
-            let count = &mut self.model.accesses[ppn as usize];
-            *count = (*count + 1).min(15);
+            self.model.set_accesses(ppn, (self.model.accesses[ppn as usize] + 1).min(15));
             self.recycle.read(Ppn(ppn));
         }
     }
@@ -370,7 +432,8 @@ impl Pair {
         model.states[to as usize] = State::Valid(lpn);
         model.contents[to as usize] = model.contents[from as usize];
         model.spare[to as usize] = lpn;
-        model.accesses[to as usize] = std::mem::take(&mut model.accesses[from as usize]);
+        let count = std::mem::take(&mut model.accesses[from as usize]);
+        model.set_accesses(to, count);
         model.mapping[lpn as usize] = Some(to);
         self.recycle.moved(Lpn(lpn), Ppn(from), Ppn(to));
     }
@@ -398,11 +461,14 @@ impl Pair {
             self.model.offer(ppn, self.model.accesses[ppn as usize]);
             self.recycle.load(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
         }
+        self.model.settle();
+        self.recycle.forget_unloaded(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
     fn set_policy(&mut self, policy: StorePolicy, capacity: Option<u32>) {
         self.model.set_policy(policy, capacity);
         self.recycle.set_policy(policy, capacity);
+        self.settle();
     }
 
     /// Executes one random operation. Logical pages with small numbers are written more often, so their histories are
@@ -537,6 +603,30 @@ fn policy_and_capacity_switch_in_mid_run() {
         pair.check();
     }
     assert!(pair.hits > 10_000);
+}
+
+/// The history of the store alone: pages that the store does not hold are in no list.
+#[test]
+fn a_history_of_the_store_equals_the_model_under_every_policy() {
+    for (policy, capacity) in
+        [(LRU, Some(5)), (PROB, Some(5)), (FAST, Some(5)), (PROB, Some(1)), (PROB, None)]
+    {
+        let mut pair = Pair::with_history(HistoryScope::Store, 24, 8, policy, capacity);
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
+        for step in 0..40_000 {
+            match step % 1000 {
+                0 => pair.restart(),
+                500 => pair.set_policy(policy, capacity.map(|entries| entries - step / 1000 % 2)),
+                _ => pair.random(&mut rng, 12),
+            }
+            pair.check();
+            assert_eq!(
+                pair.recycle.dead_pages(),
+                u64::from(pair.recycle.store_len()) + pair.model.twins.len() as u64
+            );
+        }
+        assert!(pair.hits > 500, "{} hits with {policy:?} and {capacity:?}", pair.hits);
+    }
 }
 
 #[test]
@@ -839,6 +929,16 @@ fn ram_is_itemised_as_the_paper_counts_it() {
         ("fingerprint store", 3.0),
     ];
     assert_eq!(mib, expected);
+}
+
+#[test]
+fn ram_of_a_history_of_the_store_does_not_grow_with_the_drive() {
+    let options = RecycleOptions { history: HistoryScope::Store, ..RecycleOptions::default() };
+    for pages in [1 << 20, 1 << 24] {
+        let recycle = Recycle::new(pages, 900_000, &options);
+        let bytes: u64 = recycle.ram_bytes().iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(bytes, (24 + 20 + 5) * 131_072, "store, history and read counts of each entry");
+    }
 }
 
 #[test]

@@ -388,6 +388,7 @@ impl<N: Nand> Ftl<N> {
     pub fn set_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         if let Some(stage) = &mut self.recycle {
             stage.part.set_policy(policy, capacity_entries);
+            stage.part.forget_evicted(|ppn| self.store.owner(ppn));
         }
     }
 

@@ -144,6 +144,7 @@ impl<N: Nand> Ftl<N> {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
             stage.part.load(ppn, oob.fingerprint);
         }
+        stage.part.forget_unloaded(|ppn| self.store.owner(ppn));
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! The designs that every test runs, one line each.
 
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::{RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{HistoryScope, RecycleOptions, StorePolicy};
 use wearwell::design::{
     BlockSurvey, DeltaDesign, DftlOptions, GeckoFtlOptions, MappingPart, Parts, Persistence, RecycleDesign,
-    SharingDesign, UFtlOptions, delta, delta_with_journal, dftl, geckoftl, ibftl, integrated, lazyftl,
-    page_map, recyclable, remap, uftl,
+    SharingDesign, UFtlOptions, WearwellOptions, delta, delta_with_journal, dftl, geckoftl, ibftl,
+    integrated, lazyftl, page_map, recyclable, remap, uftl, wearwell,
 };
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
@@ -112,6 +112,28 @@ fn refreshing(parts: Parts) -> Parts {
 fn recycling(victims: VictimPolicy, policy: StorePolicy, entries: Option<u32>, verify_on_hit: bool) -> Parts {
     let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
     recyclable(collected_by(victims), RecycleDesign { options, verify_on_hit })
+}
+
+/// Changes a recycling design so that its history is that of the pages in its fingerprint store.
+fn remembering_few(mut parts: Parts) -> Parts {
+    let recycle = parts.content.recycle.as_mut().expect("the design recycles");
+    recycle.options.history = HistoryScope::Store;
+    parts
+}
+
+/// Returns the design `wearwell` with tables of a few entries, and contents compared byte by byte.
+fn composed() -> Parts {
+    let content = remembering_few(recycling(RC_GC, StorePolicy::Probability, Some(6), true)).content;
+    wearwell(
+        GcOptions::default(),
+        WearwellOptions {
+            cache_entries: 6,
+            gecko: GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay },
+            recycle: content.recycle.expect("the design recycles"),
+            dedup: DedupOptions { capacity_entries: Some(40), ..VERIFIED },
+            delta: delta_encoding(1, None).content.delta.expect("the design encodes deltas"),
+        },
+    )
 }
 
 fn demand_paged(cache_entries: u32) -> Parts {
@@ -398,6 +420,12 @@ pub fn designs() -> Vec<DesignUnderTest> {
     .chain([
         ("page-map silent", without_silent_writes(page_map(collected_by(GREEDY)))),
         ("geckoftl silent", without_silent_writes(gecko(4, 2, 1, MergeMode::MultiWay))),
+        ("recyclable history of the store", remembering_few(recycling(RC_GC, FAST_LOADING, Some(6), true))),
+        (
+            "nvram recyclable history of the store refreshed",
+            remembering_few(refreshing(unpowered(recycling(GREEDY, StorePolicy::Lru, Some(6), false)))),
+        ),
+        ("mixture of the design wearwell", composed()),
     ])
     .map(|(name, parts)| DesignUnderTest { name, parts })
     .filter(|design| is_asked_for(design.name))

@@ -7,10 +7,12 @@
 //! One more bit for each cache line of counters tells whether one of them may not be 0. If little or nothing is read,
 //! the counters are not accessed.
 //!
+//! A drive that keeps the history of few pages counts the reads of few: those of the pages read last ([`RecentCounters`]).
+//!
 //! Invariants: a counter saturates at 15; only valid pages are counted; an erase resets to 0. Source: LX-SSD (Zhou et
 //! al.), section IV-B.2.
 
-use crate::address::Ppn;
+use crate::address::{Address, Ppn};
 use crate::tables::PageSet;
 
 /// Largest read count of a physical page that is distinguished; 15 means "15 or more", the paper's over-accessed pages.
@@ -19,24 +21,159 @@ pub const MAX_ACCESSES: u8 = 15;
 /// Number of physical pages whose read counters share a cache line.
 const LINE_PAGES: u32 = 128;
 
+/// Number of reads of physical pages, from 0 to [`MAX_ACCESSES`].
+#[derive(Clone, Debug)]
+pub(super) enum Accesses {
+    /// Of every page.
+    OfAll(Counters),
+    /// Of the pages read last.
+    OfRecent(RecentCounters),
+}
+
+impl Accesses {
+    /// Creates read counters of all `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
+    pub(super) fn of_all(physical_pages: usize) -> Self {
+        Self::OfAll(Counters::new(physical_pages))
+    }
+
+    /// Creates `places` read counters for the pages read last. Memory: 8 bytes for each; in a drive, 5.
+    pub(super) fn of_recent(places: usize) -> Self {
+        Self::OfRecent(RecentCounters { places: vec![RecentCounters::NONE; places.max(1)] })
+    }
+
+    /// Resets all read counts to 0.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Self::OfAll(counters) => *counters = Counters::new(2 * counters.pairs.len()),
+            Self::OfRecent(counters) => counters.places.fill(RecentCounters::NONE),
+        }
+    }
+
+    /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_ACCESSES`].
+    #[inline]
+    pub(super) fn get(&self, ppn: Ppn) -> u8 {
+        match self {
+            Self::OfAll(counters) => counters.get(ppn),
+            Self::OfRecent(counters) => counters.get(ppn),
+        }
+    }
+
+    /// Counts one more read of the physical page `ppn`, up to [`MAX_ACCESSES`].
+    #[inline]
+    pub(super) fn count(&mut self, ppn: Ppn) {
+        match self {
+            Self::OfAll(counters) => counters.count(ppn),
+            Self::OfRecent(counters) => counters.set(ppn, (counters.get(ppn) + 1).min(MAX_ACCESSES)),
+        }
+    }
+
+    /// Resets the read count of the physical page `ppn` to 0.
+    #[inline]
+    pub(super) fn reset(&mut self, ppn: Ppn) {
+        match self {
+            Self::OfAll(counters) => counters.reset(ppn),
+            Self::OfRecent(counters) => counters.reset(ppn),
+        }
+    }
+
+    /// Resets the read counts of `count` physical pages from `first` on to 0. O(count) if one of them may have been
+    /// read.
+    pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
+        match self {
+            Self::OfAll(counters) => counters.reset_range(first, count),
+            Self::OfRecent(counters) => {
+                (first.0..first.0 + count).for_each(|ppn| counters.reset(Ppn(ppn)));
+            }
+        }
+    }
+
+    /// Whether none of `count` physical pages from `first` on was read. May return `false` wrongly.
+    pub(super) fn are_zero(&self, first: Ppn, count: u32) -> bool {
+        match self {
+            Self::OfAll(counters) => counters.are_zero(first, count),
+            Self::OfRecent(counters) => (first.0..first.0 + count).all(|ppn| counters.get(Ppn(ppn)) == 0),
+        }
+    }
+
+    /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
+    pub(super) fn transfer(&mut self, from: Ppn, to: Ppn) {
+        match self {
+            Self::OfAll(counters) => counters.transfer(from, to),
+            Self::OfRecent(counters) => {
+                let count = counters.get(from);
+                counters.reset(from);
+                counters.reset(to);
+                if count > 0 {
+                    counters.set(to, count);
+                }
+            }
+        }
+    }
+
+    /// RAM of a controller for the read counters, bytes.
+    pub(super) fn ram_bytes(&self) -> u64 {
+        match self {
+            Self::OfAll(counters) => counters.pairs.len() as u64,
+            // A page number and a count.
+            Self::OfRecent(counters) => 5 * counters.places.len() as u64,
+        }
+    }
+}
+
+/// Read counts of the pages read last: a page that is read takes the place of the page that was there, which then
+/// counts as not read. Pages with neighbouring numbers have different places.
+#[derive(Clone, Debug)]
+pub(super) struct RecentCounters {
+    places: Vec<(Ppn, u8)>,
+}
+
+impl RecentCounters {
+    const NONE: (Ppn, u8) = (Ppn::NONE, 0);
+
+    #[inline]
+    fn place(&self, ppn: Ppn) -> usize {
+        ppn.index() % self.places.len()
+    }
+
+    #[inline]
+    fn get(&self, ppn: Ppn) -> u8 {
+        let (page, count) = self.places[self.place(ppn)];
+        if page == ppn { count } else { 0 }
+    }
+
+    #[inline]
+    fn set(&mut self, ppn: Ppn, count: u8) {
+        let place = self.place(ppn);
+        self.places[place] = (ppn, count);
+    }
+
+    #[inline]
+    fn reset(&mut self, ppn: Ppn) {
+        let place = self.place(ppn);
+        if self.places[place].0 == ppn {
+            self.places[place] = Self::NONE;
+        }
+    }
+}
+
 /// Number of reads of each physical page: a dense array of 4-bit saturating counters.
 #[derive(Clone, Debug)]
-pub(super) struct Accesses {
+pub(super) struct Counters {
     pairs: Vec<u8>,
     /// Set of those cache lines of counters, by number, in which a counter may not be 0.
     counted: PageSet,
 }
 
-impl Accesses {
+impl Counters {
     /// Creates the read counters of `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
-    pub(super) fn new(physical_pages: usize) -> Self {
+    fn new(physical_pages: usize) -> Self {
         let lines = physical_pages.div_ceil(LINE_PAGES as usize);
         Self { pairs: vec![0; physical_pages.div_ceil(2)], counted: PageSet::new(lines as u64) }
     }
 
     /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_ACCESSES`].
     #[inline]
-    pub(super) fn get(&self, ppn: Ppn) -> u8 {
+    fn get(&self, ppn: Ppn) -> u8 {
         if !self.counted.contains(line(ppn)) {
             return 0;
         }
@@ -45,7 +182,7 @@ impl Accesses {
 
     /// Counts one more read of the physical page `ppn`, up to [`MAX_ACCESSES`].
     #[inline]
-    pub(super) fn count(&mut self, ppn: Ppn) {
+    fn count(&mut self, ppn: Ppn) {
         if self.get(ppn) < MAX_ACCESSES {
             self.pairs[ppn.index() / 2] += 1 << shift(ppn);
             self.counted.insert(line(ppn));
@@ -54,13 +191,13 @@ impl Accesses {
 
     /// Resets the read count of the physical page `ppn` to 0.
     #[inline]
-    pub(super) fn reset(&mut self, ppn: Ppn) {
+    fn reset(&mut self, ppn: Ppn) {
         self.pairs[ppn.index() / 2] &= !(0xf << shift(ppn));
     }
 
     /// Resets the read counts of `count` physical pages from `first` on to 0. O(count / 2) if one of them may have been
     /// read.
-    pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
+    fn reset_range(&mut self, first: Ppn, count: u32) {
         if self.are_zero(first, count) {
             return;
         }
@@ -76,13 +213,13 @@ impl Accesses {
 
     /// Whether none of `count` physical pages from `first` on was read. May return `false` wrongly if another page
     /// whose counter is on the same cache lines was read. O(count / 8192).
-    pub(super) fn are_zero(&self, first: Ppn, count: u32) -> bool {
+    fn are_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / LINE_PAGES..(first.0 + count).div_ceil(LINE_PAGES);
         self.counted.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
-    pub(super) fn transfer(&mut self, from: Ppn, to: Ppn) {
+    fn transfer(&mut self, from: Ppn, to: Ppn) {
         let count = self.get(from);
         self.reset(from);
         self.reset(to);
@@ -90,11 +227,6 @@ impl Accesses {
             self.pairs[to.index() / 2] |= count << shift(to);
             self.counted.insert(line(to));
         }
-    }
-
-    /// Size of the table of read counters (one per physical page), bytes.
-    pub(super) fn bytes(&self) -> u64 {
-        self.pairs.len() as u64
     }
 }
 
@@ -115,7 +247,7 @@ mod tests {
 
     #[test]
     fn counters_saturate_and_do_not_touch_their_neighbour() {
-        let mut accesses = Accesses::new(3);
+        let mut accesses = Counters::new(3);
         for _ in 0..20 {
             accesses.count(Ppn(0));
         }
@@ -130,7 +262,7 @@ mod tests {
         let few = [(0, 0), (0, 1), (1, 1), (1, 2), (0, 4), (1, 5), (2, 3), (3, 5)];
         let many = [(0, 128), (127, 1), (127, 2), (100, 200), (128, 256), (129, 255), (0, 400)];
         for (first, count) in few.into_iter().chain(many) {
-            let mut accesses = Accesses::new(400);
+            let mut accesses = Counters::new(400);
             (0..400).for_each(|page| accesses.count(Ppn(page)));
             accesses.reset_range(Ppn(first), count);
             let inside = first..first + count;
@@ -142,12 +274,12 @@ mod tests {
             inside.for_each(|page| accesses.count(Ppn(page)));
             assert!((0..400).all(|page| accesses.get(Ppn(page)) == 1), "{count} from {first}, counted again");
         }
-        assert!(Accesses::new(400).are_zero(Ppn(1), 300));
+        assert!(Counters::new(400).are_zero(Ppn(1), 300));
     }
 
     #[test]
     fn transfer_moves_the_count_and_overwrites_the_target() {
-        let mut accesses = Accesses::new(4);
+        let mut accesses = Counters::new(4);
         (0..6).for_each(|_| accesses.count(Ppn(2)));
         (0..9).for_each(|_| accesses.count(Ppn(3)));
         accesses.transfer(Ppn(2), Ppn(3));

@@ -21,7 +21,10 @@
 //! number replaces the page's link, which is moved to an array indexed by slot, and one bit per page marks this. That
 //! costs no memory per page beyond the bit, and the slot is on a cache line that is needed anyway.
 //!
-//! Invariants: a page is in a list exactly while it is dead and not erased. Links of neighbours mirror each other,
+//! If the history is that of the fingerprint store alone, only entries of the store are in lists, and the other dead pages
+//! count as no versions.
+//!
+//! Invariants: only pages that are dead and not erased are in lists, each in one. Links of neighbours mirror each other,
 //! including those of the valid page and the newest dead one. A list has a head in the map exactly if it has no valid
 //! page. Only pages in lists have slots. The links of other pages have no meaning.
 //!
@@ -267,6 +270,16 @@ impl History {
             self.orphan(lpn, ppn);
         }
         older
+    }
+
+    /// Ends the time of `ppn` as the valid page of `lpn` without adding it to the list, which begins at `successor`, the
+    /// valid page now, or in the hash map.
+    pub(super) fn pass_on(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+        match (self.newest(ppn), successor) {
+            (Some(newest), Some(successor)) => self.lead(successor, newest),
+            (Some(newest), None) => self.orphan(lpn, newest),
+            (None, _) => {}
+        }
     }
 
     /// Adds `ppn` to the list of `lpn` as its newest dead page, for lists whose head is in the hash map. Returns the

@@ -21,7 +21,9 @@
 //! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased_block`] (or [`Recycle::erased`] for *every*
 //!    page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may be revived
 //!    between two copies and is then valid: validity must be queried per page, not once per block.
-//! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each.
+//! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each, then
+//!    [`Recycle::forget_unloaded`].
+//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycle::forget_evicted`].
 //!
 //! Only the engine knows the valid page of a logical page, so it passes that page (or a look-up) where only the logical
 //! page is given. The owner of a dead or valid page is [`Recycle::owner`]: the spare area alone is wrong for recycled
@@ -36,6 +38,10 @@
 //!   as a use.
 //! - A fast-loaded page counts as read 15 times while it is in the store; eviction ends that.
 //! - Positions in lists are not stored: they are found by walking at most 15 links when a list changes.
+//! - The paper's history has every dead page, for 17 bytes of RAM per page of the drive, four times a page map. Only
+//!   entries of the fingerprint store can be revived, so [`HistoryScope::Store`] keeps the history of these alone: its
+//!   RAM is bounded. The price: a version that is not in the store does not lower the probability of older ones, and
+//!   fast loading knows no page that the store does not have.
 
 mod accesses;
 mod buckets;
@@ -87,6 +93,17 @@ pub enum StorePolicy {
     },
 }
 
+/// Of which dead pages recycling keeps the history (owner, older and newer versions), and of which pages read counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HistoryScope {
+    /// All dead pages, and read counts of all pages: the paper's tables, 17 bytes of RAM per page of the drive.
+    #[default]
+    AllPages,
+    /// The entries of the fingerprint store, and read counts of the pages read last, as many as the store may have
+    /// entries: 25 bytes of RAM per entry, however large the drive is.
+    Store,
+}
+
 /// Options of recycling, the reuse of dead pages ([`Recycle`]). The default is the paper's standard configuration,
 /// without fast loading.
 #[derive(Clone, PartialEq, Debug)]
@@ -109,6 +126,8 @@ pub struct RecycleOptions {
     /// is programmed instead, which refreshes the content. `None` means that pages do not age (the paper does not treat
     /// retention).
     pub refresh_age_programs: Option<u64>,
+    /// Dead pages of which the history is kept.
+    pub history: HistoryScope,
 }
 
 impl Default for RecycleOptions {
@@ -120,6 +139,7 @@ impl Default for RecycleOptions {
             beta: 0.15,
             count_comparisons: true,
             refresh_age_programs: None,
+            history: HistoryScope::default(),
         }
     }
 }
@@ -218,6 +238,9 @@ pub struct Recycle {
     /// content when it was written.
     unhashed: PageSet,
     policy: StorePolicy,
+    scope: HistoryScope,
+    /// Dead pages that are no entries of the store any more, and leave the history next ([`HistoryScope::Store`]).
+    evicted: Vec<Ppn>,
     count_comparisons: bool,
     statistics: RecycleStatistics,
     /// Dead pages of the block that is being erased; the vector is kept so that it is not allocated anew.
@@ -225,7 +248,7 @@ pub struct Recycle {
 }
 
 impl Recycle {
-    /// Creates the recycling state of a device without dead pages. Memory: 5 bytes per physical page, about 50 bytes
+    /// Creates the recycling state of a device without dead pages. Simulated memory, whatever the scope of the history: 5 bytes per physical page, about 50 bytes
     /// per entry of the fingerprint store, and 10 to 20 bytes per recycled page, per dead page that has an older one of
     /// its logical page, and per trimmed logical page that has a dead page.
     ///
@@ -235,12 +258,19 @@ impl Recycle {
         let pages = physical_pages as usize;
         Self {
             history: History::new(Heads::AtValidPages, pages, logical_pages),
-            accesses: Accesses::new(pages),
+            accesses: match options.history {
+                HistoryScope::AllPages => Accesses::of_all(pages),
+                HistoryScope::Store => {
+                    Accesses::of_recent(options.capacity_entries.map_or(pages, |n| n as usize))
+                }
+            },
             probability: Probability::new(options.alpha, options.beta),
             store: Store::new(options.capacity_entries),
             owners: Owners::new(pages),
             unhashed: PageSet::new(physical_pages),
             policy: options.policy,
+            scope: options.history,
+            evicted: Vec::new(),
             count_comparisons: options.count_comparisons,
             statistics: RecycleStatistics::default(),
             dead_of_block: Vec::new(),
@@ -350,18 +380,40 @@ impl Recycle {
 
     /// Makes the physical page `ppn`, overwritten or trimmed, the newest dead page of `lpn` and offers it to the
     /// fingerprint store. `successor` is the valid page of `lpn` now, if any; it must have been reported before. The
-    /// recycle probability of up to 15 older dead pages of `lpn` decreases.
+    /// recycle probability of up to 15 older dead pages of `lpn` decreases. If the history is that of the store alone,
+    /// a page that the store would refuse changes nothing.
     #[inline]
     pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
+        let candidate = Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) };
+        if self.scope == HistoryScope::Store && !self.may_enter(candidate) {
+            self.statistics.refused += u64::from(!self.unhashed.contains(ppn));
+            return self.pass_on(lpn, ppn, successor);
+        }
         if let Some(older) = self.history.push(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
-        self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
+        self.offer(candidate, 0);
+    }
+
+    /// Whether the fingerprint store may take a page that just became invalid.
+    fn may_enter(&self, candidate: Candidate) -> bool {
+        !self.unhashed.contains(candidate.ppn)
+            && (self.store.find(candidate.fingerprint).is_some()
+                || self.store.has_place_at(self.level(candidate, 0)))
+    }
+
+    /// Ends the time of `ppn` as the valid page of `lpn`, without a place in the history.
+    fn pass_on(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+        self.history.pass_on(lpn, ppn, successor);
+        self.owners.forget(ppn);
     }
 
     /// Makes `ppn` the newest dead page of `lpn`, as [`Recycle::invalidated`], but does not offer it to the fingerprint
     /// store: it is too old to be revived.
     pub fn invalidated_aged(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+        if self.scope == HistoryScope::Store {
+            return self.pass_on(lpn, ppn, successor);
+        }
         if let Some(older) = self.history.push(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
@@ -386,12 +438,45 @@ impl Recycle {
         }
     }
 
+    /// Removes from the history the dead pages that are no entries of the fingerprint store any more, if the history is
+    /// that of the store alone. `spare_owner` returns the owner in the spare area of a page.
+    #[inline]
+    pub fn forget_evicted(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+        while let Some(ppn) = self.evicted.pop() {
+            self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
+            self.owners.forget(ppn);
+        }
+    }
+
+    /// Removes from the history the dead pages that were not loaded into the fingerprint store, if the history is that
+    /// of the store alone. Scans all pages.
+    pub fn forget_unloaded(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
+        self.collect_evicted();
+        self.forget_evicted(spare_owner);
+    }
+
+    /// Notes that dead page `ppn` leaves the history, if it has no slot and the history is that of the store alone.
+    #[inline]
+    fn note_evicted(&mut self, ppn: Ppn) {
+        if self.scope == HistoryScope::Store && self.history.slot(ppn).is_none() {
+            self.evicted.push(ppn);
+        }
+    }
+
+    /// Notes all dead pages without a slot, as [`Recycle::note_evicted`].
+    fn collect_evicted(&mut self) {
+        if self.scope == HistoryScope::Store {
+            self.evicted = self.history.all_dead().filter(|&ppn| self.history.slot(ppn).is_none()).collect();
+        }
+    }
+
     /// Removes the fingerprint-store entry of dead page `ppn`, which stays in the list of its logical page.
     fn drop_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.slot(ppn) else { return };
         self.statistics.expired += 1;
         let heir = self.store.remove(&mut self.history, slot);
         self.promote_twin(heir);
+        self.note_evicted(ppn);
     }
 
     /// Counts a host read of the valid page `ppn`, from which its recycle probability is computed once it is dead.
@@ -556,7 +641,7 @@ impl Recycle {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
         self.history = History::new(self.history.heads(), pages, self.history.logical_pages());
-        self.accesses = Accesses::new(pages);
+        self.accesses.clear();
         self.owners = Owners::new(pages);
     }
 
@@ -597,6 +682,7 @@ impl Recycle {
         store.reorder(history, capacity_entries, |history, page| {
             level(policy, probability, page.accesses, history.position(page.ppn))
         });
+        self.collect_evicted();
     }
 
     /// The current policy of the fingerprint store (index of dead pages).
@@ -653,15 +739,22 @@ impl Recycle {
     /// Bytes of RAM that a controller needs for recycling, one pair of name and bytes per structure. History, read
     /// counts and owners need a battery; the fingerprint store (index of dead pages) does not.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let pages = self.history.physical_pages() as u64;
-        let entries = self.store.capacity().unwrap_or(self.store.len() + self.store.twins());
+        let entries: u64 = self.store.capacity().unwrap_or(self.store.len() + self.store.twins()).into();
+        let (listed, heads) = match self.scope {
+            HistoryScope::AllPages => {
+                let logical_pages: u64 = self.history.logical_pages().into();
+                (self.history.physical_pages().into(), 4 * logical_pages)
+            }
+            // A head is found by its logical page, so both are stored.
+            HistoryScope::Store => (entries, 8 * entries),
+        };
         vec![
-            ("history: next", 4 * pages),
-            ("history: previous", 4 * pages),
-            ("history: owner", 4 * pages),
-            ("history: heads", 4 * self.history.logical_pages() as u64),
-            ("accesses", self.accesses.bytes()),
-            ("fingerprint store", ENTRY_BYTES * entries as u64),
+            ("history: next", 4 * listed),
+            ("history: previous", 4 * listed),
+            ("history: owner", 4 * listed),
+            ("history: heads", heads),
+            ("accesses", self.accesses.ram_bytes()),
+            ("fingerprint store", ENTRY_BYTES * entries),
         ]
     }
 
@@ -681,6 +774,10 @@ impl Recycle {
             }
         }
         self.owners.check(&owners)?;
+        let (dead, entries) = (self.history.dead_pages(), self.history.slotted_pages());
+        if self.scope == HistoryScope::Store && dead != entries {
+            return Err(format!("the history has {dead} pages and the fingerprint store {entries}"));
+        }
         self.store.check(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
             dead.then(|| self.level(candidate, self.history.position(candidate.ppn)))
@@ -752,10 +849,14 @@ impl Recycle {
         }
         match self.store.admit(&mut self.history, candidate, level) {
             Admission::Inserted => self.statistics.inserted += 1,
-            Admission::Refused => self.statistics.refused += 1,
-            Admission::Replaced => {
+            Admission::Refused => {
+                self.statistics.refused += 1;
+                self.note_evicted(candidate.ppn);
+            }
+            Admission::Replaced(evicted) => {
                 self.statistics.inserted += 1;
                 self.statistics.evicted += 1;
+                self.note_evicted(evicted);
             }
         }
     }
@@ -769,9 +870,10 @@ impl Recycle {
             >= self.natural_level(entry.ppn, entry.accesses);
         if newcomer_wins {
             self.store.supersede(&mut self.history, rival, candidate, level);
-            return;
+            return self.note_evicted(entry.ppn);
         }
         self.store.keep_rival(&mut self.history, rival, candidate);
+        self.note_evicted(candidate.ppn);
         if self.policy == StorePolicy::Lru {
             self.store.refresh(rival);
         }

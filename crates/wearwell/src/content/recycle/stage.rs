@@ -126,11 +126,13 @@ impl<N: Nand> Ftl<N> {
             let RecycleStage { part, options, .. } = &mut **stage;
             part.expire_next(|ppn| is_aged(options, store, ppn));
             if is_aged(options, store, dead) {
-                return part.invalidated_aged(lpn, dead, successor);
+                part.invalidated_aged(lpn, dead, successor);
+                return part.forget_evicted(|ppn| store.owner(ppn));
             }
         }
         let fingerprint = store.nand().fingerprint(dead);
         stage.part.invalidated(lpn, dead, successor, fingerprint);
+        stage.part.forget_evicted(|ppn| store.owner(ppn));
     }
 
     /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, its bytes are read
@@ -152,6 +154,7 @@ impl<N: Nand> Ftl<N> {
         let fresh = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
             stage.part.remove_aged_hit(aged);
+            stage.part.forget_evicted(|ppn| self.store.owner(ppn));
         }
         self.note_seen(SchemeKind::Recycle, if fresh.is_some() { Seen::Served } else { Seen::Passed });
         let Some(dead) = fresh.filter(|_| is_on) else { return Ok(None) };
@@ -224,6 +227,7 @@ impl<N: Nand> Ftl<N> {
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
             stage.part.load_fast(ppn, oob.fingerprint);
+            stage.part.forget_evicted(|ppn| self.store.owner(ppn));
         }
         stage.neighbours = neighbours;
         Ok(())

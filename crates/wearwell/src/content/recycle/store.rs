@@ -43,8 +43,8 @@ pub(super) struct Candidate {
 pub(super) enum Admission {
     /// The page was inserted; the fingerprint store (index of dead pages) had room.
     Inserted,
-    /// The page was inserted in place of the entry with the lowest probability, which was evicted.
-    Replaced,
+    /// The page was inserted in place of the entry with the lowest probability, this page, which was evicted.
+    Replaced(Ppn),
     /// The page was not inserted: the fingerprint store (index of dead pages) is full and every entry is more probable.
     Refused,
 }
@@ -193,20 +193,28 @@ impl Store {
     /// Offers a dead page whose content has no entry yet to the fingerprint store. Inserts it if there is room, or in
     /// place of the entry with the lowest level if that is not greater than `level`. Amortised O(1).
     pub(super) fn admit(&mut self, history: &mut History, candidate: Candidate, level: u8) -> Admission {
-        let full = self.capacity.is_some_and(|capacity| self.len() >= capacity);
-        let slot = if full {
+        let (slot, admission) = if self.is_full() {
             let Some((_, worst)) = self.order.worst().filter(|&(worst, _)| worst <= level) else {
                 return Admission::Refused;
             };
             self.evict(history, worst);
-            worst
+            (worst, Admission::Replaced(self.slots[worst as usize].ppn))
         } else {
-            self.free_slot()
+            (self.free_slot(), Admission::Inserted)
         };
         self.occupy(history, slot, candidate);
         self.index_content(slot);
         self.enter_order(slot, level);
-        if full { Admission::Replaced } else { Admission::Inserted }
+        admission
+    }
+
+    fn is_full(&self) -> bool {
+        self.capacity.is_some_and(|capacity| self.len() >= capacity)
+    }
+
+    /// Whether the fingerprint store would take a dead page of probability level `level` whose content has no entry.
+    pub(super) fn has_place_at(&self, level: u8) -> bool {
+        !self.is_full() || self.order.worst().is_some_and(|(worst, _)| worst <= level)
     }
 
     /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival`, which has equal content, by

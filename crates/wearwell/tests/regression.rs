@@ -3,13 +3,15 @@
 use common::{
     Op, Oracle, Random, World, audit, designs, device, fill_to_the_brim, flat_geometry, full_medium, worlds,
 };
-use wearwell::address::BlockId;
-use wearwell::design::{DftlOptions, Parts, dftl, page_map};
-use wearwell::gc::GcOptions;
+use wearwell::address::{BlockId, Lpn};
+use wearwell::data::{Descriptor, Fingerprint};
+use wearwell::design::{DftlOptions, MappingPart, Parts, dftl, page_map};
+use wearwell::events::{Event, VictimChoice, VictimRule};
+use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Nand, PowerCut, SimNand};
 use wearwell::store::{BlockState, Store};
 use wearwell::write_buffer::BufferOptions;
-use wearwell::{Device, Error};
+use wearwell::{Device, DeviceOptions, Error};
 
 use crate::common;
 
@@ -235,4 +237,63 @@ fn condemned_block_was_used_again_after_recovery() {
         oracle.compare_all(&mut device).expect("a healthy medium reads");
         audit(&mut device);
     }
+}
+
+/// Returns the dirtiness that a search finds which ends at the first block with no more invalid pages than the best
+/// dirtiness so far, blocks with the most invalid pages first.
+fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
+    let mut candidates = choice.candidates.clone();
+    candidates.sort_by_key(|candidate| (candidate.valid_pages, std::cmp::Reverse(candidate.age_programs)));
+    let mut best = 0.0_f64;
+    for candidate in candidates {
+        if f64::from(block_pages - candidate.valid_pages) <= best {
+            break;
+        }
+        best = best.max(candidate.figure.expect("the policy looks at every candidate"));
+    }
+    best
+}
+
+/// Bug: RC-GC took the number of invalid pages of a block for the most that its dirtiness can be, and ended its search
+/// too early beside deltas: a page of deltas that is valid may be nearly dead.
+#[test]
+fn rc_gc_passed_over_blocks_of_dead_deltas() {
+    let geometry = flat_geometry([1, 48, 8, 4096]);
+    let mut parts = parts("mixture cached recycle+delta");
+    parts.mapping = MappingPart::Flat;
+    parts.gc.policy = VictimPolicy::RecycleAware;
+    let nand = SimNand::new(geometry.clone(), parts.retain());
+    let mut device = Device::new(nand, 200, &parts, DeviceOptions::default()).expect("it fits");
+    device.ftl_mut().store_mut().ops.record_events();
+    let mut random = Random::new(7);
+    let (mut choices, mut passed_over) = (0, 0);
+    for _ in 0..30_000 {
+        let lpn = if random.below(3) == 0 { random.below(200) } else { random.below(20) };
+        let delta_bytes = 300 + random.below(1200) as u16;
+        let content = Fingerprint(1 + random.below(2000));
+        if random.chance(10) {
+            let offset = (100 + random.below(100)) * 4096;
+            device.read(offset, 4096, &mut []).expect("a healthy medium reads");
+        }
+        device
+            .write_page(Lpn(lpn as u32), Descriptor { delta_bytes, ..Descriptor::of(content) })
+            .expect("there is room");
+        for event in device.ftl().store().ops.events() {
+            let Event::Victim(choice) = event else { continue };
+            if choice.rule != VictimRule::Policy {
+                continue;
+            }
+            let figure = |block: BlockId| {
+                choice.candidates.iter().find(|candidate| candidate.block == block).and_then(|of| of.figure)
+            };
+            let dirtiest =
+                choice.candidates.iter().filter_map(|candidate| candidate.figure).fold(0.0, f64::max);
+            assert_eq!(figure(choice.block), Some(dirtiest), "{choice:?}");
+            passed_over += u32::from(dirtiness_before_the_stop(choice, geometry.block_pages()) < dirtiest);
+            choices += 1;
+        }
+        device.ftl_mut().store_mut().ops.clear();
+    }
+    audit(&mut device);
+    assert!(choices > 1000 && passed_over > 10, "{passed_over} of {choices} choices");
 }

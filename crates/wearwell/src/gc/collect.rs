@@ -14,7 +14,7 @@ use crate::content::recycle::RecycleStage;
 use crate::error::Result;
 use crate::events::{CandidateFigures, Event, VictimChoice, VictimRule};
 use crate::ftl::Ftl;
-use crate::gc::{Batch, Candidates, Chooser, MetadataGc};
+use crate::gc::{Batch, Candidates, Chooser, MetadataGc, VictimPolicy};
 use crate::mapping::Mapping;
 use crate::nand::{Geometry, Nand, PageKind};
 use crate::operation::Cause;
@@ -74,8 +74,9 @@ impl<N: Nand> Ftl<N> {
         let Self { store, recycle, delta, .. } = self;
         let (blocks, now) = (store.blocks(), store.sequence());
         let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
-            let dirtiness = dirtiness_of(store.geometry(), recycle.as_deref(), delta.as_deref());
-            chooser.figures(blocks, pool, now, dirtiness)
+            let dirtiness =
+                Dirtiness::new(chooser.policy(), store.geometry(), recycle.as_deref(), delta.as_deref());
+            chooser.figures(blocks, pool, now, |block, invalid| dirtiness.of(block, invalid))
         } else {
             let closed = blocks.of_pool(pool).filter(|&closed| blocks.state(closed) == BlockState::Closed);
             closed.map(|closed| (closed, f64::from(blocks.valid(closed)))).collect()
@@ -208,9 +209,11 @@ impl<N: Nand> Ftl<N> {
             return Ok(store.blocks_mut().least_valid(pool).map(by(VictimRule::Urgent)));
         }
         let (geometry, now) = (store.geometry().clone(), store.sequence());
-        let dirtiness = dirtiness_of(&geometry, recycle.as_deref(), delta.as_deref());
-        let chosen = collector.chooser.choose(store.blocks_mut(), pool, now, dirtiness);
-        Ok(chosen.map(by(VictimRule::Policy)))
+        let chooser = &mut collector.chooser;
+        let dirtiness = Dirtiness::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
+        let has_deltas = dirtiness.delta.is_some();
+        let weigh = |block, invalid| dirtiness.of(block, invalid);
+        Ok(chooser.choose(store.blocks_mut(), pool, now, has_deltas, weigh).map(by(VictimRule::Policy)))
     }
 
     /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
@@ -515,21 +518,34 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Returns the function that weighs the dead pages of a block, given the number of its invalid pages: dead pages, less
-/// if their content may be revived, plus the dead share of delta pages. Page validity is not queried, because that may
-/// cost reads of flash.
-fn dirtiness_of<'a>(
+/// What the dead pages of a block weigh for the victim policy: less if their content may be revived, and in addition the
+/// dead share of pages of deltas. Page validity is not queried, because that may cost reads of flash.
+struct Dirtiness<'a> {
     geometry: &'a Geometry,
     recycle: Option<&'a RecycleStage>,
     delta: Option<&'a DeltaStage>,
-) -> impl Fn(BlockId, u32) -> f64 + 'a {
-    move |block, invalid| {
-        let (first, mut known_dead, mut sum) = (geometry.first_page(block), 0, 0.0);
-        for ppn in (first.0..first.0 + geometry.block_pages()).map(Ppn) {
-            if let Some(stage) = recycle.filter(|stage| stage.part.is_dead(ppn)) {
+}
+
+impl<'a> Dirtiness<'a> {
+    fn new(
+        policy: VictimPolicy,
+        geometry: &'a Geometry,
+        recycle: Option<&'a RecycleStage>,
+        delta: Option<&'a DeltaStage>,
+    ) -> Self {
+        // Without recycling RC-GC is greedy, which counts pages.
+        let delta = delta.filter(|_| recycle.is_some() || policy != VictimPolicy::RecycleAware);
+        Self { geometry, recycle, delta }
+    }
+
+    /// Returns the dirtiness of `block` (weighted number of dead pages), of which `invalid` pages are invalid.
+    fn of(&self, block: BlockId, invalid: u32) -> f64 {
+        let (first, mut known_dead, mut sum) = (self.geometry.first_page(block), 0, 0.0);
+        for ppn in (first.0..first.0 + self.geometry.block_pages()).map(Ppn) {
+            if let Some(stage) = self.recycle.filter(|stage| stage.part.is_dead(ppn)) {
                 sum += 1.0 - stage.probability(ppn);
                 known_dead += 1;
-            } else if let Some(stage) = delta {
+            } else if let Some(stage) = self.delta {
                 sum += stage.dead_share(ppn);
             }
         }

@@ -34,8 +34,9 @@ pub enum VictimPolicy {
     /// define how they are compared; this is our definition.) O(blocks of the pool), plus the deltas in them.
     DeadBytes,
     /// Collects the block with the largest dirtiness: the sum over its dead pages of 1 minus the probability that the
-    /// page is revived, because its content is written again (LX, equation 5). O(n log n) in the blocks of the pool
-    /// (set of planes), plus the dead pages of the blocks that can still win.
+    /// page is revived, because its content is written again (LX, equation 5). Beside deltas, the dead share of a page
+    /// that holds them counts too, as for [`Self::DeadBytes`]. O(n log n) in the blocks of the pool (set of planes),
+    /// plus the dead pages of the blocks that can still win, and the deltas.
     RecycleAware,
 }
 
@@ -59,12 +60,14 @@ impl Chooser {
 
     /// Returns the block that GC is to collect: a closed block of `pool`, or `None` if no closed block has an invalid
     /// page. `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages. Only
-    /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas.
+    /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas. `has_deltas` is
+    /// whether there may be such blocks.
     pub fn choose(
         &mut self,
         blocks: &mut BlockTable,
         pool: u32,
         now: u64,
+        has_deltas: bool,
         dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Option<BlockId> {
         match self.policy {
@@ -73,7 +76,7 @@ impl Chooser {
             VictimPolicy::DChoices { d } => self.sample(blocks, pool, d),
             VictimPolicy::Fifo => blocks.oldest_closed(pool).filter(|_| blocks.least_valid(pool).is_some()),
             VictimPolicy::DeadBytes => most_dead_bytes(blocks, pool, dirtiness),
-            VictimPolicy::RecycleAware => dirtiest(blocks, pool, dirtiness),
+            VictimPolicy::RecycleAware => dirtiest(blocks, pool, has_deltas, dirtiness),
         }
     }
 
@@ -144,24 +147,28 @@ fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
         .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
 }
 
-/// Returns the block with the most dead bytes, among those whose collection surely frees a page: a block with an
-/// invalid page, or a block of deltas of which more than half is dead. For if deltas are packed anew without splitting,
-/// any two consecutive pages hold more than one page of bytes, so `live` pages of live bytes need at most `2 live + 1`
-/// pages.
+/// Returns the block with the most dead bytes, among those whose collection frees a page.
 fn most_dead_bytes(
     blocks: &BlockTable,
     pool: u32,
     dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
-    let pages = f64::from(blocks.block_pages());
     let gain = |block: BlockId| {
-        let has_invalid = blocks.valid(block) < blocks.block_pages();
         let dead = dead_pages(blocks, block, &dirtiness);
-        (has_invalid || 2.0 * (pages - dead) + 2.0 < pages).then_some((dead, block))
+        frees_a_page(blocks, block, dead).then_some((dead, block))
     };
     let closed = blocks.of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
     let best = closed.filter_map(gain).max_by(|(a, x), (b, y)| a.total_cmp(b).then(y.cmp(x)));
     best.map(|(_, block)| block)
+}
+
+/// Whether collection of a block with `dead` dead pages (pages of deltas counted by their dead share) surely frees a
+/// page: it has an invalid page, or holds deltas of which more than half is dead. For if deltas are packed anew without
+/// splitting, any two consecutive pages hold more than one page of bytes, so `live` pages of live bytes need at most
+/// `2 live + 1` pages.
+fn frees_a_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
+    let pages = f64::from(blocks.block_pages());
+    blocks.valid(block) < blocks.block_pages() || 2.0 * (pages - dead) + 2.0 < pages
 }
 
 /// Returns the number of dead pages of a block, where a page of deltas counts by the share of it that is dead.
@@ -182,25 +189,45 @@ fn dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, 
 /// Returns the block with the fewest valid pages, unless another block has strictly greater dirtiness (weighted number
 /// of dead pages). So if all dead pages have equal weight, the victims are those of greedy.
 ///
-/// Blocks are visited with the most invalid pages first. The search stops when the best dirtiness reaches the number of
-/// invalid pages of the next block, which no later block can exceed.
-fn dirtiest(blocks: &mut BlockTable, pool: u32, dirtiness: impl Fn(BlockId, u32) -> f64) -> Option<BlockId> {
-    let invalid = |blocks: &BlockTable, block| blocks.block_pages() - blocks.valid(block);
+/// Blocks are visited with the most invalid pages first, and skipped if they cannot exceed the best dirtiness so far.
+/// Without deltas that is true of all blocks after the first such block, and the search ends.
+fn dirtiest(
+    blocks: &mut BlockTable,
+    pool: u32,
+    has_deltas: bool,
+    dirtiness: impl Fn(BlockId, u32) -> f64,
+) -> Option<BlockId> {
     let greedy = blocks.least_valid(pool)?;
-    let of_greedy = invalid(blocks, greedy);
-    let mut best = (dirtiness(greedy, of_greedy), greedy);
-    if best.0 >= f64::from(of_greedy) {
+    let blocks = &*blocks;
+    let invalid = |block| blocks.block_pages() - blocks.valid(block);
+    let mut best = (dirtiness(greedy, invalid(greedy)), greedy);
+    if !has_deltas && best.0 >= most_dirtiness(blocks, greedy) {
         return Some(greedy);
     }
     for block in blocks.closed_by_valid(pool) {
-        let of_block = invalid(blocks, block);
-        if f64::from(of_block) <= best.0 {
+        if most_dirtiness(blocks, block) > best.0 {
+            let weight = dirtiness(block, invalid(block));
+            if weight > best.0 && frees_a_page(blocks, block, weight) {
+                best = (weight, block);
+            }
+        } else if !has_deltas {
             break;
-        }
-        let weight = dirtiness(block, of_block);
-        if weight > best.0 {
-            best = (weight, block);
         }
     }
     Some(best.1)
+}
+
+/// Returns the most that the dirtiness (weighted number of dead pages) of a block can be: its invalid pages, or all
+/// pages of a block of deltas, because a valid page may hold dead deltas.
+fn most_dirtiness(blocks: &BlockTable, block: BlockId) -> f64 {
+    match blocks.kind(block) {
+        PageKind::Delta => f64::from(blocks.block_pages()),
+        PageKind::Data
+        | PageKind::Translation
+        | PageKind::Chunk
+        | PageKind::RemapLog
+        | PageKind::Validity
+        | PageKind::Head
+        | PageKind::Tail => f64::from(blocks.block_pages() - blocks.valid(block)),
+    }
 }

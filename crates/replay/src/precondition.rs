@@ -312,17 +312,19 @@ fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 
 /// Fills a block of `pool` (a plane, or the planes of a superblock) with `valid` valid pages, taken from the
-/// permutation of logical pages and spread evenly, and with invalid pages between them.
+/// permutation of logical pages and spread evenly, and with invalid pages between them. Each of these is an older version
+/// of the next valid page, or of a page that is written later.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
-    let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next()).take(valid as usize).collect();
+    let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_but_the_last()).take(valid as usize).collect();
     ftl.prefetch(&lpns, &[]);
-    let mut placed = lpns.iter();
+    let mut placed = lpns.into_iter().peekable();
     for offset in 0..block_pages {
-        let is_valid = (offset + 1) * valid / block_pages > offset * valid / block_pages;
-        let lpn = if is_valid { placed.next().copied() } else { None };
-        let page = lpn.map_or(u64::from(offset) | 1 << 39, |lpn| lpn.0 as u64);
-        ftl.construct_page(pool, lpn, unique_content(page, 0))?;
+        let is_due = (offset + 1) * valid / block_pages > offset * valid / block_pages;
+        let lpn = placed.peek().copied().unwrap_or_else(|| pages.peek());
+        let is_valid = placed.next_if(|_| is_due).is_some();
+        let page = if is_valid { u64::from(lpn.0) } else { u64::from(offset) | 1 << 39 };
+        ftl.construct_page(pool, lpn, is_valid, unique_content(page, 0))?;
     }
     Ok(())
 }
@@ -344,9 +346,20 @@ impl Pages {
     }
 
     fn next(&mut self) -> Option<Lpn> {
-        let page = (self.next < self.order.domain()).then(|| self.order.apply(self.next))?;
+        let page = (self.next < self.order.domain()).then(|| self.peek())?;
         self.next += 1;
-        Some(Lpn(page as u32))
+        Some(page)
+    }
+
+    /// Returns the next page unless it is the last one. So there always is a page that is written after the blocks are
+    /// built, of which their invalid pages can be older versions.
+    fn next_but_the_last(&mut self) -> Option<Lpn> {
+        if self.next + 1 < self.order.domain() { self.next() } else { None }
+    }
+
+    /// Returns the page that is next; there must be one.
+    fn peek(&self) -> Lpn {
+        Lpn(self.order.apply(self.next) as u32)
     }
 }
 

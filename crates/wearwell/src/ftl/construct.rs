@@ -11,19 +11,25 @@ use crate::operation::Cause;
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
-    /// Appends one page to the open block for host data of `pool` (set of planes) without GC. With an `lpn`, which must
-    /// be unmapped, this is its valid page; for `None`, a page that is invalid from the start. Used to build a device
-    /// in a known state; the programs are counted like any other.
+    /// Appends one page of `lpn` to the open block for host data of `pool` (set of planes) without GC: its valid page if
+    /// `is_valid`, and then `lpn` must be unmapped. Otherwise an older version, which is invalid from the start; its valid
+    /// page has to be constructed or written later, as recovery takes the newest page for the valid one. Used to build
+    /// a device in a known state; the programs are counted like any other.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if the pool has no free block.
-    pub fn construct_page(&mut self, pool: u32, lpn: Option<Lpn>, descriptor: Descriptor) -> Result<()> {
+    pub fn construct_page(
+        &mut self,
+        pool: u32,
+        lpn: Lpn,
+        is_valid: bool,
+        descriptor: Descriptor,
+    ) -> Result<()> {
         let (content, fingerprint) = (Content::Descriptor(descriptor), descriptor.fingerprint);
-        let owner = lpn.map_or(0, |lpn| lpn.0);
-        let ppn = self.store.append(Stream::Host, pool, owner, content, fingerprint, Cause::Host)?;
-        let Some(lpn) = lpn else {
+        let ppn = self.store.append(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
+        if !is_valid {
             return self.construct_dead_page(ppn);
-        };
+        }
         let old = match self.mapping.on_flash_mut() {
             Some(cached) => cached.construct(lpn, ppn.into()).some(),
             None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,

@@ -17,6 +17,7 @@ mod perfetto;
 mod precondition;
 mod profile;
 mod real_traces;
+mod recovery;
 mod replay;
 mod theory;
 mod timeline;

@@ -336,6 +336,41 @@ fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
     assert!(!nand.keeps_bytes());
 }
 
+/// Pages of deltas and chunks are host data, but a recovery reads in them which logical pages they hold. A medium without
+/// bytes keeps them if it is asked to, through copies of its own and of a wrapper, until their block is erased.
+#[test]
+fn without_bytes_a_medium_may_keep_pages_of_deltas_and_chunks() {
+    let geometry = medium().geometry().clone();
+    let mut page = [0; 512 + 12];
+    page[3..9].copy_from_slice(&[1, 0, 2, 3, 0, 4]);
+    page[510..516].copy_from_slice(&[5, 6, 7, 0, 0, 8]);
+    for kind in [PageKind::Delta, PageKind::Chunk] {
+        let mut nand = SimNand::new(geometry.clone(), Retain { bytes: false, ..Retain::ALL });
+        assert!(nand.keeps_bytes_of(kind) && !nand.keeps_bytes_of(PageKind::Data));
+        nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&page)).unwrap();
+        nand.program(Ppn(1), oob(kind, 2), Content::Bytes(&[0; 512])).unwrap();
+        let run = |to: u32| CopyRun { from: &[Ppn(0)], owners: &[Lpn(1)], to: Ppn(to), sequence: 20 };
+        nand.copy(run(4), &mut []).1.unwrap();
+        let mut wrapped = Recording::new(nand);
+        wrapped.copy(run(5), &mut [0; 512 + 16]).1.unwrap();
+        let mut nand = wrapped.into_inner();
+        for ppn in [0, 4, 5] {
+            let mut read = [9; 512 + 16];
+            nand.read(Ppn(ppn), &mut read).unwrap();
+            assert_eq!((&read[..524], &read[524..]), (&page[..], &[0; 4][..]), "page {ppn} of {kind:?}");
+            let mut spare = [9; 12];
+            nand.read_spare(Ppn(ppn), &mut spare).unwrap();
+            assert_eq!(spare, page[512..], "spare area of page {ppn} of {kind:?}");
+        }
+        assert_eq!(read(&mut nand, 1), Ok(vec![0; 512]));
+        nand.erase(FIRST).unwrap();
+        nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&[7; 512])).unwrap();
+        assert_eq!(read(&mut nand, 0), Ok(vec![7; 512]));
+        let nothing = SimNand::new(geometry.clone(), Retain::default());
+        assert!(!nothing.keeps_bytes_of(kind) && nothing.keeps_bytes_of(PageKind::Translation));
+    }
+}
+
 /// A geometry may be read from a damaged file: any numbers are accepted or refused, and none is multiplied before it
 /// was checked.
 #[test]

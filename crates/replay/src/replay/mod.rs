@@ -225,7 +225,8 @@ impl<'a> Run<'a> {
         let carries_bytes = matches!(plan.input, Input::Trace { options, .. } if options.bytes);
         let sequence = plan.config.recovery.is_executed();
         let generation = sequence && parts.content.delta.is_some();
-        let retain = Retain { bytes: carries_bytes, sequence, generation, ..parts.retain() };
+        let packed = sequence && parts.recovers_packed_pages();
+        let retain = Retain { bytes: carries_bytes, sequence, generation, packed, ..parts.retain() };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
             .with_factory_bad(plan.config.factory_bad(&resolved.geometry));

@@ -108,7 +108,7 @@ pub(super) fn load(
     expectation: Expectation,
 ) -> io::Result<Loaded> {
     let geometry = layout.geometry.clone();
-    let retain = Retain { bytes: false, ..Retain::ALL };
+    let retain = Retain { bytes: false, packed: false, ..Retain::ALL };
     let mut loader = Loader {
         expectation,
         layout,

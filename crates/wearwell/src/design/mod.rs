@@ -374,6 +374,13 @@ impl Parts {
         Retain { fingerprint: ContentSchemes::of(&self.content) != ContentSchemes::NONE, ..Retain::default() }
     }
 
+    /// Whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks), so that the
+    /// flash model must keep these pages ([`Retain::packed`]). A battery that keeps RAM makes that unnecessary.
+    pub fn recovers_packed_pages(&self) -> bool {
+        let packs = self.content.delta.is_some() || self.content.chunks.is_some();
+        packs && self.persistence != Persistence::BatteryRam
+    }
+
     /// Returns the bytes of NVRAM that the design needs for its reverse map (referrers of shared pages), for pages of
     /// `page_bytes`.
     pub fn nvram_bytes(&self, page_bytes: u32) -> u64 {

@@ -51,6 +51,9 @@ macro_rules! delegate_queries {
         fn keeps_bytes(&self) -> bool {
             self.inner.keeps_bytes()
         }
+        fn keeps_bytes_of(&self, kind: crate::nand::PageKind) -> bool {
+            self.inner.keeps_bytes_of(kind)
+        }
         fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
             self.inner.drop_metadata_bytes(pages);
         }
@@ -82,6 +85,7 @@ mod faulty;
 mod frames;
 mod geometry;
 mod numbers;
+mod packed;
 mod payloads;
 mod power_cut;
 pub mod preset;
@@ -171,6 +175,12 @@ impl PageKind {
     #[inline]
     pub fn describes_block(self) -> bool {
         matches!(self, PageKind::Head | PageKind::Tail)
+    }
+
+    /// Whether pages of this kind hold several logical pages each, as deltas or compressed together, and say which.
+    #[inline]
+    pub fn is_packed(self) -> bool {
+        matches!(self, PageKind::Delta | PageKind::Chunk)
     }
 
     /// Whether pages of this kind hold host data, whose bytes a simulation may drop. Bytes of metadata are always kept.
@@ -418,8 +428,7 @@ pub trait Nand {
     fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
-                let bytes = !oob.kind.is_host_data() || self.keeps_bytes();
-                let content = if bytes {
+                let content = if self.keeps_bytes_of(oob.kind) {
                     Content::Bytes(without_blank_spare(page, self.geometry().page_bytes as usize))
                 } else {
                     Content::Descriptor(Descriptor::of(oob.fingerprint))
@@ -487,6 +496,13 @@ pub trait Nand {
 
     /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
     fn keeps_bytes(&self) -> bool;
+
+    /// Whether the medium keeps the bytes of pages of this kind: of metadata always, of host data if it keeps those
+    /// ([`Nand::keeps_bytes`]). A simulation may keep those of packed pages (deltas, chunks) alone
+    /// ([`Retain::packed`]).
+    fn keeps_bytes_of(&self, kind: PageKind) -> bool {
+        self.keeps_bytes() || !kind.is_host_data()
+    }
 
     /// Allows a simulation to drop the bytes of these metadata pages, because they will not be read again; it panics if
     /// they are read from then on.

@@ -3,8 +3,9 @@
 //! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner) and the
 //! rest only on request ([`Retain`]): sequence numbers for recovery (`numbers`), fingerprints for content mechanisms,
 //! bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and a recovery must be
-//! able to read from them what was lost with RAM. The kind of page is kept per block, because all pages of a block have
-//! the same kind.
+//! able to read from them what was lost with RAM. So must pages of deltas and chunks, of which a device without bytes
+//! keeps what is not zero (`packed`). The kind of page is kept per block, because all pages of a block have the same
+//! kind.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
@@ -12,6 +13,7 @@ use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
 use super::numbers::{Numbers, PageNumbers};
+use super::packed::PackedPages;
 use super::payloads::{Payloads, Place};
 use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, ProgramRun, Word};
 use crate::address::{BlockId, Lpn, Ppn};
@@ -35,11 +37,16 @@ pub struct Retain {
     pub fingerprint: bool,
     /// Whether the bytes of data pages are kept.
     pub bytes: bool,
+    /// Whether packed pages (deltas, chunks) keep their bytes although data pages do not, zeros left out (10 bytes for
+    /// every 8 that are not all zero, about 100 per page): needed by a recovery that reads from them which logical pages
+    /// they hold.
+    pub packed: bool,
 }
 
 impl Retain {
     /// Keeps everything of each data page: for a device that can be read back and recovered.
-    pub const ALL: Self = Self { sequence: true, generation: true, fingerprint: true, bytes: true };
+    pub const ALL: Self =
+        Self { sequence: true, generation: true, fingerprint: true, bytes: true, packed: true };
 }
 
 /// Simulated flash medium. Memory: 4 bytes per page, plus what [`Retain`] selects.
@@ -53,6 +60,8 @@ pub struct SimNand {
     numbers: Option<PageNumbers>,
     fingerprint: Table<u64>,
     payloads: Payloads,
+    /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
+    packed: PackedPages,
     /// Pages that cannot be read, by PPN, with the reason: few.
     damaged: FxHashMap<u32, Damage>,
     retain: Retain,
@@ -158,6 +167,7 @@ impl SimNand {
             numbers: retain.sequence.then(|| PageNumbers::new(blocks, pages, retain.generation)),
             fingerprint: Table::zeroed(if retain.fingerprint { pages } else { 0 }),
             payloads: Payloads::new(&geometry),
+            packed: PackedPages::default(),
             damaged: FxHashMap::default(),
             retain,
             keeps_owner_only: retain == Retain::default(),
@@ -213,7 +223,19 @@ impl SimNand {
 
     /// Whether the bytes of a page are kept by the simulated flash and can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
-        self.payloads.has(self.place(ppn))
+        self.payloads.has(self.place(ppn)) || self.packed.has(self.place(ppn))
+    }
+
+    /// Copies the kept bytes of a page, followed by zeros, into `into`; `false` if none are kept.
+    #[inline]
+    fn read_bytes(&self, place: Place, into: &mut [u8]) -> bool {
+        self.payloads.read(place, into) || self.packed.read(place, into)
+    }
+
+    /// Whether pages of this kind keep their bytes without the zeros.
+    #[inline]
+    fn packs_bytes_of(&self, kind: PageKind) -> bool {
+        self.retain.packed && !self.retain.bytes && kind.is_packed()
     }
 
     #[inline]
@@ -371,9 +393,14 @@ impl SimNand {
         }
     }
 
-    fn copy_bytes(&mut self, run: &CopyRun<'_>) {
+    fn copy_bytes(&mut self, run: &CopyRun<'_>, kind: PageKind) {
         for (to, from) in (run.to.0..).zip(run.from) {
-            self.payloads.share(self.place(Ppn(to)), self.place(*from));
+            let (to, from) = (self.place(Ppn(to)), self.place(*from));
+            if self.packs_bytes_of(kind) {
+                self.packed.copy(to, from);
+            } else {
+                self.payloads.share(to, from);
+            }
         }
     }
 
@@ -401,14 +428,20 @@ impl SimNand {
     }
 
     fn keep_bytes(&mut self, ppn: Ppn, kind: PageKind, bytes: &[u8]) {
-        if self.retain.bytes || !kind.is_host_data() {
-            let page = self.geometry.page_bytes as usize;
-            let with_spare = page + self.geometry.spare_bytes as usize;
-            assert!(
-                (page..=with_spare).contains(&bytes.len()),
-                "a program is one whole page, with spare bytes or without"
-            );
-            self.payloads.put(self.place(ppn), bytes);
+        if !self.keeps_bytes_of(kind) {
+            return;
+        }
+        let page = self.geometry.page_bytes as usize;
+        let with_spare = page + self.geometry.spare_bytes as usize;
+        assert!(
+            (page..=with_spare).contains(&bytes.len()),
+            "a program is one whole page, with spare bytes or without"
+        );
+        let place = self.place(ppn);
+        if self.packs_bytes_of(kind) {
+            self.packed.put(place, bytes);
+        } else {
+            self.payloads.put(place, bytes);
         }
     }
 
@@ -416,6 +449,7 @@ impl SimNand {
         let first = self.geometry.first_page(block).0;
         let pages = first..first + self.blocks[block.index()].programmed as u32;
         self.payloads.forget(block);
+        self.packed.forget(block);
         if let Some(described) = self.described.get_mut(block.index()) {
             *described = Described::default();
         }
@@ -455,7 +489,7 @@ impl Nand for SimNand {
         if !into.is_empty() {
             let page_bytes = self.geometry.page_bytes as usize;
             let mut page = vec![0; page_bytes + into.len()];
-            self.payloads.read(self.place(ppn), &mut page);
+            self.read_bytes(self.place(ppn), &mut page);
             into.copy_from_slice(&page[page_bytes..]);
         }
         Ok(self.oob(ppn, block))
@@ -487,7 +521,7 @@ impl Nand for SimNand {
         self.readable(ppn, block)?;
         let oob = self.oob(ppn, block);
         if !into.is_empty() {
-            let is_kept = self.payloads.read(self.place(ppn), into);
+            let is_kept = self.read_bytes(self.place(ppn), into);
             assert!(
                 is_kept || oob.kind.is_host_data(),
                 "metadata page {ppn} is read after its bytes were dropped"
@@ -556,8 +590,8 @@ impl Nand for SimNand {
         let kind = self.kind_of(last, source);
         self.require_kind(block, kind, run.to);
         self.copy_spares(&run);
-        if !kind.is_host_data() || self.retain.bytes {
-            self.copy_bytes(&run);
+        if self.keeps_bytes_of(kind) {
+            self.copy_bytes(&run, kind);
         }
         (run.from.len(), Ok(()))
     }
@@ -631,6 +665,11 @@ impl Nand for SimNand {
     #[inline]
     fn keeps_bytes(&self) -> bool {
         self.retain.bytes
+    }
+
+    #[inline]
+    fn keeps_bytes_of(&self, kind: PageKind) -> bool {
+        self.retain.bytes || !kind.is_host_data() || self.packs_bytes_of(kind)
     }
 
     fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {

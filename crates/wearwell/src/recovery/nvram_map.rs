@@ -221,15 +221,14 @@ impl<N: Nand> Ftl<N> {
             match self.store.read(ppn, &mut bytes, Cause::Recovery) {
                 // Only the members of this chunk are lost, because their directory is in the spare area.
                 Err(error) if error.is_media_error() => {
-                    bytes[page_bytes..].fill(0);
+                    bytes.fill(0);
                     let read = self.store.read_spare_bytes(ppn, &mut bytes[page_bytes..], Cause::Recovery);
                     read.map(drop)
                         .or_else(|error| if error.is_media_error() { Ok(()) } else { Err(error) })?;
                 }
                 read => drop(read?),
             }
-            let directory = bytes[page_bytes..].try_into().expect("the spare area was read");
-            match Directory::decode(directory) {
+            match Directory::decode(&bytes) {
                 Some(directory) => found.add(number, sequence, ppn, &directory),
                 None => found.add_unreadable(number, sequence),
             }

@@ -19,7 +19,7 @@ pub(super) struct Pending {
 }
 
 /// A member of a stored chunk, live or dead: one logical page that was compressed into the chunk.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Member {
     pub(super) fingerprint: Fingerprint,
     pub(super) lpn: Lpn,
@@ -35,7 +35,7 @@ pub(super) const MIN_LENGTH_TO_PRUNE: u64 = 64;
 
 /// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. One
 /// small structure, because every fourth write creates one and frees one at random.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chunk {
     pub(super) fingerprints: [Fingerprint; CHUNK_MEMBERS],
     /// Logical page whose write became each member of the compressed chunk; [`Lpn::NONE`] after the last member.
@@ -109,9 +109,7 @@ impl Chunk {
     /// Creates a compressed chunk from its directory and pages found by recovery, with no live member (mapped logical
     /// page) yet.
     pub(super) fn of_found(found: &FoundChunk) -> Self {
-        let dead =
-            |&(lpn, fingerprint): &(Lpn, Fingerprint)| Member { fingerprint, lpn, compressed_bytes: 0 };
-        let mut chunk = Self::of(found.directory.members.iter().map(dead));
+        let mut chunk = Self::of(found.directory.members.iter().copied());
         chunk.pages.iter_mut().zip(found.pages()).for_each(|(page, ppn)| *page = ppn);
         chunk
     }

@@ -4,16 +4,23 @@
 //! Every page of a chunk has the whole directory, 64 bytes, little-endian: birth (8 bytes; the sequence number of the
 //! chunk's first page, which distinguishes two chunks with one number), compressed bytes (4), number of this page (1),
 //! pages (1), members (1), zero (1), four logical pages (4 each), four fingerprints (8 each).
+//!
+//! A chunk of which a simulation knows only sizes has no compressed bytes (0 in the directory). Its pages begin with the
+//! compressed sizes of its members (2 bytes each) instead: they are what is known of its content, and packing the
+//! members again needs them.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::CHUNK_MEMBERS;
+use super::chunk::Member;
 use crate::address::{Address, Lpn, Ppn};
 use crate::data::Fingerprint;
 
 /// Bytes of the directory of a compressed chunk in the spare area of each of its pages.
 pub(crate) const DIRECTORY_BYTES: usize = 64;
+/// Bytes of the compressed size of one member, at the beginning of the pages of a chunk without compressed bytes.
+const SIZE_BYTES: usize = 2;
 
 /// The directory of a compressed chunk, as stored in the spare area of one of its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,27 +28,47 @@ pub(crate) struct Directory {
     pub(crate) birth: u64,
     pub(crate) page: u8,
     pub(crate) pages: u8,
+    /// Size of the compressed bytes of the whole chunk; 0 if only sizes of its members are known.
     pub(crate) compressed_bytes: u32,
-    pub(crate) members: Vec<(Lpn, Fingerprint)>,
+    /// Members of the compressed chunk. Their sizes are known only if the chunk has no compressed bytes, else 0.
+    pub(super) members: Vec<Member>,
 }
 
 impl Directory {
-    pub(crate) fn encode(&self) -> [u8; DIRECTORY_BYTES] {
+    /// Encodes the page of the compressed chunk, `page_bytes` bytes without its spare area. `payload` is the compressed
+    /// bytes of the whole chunk; if it is empty, the sizes of the members are in the page instead.
+    pub(super) fn encode_page(&self, payload: &[u8], page_bytes: usize) -> Vec<u8> {
+        let mut page = if payload.is_empty() {
+            self.members.iter().flat_map(|member| member.compressed_bytes.to_le_bytes()).collect()
+        } else {
+            payload.get(self.page as usize * page_bytes..).unwrap_or_default().to_vec()
+        };
+        page.resize(page_bytes, 0);
+        page
+    }
+
+    /// Encodes the directory for the spare area of a page of the compressed chunk.
+    pub(super) fn encode_spare(&self) -> [u8; DIRECTORY_BYTES] {
         let mut bytes = [0; DIRECTORY_BYTES];
         bytes[..8].copy_from_slice(&self.birth.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.compressed_bytes.to_le_bytes());
         bytes[12..15].copy_from_slice(&[self.page, self.pages, self.members.len() as u8]);
-        for (k, (lpn, fingerprint)) in self.members.iter().enumerate() {
+        for (k, Member { lpn, fingerprint, .. }) in self.members.iter().enumerate() {
             bytes[16 + 4 * k..20 + 4 * k].copy_from_slice(&lpn.0.to_le_bytes());
             bytes[32 + 8 * k..40 + 8 * k].copy_from_slice(&fingerprint.0.to_le_bytes());
         }
         bytes
     }
 
-    /// Decodes a compressed chunk directory from the spare area of a page; `None` if the bytes are not one.
-    pub(crate) fn decode(bytes: &[u8; DIRECTORY_BYTES]) -> Option<Self> {
+    /// Decodes a compressed chunk directory from a page and its spare area; `None` if the bytes are not one.
+    pub(crate) fn decode(whole_page: &[u8]) -> Option<Self> {
+        let (data, bytes) = whole_page.split_at_checked(whole_page.len().checked_sub(DIRECTORY_BYTES)?)?;
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let size_of = |member: usize| match (u32_at(8), data.as_chunks::<SIZE_BYTES>().0.get(member)) {
+            (0, Some(&size)) => u16::from_le_bytes(size),
+            _ => 0,
+        };
         let (page, pages, members) = (bytes[12], bytes[13], bytes[14] as usize);
         let is_possible = u64_at(0) > 0
             && page < pages
@@ -54,7 +81,11 @@ impl Directory {
             pages,
             compressed_bytes: u32_at(8),
             members: (0..members)
-                .map(|k| (Lpn(u32_at(16 + 4 * k)), Fingerprint(u64_at(32 + 8 * k))))
+                .map(|k| Member {
+                    lpn: Lpn(u32_at(16 + 4 * k)),
+                    fingerprint: Fingerprint(u64_at(32 + 8 * k)),
+                    compressed_bytes: size_of(k),
+                })
                 .collect(),
         })
     }

@@ -12,9 +12,9 @@
 //! - A member has a mapping unit of its own (a [`Unit`](crate::address::Unit) number greater than the last page
 //!   number). So map, reference counts and content index name members as they name pages, and an entry stays four
 //!   bytes.
-//! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. With real
-//!   bytes it is also written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a
-//!   battery recovers it.
+//! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
+//!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
+//!   it. A simulation without bytes writes it only if its medium keeps it ([`crate::nand::Retain::packed`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
 //!
@@ -68,11 +68,8 @@ mod tests {
     use crate::gc::GcOptions;
     use crate::nand::{Geometry, Retain, SimNand};
 
-    /// Nearly every compressed chunk wastes a page for a while, when one of its members is left. Chunks that are freed
-    /// must not stay in the list of wasteful chunks, or a long run would fill the memory.
-    #[test]
-    fn wasteful_list_stays_bounded() {
-        let geometry = Geometry {
+    fn small_geometry() -> Geometry {
+        Geometry {
             channels: 1,
             dies_per_channel: 1,
             planes_per_die: 1,
@@ -81,8 +78,43 @@ mod tests {
             page_bytes: 4096,
             spare_bytes: 64,
             superblock_planes: 1,
+        }
+    }
+
+    /// What is packed again after a recovery takes as many flash pages as before it. Recovery once took all members of
+    /// a chunk for pages of no bytes.
+    #[test]
+    fn a_chunk_of_described_pages_has_the_same_directory_after_a_recovery() {
+        let parts =
+            integrated(GcOptions::default(), None, true).without_battery().expect("it has a flat map");
+        let retain = Retain { bytes: false, ..Retain::ALL };
+        let nand = SimNand::new(small_geometry(), retain).with_nvram(8 * 480);
+        let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
+        for k in 0..3000_u64 {
+            let compressed_bytes = 200 + (crate::data::mix(k) % 3896) as u16;
+            let descriptor = Descriptor { compressed_bytes, ..Descriptor::of(Fingerprint(k + 1)) };
+            ftl.write(Lpn((crate::data::mix(k) >> 32) as u32 % 480), Content::Descriptor(descriptor))
+                .expect("there is room");
+        }
+        ftl.flush().expect("there is room");
+        let stored = |ftl: &Ftl<SimNand>| {
+            let chunks = ftl.chunks.as_ref().expect("the design compresses").chunks.iter().enumerate();
+            chunks
+                .filter(|(_, chunk)| !chunk.is_empty())
+                .map(|(k, chunk)| (k, chunk.clone()))
+                .collect::<Vec<_>>()
         };
-        let nand = SimNand::new(geometry, Retain { fingerprint: true, ..Retain::default() });
+        let before = stored(&ftl);
+        assert!(before.len() > 50 && before.iter().any(|(_, chunk)| chunk.live() < chunk.len()));
+        ftl.recover().expect("a healthy medium recovers");
+        assert!(stored(&ftl) == before);
+    }
+
+    /// Nearly every compressed chunk wastes a page for a while, when one of its members is left. Chunks that are freed
+    /// must not stay in the list of wasteful chunks, or a long run would fill the memory.
+    #[test]
+    fn wasteful_list_stays_bounded() {
+        let nand = SimNand::new(small_geometry(), Retain { fingerprint: true, ..Retain::default() });
         let parts = integrated(GcOptions::default(), None, true);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..200_000_u64 {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::lifetime::EnergyModel;
 use crate::mapping::Mapping;
-use crate::nand::Nand;
+use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Stream;
 
@@ -255,29 +255,21 @@ impl<N: Nand> Ftl<N> {
         let chunk = Chunk { live, ..Chunk::of(members.iter().map(member)) };
         // The number of a freed chunk may be used again, so no map entry in NVRAM may name the old chunk.
         self.mapping.store_moves(&mut self.store)?;
-        let birth = self.store.sequence() + 1;
-        let stage = self.chunks.as_mut().expect("only the chunk stage packs");
-        let page_bytes = stage.page_bytes as usize;
-        let payload_bytes = payload.len() as u32;
-        let has_bytes = payload_bytes > 0;
-        let has_room = self.store.geometry().spare_bytes as usize >= DIRECTORY_BYTES;
-        let mut directory = (has_bytes && has_room).then(|| Directory {
-            birth,
+        let is_kept = !payload.is_empty() || self.store.nand().keeps_bytes_of(PageKind::Chunk);
+        let mut directory = is_kept.then(|| Directory {
+            birth: self.store.sequence() + 1,
             page: 0,
             pages: pages as u8,
-            compressed_bytes: payload_bytes,
-            members: members.iter().map(|member| (member.lpn, member.fingerprint)).collect(),
+            compressed_bytes: payload.len() as u32,
+            members: members.iter().map(member).collect(),
         });
-        let number = stage.allocate(chunk, payload_bytes);
+        let stage = self.chunks.as_mut().expect("only the chunk stage packs");
+        let number = stage.allocate(chunk, payload.len() as u32);
         for k in 0..pages {
-            let mut page = payload.get(k * page_bytes..).unwrap_or_default().to_vec();
-            if has_bytes {
-                page.resize(page_bytes, 0);
-            }
-            if let Some(directory) = &mut directory {
+            let page = directory.as_mut().map_or_else(Vec::new, |directory| {
                 directory.page = k as u8;
-                page.extend(directory.encode());
-            }
+                self.encode_chunk_page(directory, payload)
+            });
             let content = Content::of_page(&page, Fingerprint::default());
             match self.store.append(Stream::Chunk, pool, number, content, Fingerprint::default(), cause) {
                 Ok(ppn) => self.chunks.as_mut().expect("asked above").chunks[number as usize].pages[k] = ppn,
@@ -288,6 +280,17 @@ impl<N: Nand> Ftl<N> {
             }
         }
         Ok(number)
+    }
+
+    /// Encodes a page of a compressed chunk with the bytes of its spare area, for a medium that keeps them. The
+    /// directory is left out if the spare area has no room for it.
+    fn encode_chunk_page(&self, directory: &Directory, payload: &[u8]) -> Vec<u8> {
+        let geometry = self.store.geometry();
+        let mut page = directory.encode_page(payload, geometry.page_bytes as usize);
+        if geometry.spare_bytes as usize >= DIRECTORY_BYTES {
+            page.extend(directory.encode_spare());
+        }
+        page
     }
 
     /// Frees compressed chunk `number`: invalidates its flash pages and releases its number.

@@ -14,7 +14,7 @@ use crate::data::Fingerprint;
 use crate::design::Persistence;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::nand::Nand;
+use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Stream;
 
@@ -119,7 +119,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the flash page of deltas `ppn` and returns its current deltas.
     fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
-        let mut bytes = self.blank_page();
+        let is_kept = self.store.nand().keeps_bytes_of(PageKind::Delta);
+        let mut bytes = vec![0; if is_kept { self.store.geometry().page_bytes as usize } else { 0 }];
         self.store.read(ppn, &mut bytes, cause)?;
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let mut ranges = HashMap::<_, _, FxBuildHasher>::default();

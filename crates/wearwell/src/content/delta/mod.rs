@@ -33,7 +33,10 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use heat::{Access, Heat, HeatTable};
-use packing::{StagedDelta, TempBuffer, decode_members, directory, encode_members, most_members};
+use packing::{
+    StagedDelta, TempBuffer, decode_members, described, described_fingerprint, directory, encode_members,
+    most_members,
+};
 use rustc_hash::FxBuildHasher;
 pub(crate) use stage::DeltaEncoding;
 use written::WrittenDeltas;
@@ -45,7 +48,7 @@ use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::mapping::Mapping;
-use crate::nand::Nand;
+use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
@@ -121,6 +124,18 @@ pub(crate) struct DeltaPlace {
     /// Whether the bytes of the delta exist; false if only its size is known, because a capture may keep the bytes of
     /// some pages and only describe others.
     has_bytes: bool,
+}
+
+impl DeltaPlace {
+    /// Creates the record of a delta that recovery found on flash, in `bytes` bytes of its page: `delta`, and perhaps a
+    /// tag. `of_base` is the fingerprint of its base, which an empty delta leaves as it is. What a compressed difference
+    /// makes of it is not known, so the fingerprint is the default one.
+    fn found(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
+        let described = described_fingerprint(delta);
+        let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
+        let fingerprint = described.unwrap_or(otherwise);
+        Self { page: None, bytes: bytes as u16, fingerprint, has_bytes: described.is_none() }
+    }
 }
 
 /// A flash page of deltas: the logical pages in its header, and how much of it deltas occupy that are still current.
@@ -599,10 +614,14 @@ impl<N: Nand> Ftl<N> {
                 if *delta_bytes == Descriptor::UNKNOWN {
                     return Ok(None);
                 }
-                if self.read_base(base, &mut [])?.is_none() {
-                    return Ok(None);
+                let Some(generation) = self.read_base(base, &mut [])? else { return Ok(None) };
+                let delta_bytes = *delta_bytes as usize;
+                let mut delta = Vec::new();
+                if self.store.nand().keeps_bytes_of(PageKind::Delta) {
+                    delta = described(delta_bytes, fingerprint);
+                    delta.extend(&tag_of(generation)[..self.tag_bytes()]);
                 }
-                (*delta_bytes as usize + self.tag_bytes(), Vec::new())
+                (delta_bytes + self.tag_bytes(), delta)
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
@@ -911,15 +930,14 @@ impl<N: Nand> Ftl<N> {
                 if known {
                     continue;
                 }
-                let generation = self.store.read_spare(base, Cause::Recovery)?.generation;
-                let tag = &tag_of(generation)[..self.tag_bytes()];
-                if generation > sequence || !is_lost && !page[range.clone()].ends_with(tag) {
-                    continue;
-                }
+                let base = self.store.read_spare(base, Cause::Recovery)?;
+                let tag = &tag_of(base.generation)[..self.tag_bytes()];
+                let delta = if is_lost { Some(&[][..]) } else { page[range.clone()].strip_suffix(tag) };
+                let Some(delta) = delta.filter(|_| base.generation <= sequence) else { continue };
+                let of_base = if is_lost { Fingerprint::default() } else { base.fingerprint };
+                let place = DeltaPlace::found(range.len(), delta, of_base);
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
-                let bytes = range.len() as u16;
-                let fingerprint = Fingerprint::default();
-                stage.places.insert(lpn, DeltaPlace { page: None, bytes, fingerprint, has_bytes: true });
+                stage.places.insert(lpn, place);
                 stage.record_stored_delta(lpn, ppn);
             }
             if self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn)) {

@@ -6,6 +6,10 @@
 //! unused: with one open page in the buffer, a delta costs more than its size. With several open pages less is unused,
 //! because a small delta fits in a gap; the price is the RAM of these pages.
 //!
+//! A simulation knows only the size of a delta, and the fingerprint of the content that results. Such a delta is zeros
+//! but for the fingerprint in bytes 1 to 8, if it is long enough ([`described`]). It begins with a zero, as no compressed
+//! difference does: that begins with literals, because there is nothing before it to refer to.
+//!
 //! If the delta table must be rebuilt from flash, the spare area of the page repeats the list of its logical pages
 //! ([`encode_members`]). If the page cannot be read, exactly these logical pages are lost. Such a page holds no more
 //! deltas than the spare area can list.
@@ -54,6 +58,27 @@ pub fn decode_members(spare: &[u8]) -> Option<Vec<Lpn>> {
     is_list.then(|| lpns.collect())
 }
 
+/// Place of the fingerprint in a delta of which only the size is known.
+const FINGERPRINT: Range<usize> = 1..9;
+
+/// Returns what is written in place of a delta of `bytes` bytes of which only the size is known: zeros, and the
+/// `fingerprint` of the content that results if there is room for it.
+pub fn described(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
+    let mut delta = vec![0; bytes];
+    if let Some(place) = delta.get_mut(FINGERPRINT) {
+        place.copy_from_slice(&fingerprint.0.to_le_bytes());
+    }
+    delta
+}
+
+/// Returns the fingerprint in a delta that [`described`] has made, the default one if it had no room for it; `None` for
+/// a delta whose bytes are known.
+pub fn described_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
+    let is_described = *delta.first()? == 0;
+    let kept = delta.get(FINGERPRINT).and_then(|bytes| bytes.try_into().ok());
+    is_described.then(|| kept.map_or(Fingerprint::default(), |bytes| Fingerprint(u64::from_le_bytes(bytes))))
+}
+
 /// A delta (difference to the stored page) in the RAM buffer that is not yet written to flash.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StagedDelta {
@@ -63,7 +88,8 @@ pub struct StagedDelta {
     pub bytes: u16,
     /// Fingerprint of the content that results from applying the delta to its base (the stored page).
     pub fingerprint: Fingerprint,
-    /// Bytes of the delta; empty if only its size is known.
+    /// Bytes of the delta. If only its size is known, what [`described`] returns, or nothing on a medium that does not
+    /// keep them.
     pub payload: Vec<u8>,
 }
 
@@ -101,8 +127,8 @@ impl OpenPage {
         true
     }
 
-    /// Encodes a page of deltas as it is written to flash: header, then the deltas. A delta of which only the size is
-    /// known is encoded as zeros.
+    /// Encodes a page of deltas as it is written to flash: header, then the deltas. A delta without payload is encoded
+    /// as zeros.
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
@@ -222,5 +248,31 @@ impl TempBuffer {
     /// Bytes of RAM that a controller needs for the RAM buffer of deltas.
     pub fn ram_bytes(&self) -> u64 {
         (self.open.len() * self.page_bytes) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::delta_of;
+
+    #[test]
+    fn a_described_delta_is_told_from_a_compressed_difference() {
+        let fingerprint = Fingerprint(0x0123_4567_89ab_cdef);
+        for bytes in 1..40 {
+            let kept = if bytes < FINGERPRINT.end { Fingerprint::default() } else { fingerprint };
+            let delta = described(bytes, fingerprint);
+            assert_eq!((delta.len(), described_fingerprint(&delta)), (bytes, Some(kept)));
+        }
+        // No difference is no delta, and needs no bytes.
+        assert_eq!(described_fingerprint(&described(0, fingerprint)), None);
+        for (changed, from) in [(1, 0), (1, 511), (8, 100), (300, 50), (512, 0)] {
+            let (old, mut new) = ([7; 512], [7; 512]);
+            new[from..(from + changed).min(512)]
+                .iter_mut()
+                .zip(1..)
+                .for_each(|(byte, k)| *byte ^= k as u8 | 1);
+            assert_eq!(described_fingerprint(&delta_of(&new, &old)), None, "{changed} bytes from {from}");
+        }
     }
 }

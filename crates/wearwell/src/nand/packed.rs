@@ -1,0 +1,155 @@
+//! Bytes of packed pages (deltas, chunks) in a simulation that keeps no bytes of host data.
+//!
+//! Recovery reads in such pages which logical pages they hold. The rest of their bytes are contents of which a
+//! simulation knows only the sizes: zeros. So the words of a page that are not zero are kept, and no others: a page of a
+//! chunk takes about 100 bytes instead of thousands. The price is one look at every word of a page that is programmed.
+//!
+//! The pages of a block are programmed in order and dropped together, so a block has one list of words, to which its
+//! pages are appended. Blocks of other pages take no memory.
+
+use rustc_hash::FxHashMap;
+
+use super::payloads::Place;
+use crate::address::BlockId;
+
+/// Bytes of a word, the unit in which zeros are left out.
+const WORD_BYTES: usize = 8;
+
+/// A word of a packed page that is not zero, with its index in the page (the spare area follows the page).
+#[derive(Clone, Copy, Debug)]
+struct PackedWord {
+    index: u16,
+    bytes: [u8; WORD_BYTES],
+}
+
+/// The kept words of the packed pages of one block, one page after the other.
+#[derive(Clone, Debug, Default)]
+struct PackedBlock {
+    words: Vec<PackedWord>,
+    /// Number of words up to the end of each packed page, by offset in the block.
+    ends: Vec<u32>,
+}
+
+impl PackedBlock {
+    fn page(&self, offset: u32) -> Option<&[PackedWord]> {
+        let end = *self.ends.get(offset as usize)?;
+        let start = offset.checked_sub(1).map_or(0, |before| self.ends[before as usize]);
+        Some(&self.words[start as usize..end as usize])
+    }
+
+    fn append(&mut self, offset: u32, words: impl Iterator<Item = PackedWord>) {
+        // A page whose program was torn has no words.
+        self.ends.resize(offset as usize, self.words.len() as u32);
+        self.words.extend(words);
+        self.ends.push(self.words.len() as u32);
+    }
+}
+
+/// Bytes of packed pages (deltas, chunks), without their zeros.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PackedPages {
+    blocks: FxHashMap<u32, PackedBlock>,
+}
+
+impl PackedPages {
+    /// Stores the bytes of a packed page that is programmed, its spare area included.
+    pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
+        let words = (0..).zip(bytes.chunks(WORD_BYTES)).filter(|(_, word)| word.iter().any(|&byte| byte > 0));
+        let words = words.map(|(index, word)| {
+            let mut bytes = [0; WORD_BYTES];
+            bytes[..word.len()].copy_from_slice(word);
+            PackedWord { index, bytes }
+        });
+        self.blocks.entry(page.block).or_default().append(page.offset, words);
+    }
+
+    /// Stores a packed page that is programmed as a copy of `from`.
+    pub(super) fn copy(&mut self, page: Place, from: Place) {
+        let Some(words) = self.words(from).map(<[PackedWord]>::to_vec) else { return };
+        self.blocks.entry(page.block).or_default().append(page.offset, words.into_iter());
+    }
+
+    /// Whether the bytes of this page are kept.
+    pub(super) fn has(&self, page: Place) -> bool {
+        self.words(page).is_some()
+    }
+
+    /// Copies the bytes of a packed page into `into`, with zeros behind them; `false` if they are not kept.
+    pub(super) fn read(&self, page: Place, into: &mut [u8]) -> bool {
+        let Some(words) = self.words(page) else { return false };
+        into.fill(0);
+        for word in words {
+            let rest = into.get_mut(usize::from(word.index) * WORD_BYTES..).unwrap_or_default();
+            rest.iter_mut().zip(word.bytes).for_each(|(byte, kept)| *byte = kept);
+        }
+        true
+    }
+
+    /// Drops the bytes of all pages of a block that is erased.
+    pub(super) fn forget(&mut self, block: BlockId) {
+        self.blocks.remove(&block.0);
+    }
+
+    fn words(&self, page: Place) -> Option<&[PackedWord]> {
+        self.blocks.get(&page.block)?.page(page.offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Ppn;
+
+    fn place(block: u32, offset: u32) -> Place {
+        Place { ppn: Ppn(8 * block + offset), block, offset }
+    }
+
+    /// Returns the bytes of a page and its spare area of 60 bytes, zeros but for some.
+    fn page(set: &[(usize, u8)]) -> Vec<u8> {
+        let mut bytes = vec![0; 512 + 60];
+        for &(at, byte) in set {
+            bytes[at] = byte;
+        }
+        bytes
+    }
+
+    fn read(pages: &PackedPages, place: Place, len: usize) -> Option<Vec<u8>> {
+        let mut bytes = vec![0xa5; len];
+        pages.read(place, &mut bytes).then_some(bytes)
+    }
+
+    #[test]
+    fn pages_read_as_they_were_programmed_copied_and_cut_short() {
+        let mut pages = PackedPages::default();
+        let first = page(&[(0, 1), (17, 2), (511, 3), (512, 4), (571, 5)]);
+        let second = page(&[(300, 6)]);
+        pages.put(place(0, 0), &first);
+        // The program of page 1 was torn.
+        pages.put(place(0, 2), &second);
+        pages.copy(place(3, 0), place(0, 2));
+        pages.copy(place(3, 1), place(0, 0));
+        pages.put(place(3, 2), &page(&[]));
+        for (at, expected) in [
+            (place(0, 0), &first),
+            (place(0, 2), &second),
+            (place(3, 0), &second),
+            (place(3, 1), &first),
+            (place(3, 2), &page(&[])),
+        ] {
+            for len in [0, 5, 512, 570, 572] {
+                assert_eq!(read(&pages, at, len).as_deref(), Some(&expected[..len]), "{at:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_erased_block_and_pages_of_other_kinds_have_no_bytes() {
+        let mut pages = PackedPages::default();
+        pages.put(place(0, 0), &page(&[(9, 9)]));
+        pages.copy(place(1, 0), place(2, 0));
+        assert!(!pages.has(place(1, 0)) && pages.has(place(0, 0)));
+        pages.forget(BlockId(0));
+        assert_eq!(read(&pages, place(0, 0), 512), None);
+        assert!(pages.blocks.is_empty());
+    }
+}

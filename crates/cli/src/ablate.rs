@@ -196,9 +196,7 @@ fn report(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Res
         let json = serde_json::to_string_pretty(&ablations).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
     }
-    if let Some(output) = &outputs.csv {
-        output.write(&ablate::csv(&ablations.ablations))?;
-    }
+    outputs.write_data(&ablate::data_table(&ablations.ablations))?;
     outputs.write_page(&ablations)?;
     if !args.run.quiet && !outputs.take_stdout() {
         let written = if args.run.markdown { ablate::markdown } else { ablate::table };

@@ -240,14 +240,8 @@ pub(crate) struct SweepArgs {
     pub(crate) resume: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Write the run records and the failures as JSON (`-` = standard output; `wearwell schema sweep` describes it)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Write the main figures as CSV, a failed run with its error (`-` = standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) csv: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) report: ReportArgs,
+    pub(crate) results: ResultArgs,
     /// Number of runs at a time
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
@@ -298,8 +292,8 @@ pub(crate) struct LifeArgs {
     /// Keep each finished life in this folder; a life that is in it already is not repeated
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
-    /// Write the curves of each drive as CSV (- = standard output): a line per moment, with mean, 95 % interval and
-    /// extremes over the seeds
+    /// Write the curves of each drive as CSV (- = standard output), or as Parquet if FILE ends in .parquet: a line per
+    /// moment, with mean, 95 % interval and extremes over the seeds
     #[arg(long, value_name = "FILE")]
     pub(crate) curves: Option<PathBuf>,
     #[command(flatten)]
@@ -427,6 +421,22 @@ pub(crate) struct DiffArgs {
     /// End with status 1 if anything differs
     #[arg(long)]
     pub(crate) exit_code: bool,
+    #[command(flatten)]
+    pub(crate) report: ReportArgs,
+}
+
+/// Files of the results of runs, in each form.
+#[derive(Args)]
+pub(crate) struct ResultArgs {
+    /// Write the records as JSON, with the failures of a sweep (`-` = standard output; `wearwell schema` describes them)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Write the main figures as CSV, a failed run of a sweep with its error (`-` = standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// Write the columns of `--csv` as Parquet, which has types (`-` = standard output, unless it is a terminal)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) parquet: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -853,14 +863,8 @@ pub(crate) struct RunArgs {
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Write the run records as JSON (`-` = standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-    /// Write the main figures as CSV (`-` = standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) csv: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) report: ReportArgs,
+    pub(crate) results: ResultArgs,
     /// Also print the years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same writes per
     /// second
     #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::size_bytes)]

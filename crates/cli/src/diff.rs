@@ -19,7 +19,7 @@ pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
 }
 
 fn report(args: &DiffArgs) -> Result<Diff, Failure> {
-    let outputs = Outputs::at(None, None, &args.report, &[&args.first, &args.second])?;
+    let outputs = Outputs::at(None, &args.report, &[&args.first, &args.second])?;
     let diff = compare(args)?;
     outputs.write_page(&diff)?;
     if !outputs.take_stdout() {

@@ -10,8 +10,9 @@ use wearwell_replay::life::{self, End, Leveling, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
 
 use crate::args::LifeArgs;
+use crate::data_output::DataOutput;
 use crate::jobs::run_at_once;
-use crate::output::{Output, Overwrite, print};
+use crate::output::{Overwrite, print};
 use crate::progress::Reporter;
 use crate::run::{
     InputSource, Outputs, config_with, failure, open_result_folder, planned, refuse_ignored, sources,
@@ -36,8 +37,8 @@ struct Task {
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of(&args.run, args.trace.iter())?;
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
-    let overwrite = Overwrite { inputs: &inputs, force: args.run.report.force };
-    let curves = args.curves.as_deref().map(|path| Output::at(path, &overwrite)).transpose()?;
+    let overwrite = Overwrite { inputs: &inputs, force: args.run.results.report.force };
+    let curves = args.curves.as_deref().map(|path| DataOutput::by_ending(path, &overwrite)).transpose()?;
     let kept = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.refusal() {
@@ -126,7 +127,7 @@ fn report(
     args: &LifeArgs,
     records: Vec<LifeRecord>,
     outputs: &Outputs,
-    curves: Option<&Output>,
+    curves: Option<&DataOutput>,
 ) -> Result<Outcome, Failure> {
     if records.iter().all(|record| record.lives.is_empty()) {
         return Err(Failure::interrupted());
@@ -137,14 +138,12 @@ fn report(
         let json = serde_json::to_string_pretty(&lives).map_err(|error| Failure::of_run(&error))?;
         output.write(&format!("{json}\n"))?;
     }
-    if let Some(output) = &outputs.csv {
-        output.write(&life::csv(records))?;
-    }
+    outputs.write_data(&life::data_table(records))?;
     if let Some(output) = curves {
-        output.write(&life::curves_csv(records))?;
+        output.write(&life::curves_data_table(records))?;
     }
     outputs.write_page(&lives)?;
-    let takes_stdout = outputs.take_stdout() || curves.is_some_and(Output::is_standard);
+    let takes_stdout = outputs.take_stdout() || curves.is_some_and(DataOutput::is_standard);
     if !args.run.quiet && !takes_stdout {
         print(&life::table(records))?;
     }

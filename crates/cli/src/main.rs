@@ -9,6 +9,7 @@
 
 mod ablate;
 mod args;
+mod data_output;
 mod diff;
 mod image;
 mod input;
@@ -17,6 +18,7 @@ mod life;
 mod lists;
 mod log;
 mod output;
+mod parquet_file;
 mod profile;
 mod progress;
 mod reproduce;

@@ -23,7 +23,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     }
     let inputs: Vec<&Path> =
         args.paths.iter().chain(&args.against).chain(&args.config).map(PathBuf::as_path).collect();
-    let outputs = Outputs::at(args.json.as_deref(), None, &args.report, &inputs)?;
+    let outputs = Outputs::at(args.json.as_deref(), &args.report, &inputs)?;
     let reporter = Reporter::new(args.quiet);
     let mut profiles = Vec::new();
     let mut failed = 0;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use wearwell_config::{Config, TIMELINE_CELLS_MAX};
+use wearwell_replay::data_table::DataTable;
 use wearwell_replay::input::Input;
 use wearwell_replay::kept::{Keepable, Kept};
 use wearwell_replay::page::{self, Report};
@@ -11,7 +12,8 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{MOST_TRACED, Plan, ReplayError, RunTrace, TraceWindow};
 use wearwell_replay::report::Comparison;
 
-use crate::args::{CompareArgs, ReplayArgs, ReportArgs, RunArgs};
+use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
+use crate::data_output::DataOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_at_once;
 use crate::output::{Output, Overwrite, print};
@@ -44,7 +46,7 @@ impl Perfetto {
             ));
         }
         let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
-        let overwrite = Overwrite { inputs: &inputs, force: args.run.report.force };
+        let overwrite = Overwrite { inputs: &inputs, force: args.run.results.report.force };
         let window = args.perfetto_window.clone().unwrap_or_default();
         Ok(Some(Self { output: Output::at(path, &overwrite)?, window }))
     }
@@ -91,7 +93,8 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 /// The output files of a command, checked before anything runs.
 pub(crate) struct Outputs {
     pub(crate) json: Option<Output>,
-    pub(crate) csv: Option<Output>,
+    /// Outputs of the typed table of results.
+    data: Vec<DataOutput>,
     page: Option<Output>,
     /// Whether another result of the command is written to standard output.
     stdout_is_taken: bool,
@@ -104,24 +107,44 @@ impl Outputs {
         traces: impl Iterator<Item = &'a PathBuf>,
     ) -> Result<Self, Failure> {
         let inputs: Vec<&Path> = traces.chain(&args.config).map(PathBuf::as_path).collect();
-        Self::at(args.json.as_deref(), args.csv.as_deref(), &args.report, &inputs)
+        Self::of_results(&args.results, &inputs)
     }
 
-    /// Checks the output files of a command that reads these inputs.
-    pub(crate) fn at(
-        json: Option<&Path>,
-        csv: Option<&Path>,
-        report: &ReportArgs,
-        inputs: &[&Path],
-    ) -> Result<Self, Failure> {
+    /// Checks the output files of a command that reads these inputs, and whose results are runs.
+    pub(crate) fn of_results(args: &ResultArgs, inputs: &[&Path]) -> Result<Self, Failure> {
+        let ResultArgs { json, csv, parquet, report } = args;
+        let overwrite = Overwrite { inputs, force: report.force };
+        let mut outputs = Self::at(json.as_deref(), report, inputs)?;
+        if let Some(path) = csv {
+            outputs.data.push(DataOutput::csv(path, &overwrite)?);
+        }
+        if let Some(path) = parquet {
+            let output = DataOutput::parquet(path, &overwrite)?;
+            if output.is_standard() && outputs.take_stdout() {
+                return Err(Failure::of_usage("--parquet - needs standard output for itself: name files"));
+            }
+            outputs.data.push(output);
+        }
+        Ok(outputs)
+    }
+
+    /// Checks the output files of a command that reads these inputs, and whose result is no table.
+    pub(crate) fn at(json: Option<&Path>, report: &ReportArgs, inputs: &[&Path]) -> Result<Self, Failure> {
         let overwrite = Overwrite { inputs, force: report.force };
         let at = |path: Option<&Path>| path.map(|path| Output::at(path, &overwrite)).transpose();
-        Ok(Self { json: at(json)?, csv: at(csv)?, page: at(report.page.as_deref())?, stdout_is_taken: false })
+        let (json, page) = (at(json)?, at(report.page.as_deref())?);
+        Ok(Self { json, data: Vec::new(), page, stdout_is_taken: false })
     }
 
     pub(crate) fn take_stdout(&self) -> bool {
         self.stdout_is_taken
-            || [&self.json, &self.csv, &self.page].into_iter().flatten().any(Output::is_standard)
+            || [&self.json, &self.page].into_iter().flatten().any(Output::is_standard)
+            || self.data.iter().any(DataOutput::is_standard)
+    }
+
+    /// Writes the typed table of a result in each form that the user requested.
+    pub(crate) fn write_data(&self, table: &DataTable) -> Result<(), Failure> {
+        self.data.iter().try_for_each(|output| output.write(table))
     }
 
     /// Writes the HTML page of a result, if the user requested one.
@@ -146,9 +169,7 @@ impl Runs {
         if let Some(output) = &self.outputs.json {
             output.write(&format!("{}\n", self.comparison.to_json()))?;
         }
-        if let Some(output) = &self.outputs.csv {
-            output.write(&self.comparison.to_csv())?;
-        }
+        self.outputs.write_data(&self.comparison.data_table())?;
         self.outputs.write_page(&self.comparison)?;
         if !args.quiet && !self.outputs.take_stdout() {
             let table =
@@ -206,7 +227,7 @@ fn map_cells(runs: usize) -> u32 {
 /// Returns the setting that records the block map (a chart of the blocks' state) for the HTML page; `None` if the user
 /// has set it or requested no page.
 pub(crate) fn timeline_setting(args: &RunArgs, config: &Config, cells: u32) -> Option<String> {
-    let is_wanted = args.report.page.is_some() && config.replay.timeline_cells.is_none();
+    let is_wanted = args.results.report.page.is_some() && config.replay.timeline_cells.is_none();
     is_wanted.then(|| format!("replay.timeline_cells={cells}"))
 }
 

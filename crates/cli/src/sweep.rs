@@ -18,7 +18,7 @@ use crate::{Failure, Outcome};
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sweep = Sweep::read(&args.file).map_err(|error| of_usage(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
-    let outputs = Outputs::at(args.json.as_deref(), args.csv.as_deref(), &args.report, &inputs)?;
+    let outputs = Outputs::of_results(&args.results, &inputs)?;
     let kept = open_result_folder(args.resume.as_deref())?;
     let reporter = Reporter::new(args.quiet);
     let variants: Vec<Variant> = sweep.designs.iter().map(|text| Variant::of(text)).collect();
@@ -214,9 +214,7 @@ fn report(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Result<(), Fail
     if let Some(output) = &outputs.json {
         output.write(&format!("{}\n", swept.to_json()))?;
     }
-    if let Some(output) = &outputs.csv {
-        output.write(&swept.to_csv())?;
-    }
+    outputs.write_data(&swept.data_table())?;
     outputs.write_page(swept)?;
     if !args.quiet && !outputs.take_stdout() {
         print(&if args.markdown { swept.to_markdown() } else { swept.to_table() })?;

@@ -533,10 +533,11 @@ fn an_existing_output_is_replaced_only_by_force() {
     let fixture = Fixture::new(100);
     let (trace, old, empty) = (fixture.path("trace.csv"), fixture.path("old.wwt"), fixture.path("empty"));
     fs::write(&old, "old").unwrap();
-    let writers: [&[&str]; 6] = [
+    let writers: [&[&str]; 7] = [
         &["trace", "convert", &trace, &old],
         &["replay", &trace, "-q", "--json", &old],
         &["replay", &trace, "-q", "--csv", &old],
+        &["replay", &trace, "-q", "--parquet", &old],
         &["profile", &trace, "-q", "--json", &old],
         &["life", &trace, "-q", "--csv", &old, "--set", "device.endurance_cycles=3"],
         &["serve", "--memory", "--size", "16MiB", "--socket", &fixture.path("s"), "--record", &old],
@@ -545,7 +546,7 @@ fn an_existing_output_is_replaced_only_by_force() {
         is_refused(USAGE, writer, &["old.wwt", "exists", "--force"]);
         assert_eq!(fs::read_to_string(&old).unwrap(), "old", "{writer:?}");
     }
-    for writer in &writers[..5] {
+    for writer in &writers[..6] {
         ends_with(DONE, &[writer, &["--force"][..]].concat());
         assert_ne!(fs::read_to_string(&old).unwrap_or_default(), "old", "{writer:?}");
         fs::write(&old, "old").unwrap();

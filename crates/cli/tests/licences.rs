@@ -1,6 +1,6 @@
 //! Every dependency may be used under a licence that `deny.toml` allows, and no allowed licence is idle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -93,21 +93,53 @@ fn packages() -> Vec<(String, String)> {
     packages.iter().map(|package| (text(&package["name"]), text(&package["license"]))).collect()
 }
 
-fn allowed() -> BTreeSet<String> {
+/// The section `[licenses]` of `deny.toml`.
+fn licences() -> toml::Table {
     let text = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml is in the repository");
     let table: toml::Table = text.parse().expect("deny.toml is TOML");
-    let list = table["licenses"]["allow"].as_array().expect("allow is a list");
+    table["licenses"].as_table().expect("licenses is a section").clone()
+}
+
+fn names_in(list: &toml::Value) -> BTreeSet<String> {
+    let list = list.as_array().expect("allow is a list");
     list.iter().map(|name| name.as_str().expect("a licence is a name").to_owned()).collect()
+}
+
+/// Licences that every package may have.
+fn allowed() -> BTreeSet<String> {
+    names_in(&licences()["allow"])
+}
+
+/// Licences that single packages may have in addition.
+fn exceptions() -> BTreeMap<String, BTreeSet<String>> {
+    let licences = licences();
+    let list = licences["exceptions"].as_array().expect("exceptions are a list");
+    let exception = |of_package: &toml::Value| {
+        let name = of_package["crate"].as_str().expect("a package is a name");
+        (name.to_owned(), names_in(&of_package["allow"]))
+    };
+    list.iter().map(exception).collect()
 }
 
 #[test]
 fn every_dependency_has_an_allowed_licence() {
-    let allowed = allowed();
+    let (allowed, exceptions) = (allowed(), exceptions());
     let packages = packages();
     assert!(packages.len() > 50, "only {} packages: the list is not whole", packages.len());
-    let refused: Vec<_> =
-        packages.iter().filter(|(_, licence)| !Expression::is_allowed(licence, &allowed)).collect();
+    let is_refused = |(name, licence): &&(String, String)| {
+        let more = exceptions.get(name).into_iter().flatten();
+        !Expression::is_allowed(licence, &allowed.iter().chain(more).cloned().collect())
+    };
+    let refused: Vec<_> = packages.iter().filter(is_refused).collect();
     assert!(refused.is_empty(), "licences outside deny.toml: {refused:?}");
+}
+
+#[test]
+fn every_exception_is_for_a_dependency() {
+    let packages = packages();
+    for name in exceptions().keys() {
+        assert!(packages.iter().any(|(package, _)| package == name), "{name} is no dependency: take it out");
+    }
 }
 
 #[test]

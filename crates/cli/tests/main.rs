@@ -9,6 +9,7 @@ mod client;
 mod inputs;
 mod licences;
 mod live_kill;
+mod parquet_file;
 mod perfetto;
 mod profile;
 mod readme;

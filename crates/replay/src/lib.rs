@@ -6,6 +6,7 @@
 pub mod ablate;
 pub mod code;
 pub mod content_model;
+pub mod data_table;
 pub mod diff;
 pub mod hosts;
 pub mod input;

@@ -1,4 +1,4 @@
-//! Prints run records: as a table for people, as CSV for spreadsheets, and as JSON for programs.
+//! Prints run records: as a table for people, as a typed table (CSV, Parquet) for analysis, and as JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell_config::{Arrival, Precondition};
 
+use crate::data_table::{Cell, DataColumn, DataTable, Kind};
 use crate::record::{DeviceRecord, Latency, RunRecord};
 
 /// Version of the JSON form of [`Comparison`]. Added fields keep the version; a field that is removed or changes its
@@ -35,14 +36,14 @@ impl Comparison {
         serde_json::to_string_pretty(self).expect("records are plain data")
     }
 
-    /// Returns the records as CSV, one line per run: input, configuration and figures. The columns are always the same,
-    /// so that files can be joined; a figure that a run does not have is empty.
-    pub fn to_csv(&self) -> String {
-        let mut text = csv_titles().join(",") + "\n";
+    /// Returns the records as a typed table, one row per run: input, configuration and figures. The columns are always
+    /// the same, so that files can be joined; a figure that a run does not have is empty.
+    pub fn data_table(&self) -> DataTable {
+        let mut table = DataTable::new(data_columns());
         for run in &self.runs {
-            text += &(csv_fields(run).join(",") + "\n");
+            table.push(data_cells(run));
         }
-        text
+        table
     }
 
     /// Returns the tables, one for each input and device, with one row per figure and one column per run, followed by
@@ -97,16 +98,16 @@ fn pages_of<'a>(runs: &'a [RunRecord], said: &[&str]) -> Vec<Vec<&'a RunRecord>>
     pages
 }
 
-/// Returns the titles of the CSV columns of run records: first facts that distinguish runs, then figures.
-pub(crate) fn csv_titles() -> Vec<&'static str> {
-    FACTS.iter().map(|&(key, _)| key).chain(csv_columns().map(|column| column.key)).collect()
+/// Returns the columns of run records in a typed table: first facts that distinguish runs, then figures.
+pub(crate) fn data_columns() -> Vec<DataColumn> {
+    let facts = FACTS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
+    facts.chain(data_figures().map(|column| DataColumn::new(column.key, column.figure.kind()))).collect()
 }
 
-/// Returns the CSV fields of a run, in the order of [`csv_titles`].
-pub(crate) fn csv_fields(run: &RunRecord) -> Vec<String> {
-    let facts = FACTS.iter().map(|(_, value)| quoted(&value(run)));
-    let figure = |column: &Column| (column.value)(run).map_or_else(String::new, |value| value.to_string());
-    facts.chain(csv_columns().map(figure)).collect()
+/// Returns the cells of a run, in the order of [`data_columns`].
+pub(crate) fn data_cells(run: &RunRecord) -> Vec<Cell> {
+    let facts = FACTS.iter().map(|(_, _, value)| value(run));
+    facts.chain(data_figures().map(|column| column.figure.cell(run))).collect()
 }
 
 /// Returns a figure of a run, by the column's title, as tables show it.
@@ -115,45 +116,37 @@ pub(crate) fn cell(run: &RunRecord, title: &str) -> String {
     column.cell(run)
 }
 
-/// Returns a CSV field, in quotes if its text requires them.
-pub(crate) fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
-/// A fact that distinguishes runs (such as design or device): its CSV title, and a function that returns it.
-type Fact = (&'static str, fn(&RunRecord) -> String);
+/// A fact that distinguishes runs (such as design or device): its title and kind in a typed table, and a function that
+/// returns it.
+type Fact = (&'static str, Kind, fn(&RunRecord) -> Cell);
 
 const FACTS: &[Fact] = &[
-    ("trace", |run| run.trace.path.clone()),
-    ("design", |run| run.design.clone()),
-    ("variant", |run| run.variant.clone()),
-    ("partial", |run| run.partial.to_string()),
-    ("version", |run| run.version.clone()),
-    ("seed", |run| run.seed.to_string()),
-    ("requests", |run| run.trace.requests.to_string()),
-    ("aging_requests", |run| run.trace.aging_requests.to_string()),
-    ("footprint_pages", |run| run.trace.footprint_pages.to_string()),
-    ("device", |run| run.device.preset.clone()),
-    ("dies", |run| run.device.dies().to_string()),
-    ("block_pages", |run| run.device.block_pages().to_string()),
-    ("page_bytes", |run| run.device.page_bytes.to_string()),
-    ("physical_pages", |run| run.device.physical_pages.to_string()),
-    ("logical_pages", |run| run.device.logical_pages.to_string()),
-    ("over_provisioning", |run| run.device.over_provisioning.to_string()),
-    ("reserve_blocks", |run| run.device.reserve_blocks.to_string()),
-    ("gc_policy", |run| name_of(&run.config.gc.policy)),
-    ("gc_low_blocks", |run| run.device.gc_low_blocks.to_string()),
-    ("buffer_pages", |run| run.config.buffer.pages.unwrap_or_default().to_string()),
-    ("precondition", |run| name_of(&run.config.precondition.mode)),
-    ("timing", |run| run.timing.mode.clone()),
-    ("arrival", |run| name_of(&run.service.arrival)),
-    ("queue_depth", |run| run.service.queue_depth.map_or_else(String::new, |depth| depth.to_string())),
-    ("overloaded", |run| run.service.is_overloaded.to_string()),
-    ("steady", |run| run.steady.is_steady.to_string()),
+    ("trace", Kind::Text, |run| run.trace.path.clone().into()),
+    ("design", Kind::Text, |run| run.design.clone().into()),
+    ("variant", Kind::Text, |run| run.variant.clone().into()),
+    ("partial", Kind::Flag, |run| run.partial.into()),
+    ("version", Kind::Text, |run| run.version.clone().into()),
+    ("seed", Kind::Whole, |run| run.seed.into()),
+    ("requests", Kind::Whole, |run| run.trace.requests.into()),
+    ("aging_requests", Kind::Whole, |run| run.trace.aging_requests.into()),
+    ("footprint_pages", Kind::Whole, |run| run.trace.footprint_pages.into()),
+    ("device", Kind::Text, |run| run.device.preset.clone().into()),
+    ("dies", Kind::Whole, |run| run.device.dies().into()),
+    ("block_pages", Kind::Whole, |run| run.device.block_pages().into()),
+    ("page_bytes", Kind::Whole, |run| run.device.page_bytes.into()),
+    ("physical_pages", Kind::Whole, |run| run.device.physical_pages.into()),
+    ("logical_pages", Kind::Whole, |run| run.device.logical_pages.into()),
+    ("over_provisioning", Kind::Real, |run| run.device.over_provisioning.into()),
+    ("reserve_blocks", Kind::Real, |run| run.device.reserve_blocks.into()),
+    ("gc_policy", Kind::Text, |run| name_of(&run.config.gc.policy).into()),
+    ("gc_low_blocks", Kind::Whole, |run| run.device.gc_low_blocks.into()),
+    ("buffer_pages", Kind::Whole, |run| run.config.buffer.pages.unwrap_or_default().into()),
+    ("precondition", Kind::Text, |run| name_of(&run.config.precondition.mode).into()),
+    ("timing", Kind::Text, |run| run.timing.mode.clone().into()),
+    ("arrival", Kind::Text, |run| name_of(&run.service.arrival).into()),
+    ("queue_depth", Kind::Whole, |run| run.service.queue_depth.into()),
+    ("overloaded", Kind::Flag, |run| run.service.is_overloaded.into()),
+    ("steady", Kind::Flag, |run| run.steady.is_steady.into()),
 ];
 
 /// Returns the name of a value (such as a design's part) as a configuration writes it.
@@ -166,8 +159,7 @@ fn name_of(value: &impl Serialize) -> String {
 pub(crate) struct Column {
     key: &'static str,
     pub(crate) title: &'static str,
-    /// Returns the figure of a run; `None` if the run does not have it.
-    pub(crate) value: fn(&RunRecord) -> Option<f64>,
+    figure: Figure,
     digits: usize,
     /// Whether a table also shows the ratio of the figure to that of the baseline.
     ratio: bool,
@@ -176,7 +168,40 @@ pub(crate) struct Column {
     shown: Shown,
 }
 
+/// A function that returns a figure of a run; `None` if the run does not have it.
+#[derive(Clone, Copy)]
+enum Figure {
+    /// The figure is a whole number, such as a count of pages.
+    Count(fn(&RunRecord) -> Option<u64>),
+    /// The figure is a real number, such as a time or a share.
+    Measure(fn(&RunRecord) -> Option<f64>),
+}
+
+impl Figure {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Count(_) => Kind::Whole,
+            Self::Measure(_) => Kind::Real,
+        }
+    }
+
+    fn cell(self, run: &RunRecord) -> Cell {
+        match self {
+            Self::Count(value) => value(run).into(),
+            Self::Measure(value) => value(run).into(),
+        }
+    }
+}
+
 impl Column {
+    /// Returns the figure of a run; `None` if the run does not have it.
+    pub(crate) fn value(&self, run: &RunRecord) -> Option<f64> {
+        match self.figure {
+            Figure::Count(value) => value(run).map(|count| count as f64),
+            Figure::Measure(value) => value(run),
+        }
+    }
+
     /// Returns the text of the figure's value. Positive values below 1e-8, which nine digits cannot show (such as years
     /// of a trace whose times have another unit), are written with an exponent.
     fn write(&self, value: f64) -> String {
@@ -195,12 +220,12 @@ impl Column {
     /// Returns the figure of a run as text for a table.
     pub(crate) fn cell(&self, run: &RunRecord) -> String {
         let mark = if self.is_marked(run) { NOT_STEADY_MARK } else { "" };
-        (self.value)(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
+        self.value(run).map_or_else(|| "-".to_owned(), |value| self.write(value) + mark)
     }
 
     /// Whether the run has the figure, and no part of the run was steady although the figure is extrapolated.
     pub(crate) fn is_marked(&self, run: &RunRecord) -> bool {
-        self.is_extrapolated && !run.lifetime.is_from_steady_part && (self.value)(run).is_some()
+        self.is_extrapolated && !run.lifetime.is_from_steady_part && self.value(run).is_some()
     }
 }
 
@@ -213,25 +238,34 @@ pub(crate) fn digits_of(value: f64) -> usize {
     if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
 }
 
-/// Whether a figure is shown in the table, in CSV, or in both.
+/// Whether a figure is shown in the table for people, in the typed table (CSV, Parquet), or in both.
 #[derive(Clone, Copy)]
 enum Shown {
-    /// The figure is shown in the table and in CSV.
+    /// The figure is shown in both tables.
     Always,
-    /// The figure is shown in CSV, and in the table if the function returns true for at least one run.
+    /// The figure is shown in the typed table, and in the table for people if the function returns true for at least
+    /// one run.
     If(fn(&RunRecord) -> bool),
-    /// The figure is shown only in the table, if the function returns true for all runs.
+    /// The figure is shown only in the table for people, if the function returns true for all runs.
     OnlyTable(fn(&RunRecord) -> bool),
-    /// The figure is shown only in CSV.
-    OnlyCsv,
+    /// The figure is shown only in the typed table.
+    OnlyData,
 }
 
-const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
-    Column { key, title, value, digits: 0, ratio: true, is_extrapolated: false, shown: Shown::Always }
+const fn column_of(key: &'static str, title: &'static str, figure: Figure) -> Column {
+    Column { key, title, figure, digits: 0, ratio: true, is_extrapolated: false, shown: Shown::Always }
+}
+
+const fn count(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<u64>) -> Column {
+    column_of(key, title, Figure::Count(value))
+}
+
+const fn measure(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
+    column_of(key, title, Figure::Measure(value))
 }
 
 const fn latency(key: &'static str, title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
-    Column { digits: 1, shown: Shown::If(has_timing), ..count(key, title, value) }
+    Column { digits: 1, shown: Shown::If(has_timing), ..measure(key, title, value) }
 }
 
 const fn extrapolated(
@@ -239,188 +273,190 @@ const fn extrapolated(
     title: &'static str,
     value: fn(&RunRecord) -> Option<f64>,
 ) -> Column {
-    Column { digits: 2, is_extrapolated: true, ..count(key, title, value) }
+    Column { digits: 2, is_extrapolated: true, ..measure(key, title, value) }
 }
 
 /// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
 const fn mib(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
-    Column { digits: 1, shown: Shown::OnlyTable(counts_differ), ..count("", title, value) }
+    Column { digits: 1, shown: Shown::OnlyTable(counts_differ), ..measure("", title, value) }
 }
 
-const fn only_csv(key: &'static str, value: fn(&RunRecord) -> Option<f64>) -> Column {
-    Column { shown: Shown::OnlyCsv, ..count(key, key, value) }
+const fn only_data(key: &'static str, figure: Figure) -> Column {
+    Column { shown: Shown::OnlyData, ..column_of(key, key, figure) }
 }
 
 const COLUMNS: &[Column] = &[
-    only_csv("host_bytes", |run| Some(run.bytes.host_written as f64)),
-    only_csv("programmed_bytes", |run| Some(run.bytes.programmed as f64)),
+    only_data("host_bytes", Figure::Count(|run| Some(run.bytes.host_written))),
+    only_data("programmed_bytes", Figure::Count(|run| Some(run.bytes.programmed))),
     mib("written by the host, MiB", |run| Some(run.bytes.host_written as f64 / 1_048_576.0)),
     mib("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
-    count("host_page_writes", "host page writes", |run| Some(run.host_page_writes as f64)),
+    count("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
     Column {
         shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
-        ..count("partial_page_writes", "  of parts of pages", |run| {
-            Some(run.bytes.partial_page_writes as f64)
-        })
+        ..count("partial_page_writes", "  of parts of pages", |run| Some(run.bytes.partial_page_writes))
     },
     Column {
         shown: Shown::If(|run| run.bytes.partial_page_writes > 0),
         ..count("completed_page_writes", "    that read the rest first", |run| {
-            Some(run.bytes.completed_page_writes as f64)
+            Some(run.bytes.completed_page_writes)
         })
     },
-    count("host_page_reads", "host page reads", |run| Some(run.host_page_reads as f64)),
+    count("host_page_reads", "host page reads", |run| Some(run.host_page_reads)),
     Column {
         shown: Shown::If(|run| run.host_page_trims > 0),
-        ..count("host_page_trims", "host page trims", |run| Some(run.host_page_trims as f64))
+        ..count("host_page_trims", "host page trims", |run| Some(run.host_page_trims))
     },
     Column {
         shown: Shown::If(|run| run.host_page_remaps > 0),
-        ..count("host_page_remaps", "host page remaps", |run| Some(run.host_page_remaps as f64))
+        ..count("host_page_remaps", "host page remaps", |run| Some(run.host_page_remaps))
     },
     Column {
         shown: Shown::If(|run| run.buffer_absorbed_writes > 0),
         ..count("buffer_absorbed_writes", "absorbed by the write buffer", |run| {
-            Some(run.buffer_absorbed_writes as f64)
+            Some(run.buffer_absorbed_writes)
         })
     },
     Column {
-        shown: Shown::If(|run| form(run, "unchanged") > 0.0),
+        shown: Shown::If(|run| form(run, "unchanged") > 0),
         ..count("unchanged_writes", "  unchanged, nothing stored", |run| Some(form(run, "unchanged")))
     },
     Column {
         shown: Shown::If(|run| run.recycled_writes > 0),
-        ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes as f64))
+        ..count("recycled_writes", "  served by recycling", |run| Some(run.recycled_writes))
     },
     Column {
-        shown: Shown::If(|run| form(run, "deduplicated") > 0.0),
+        shown: Shown::If(|run| form(run, "deduplicated") > 0),
         ..count("deduplicated_writes", "  served by deduplication", |run| Some(form(run, "deduplicated")))
     },
     Column {
-        shown: Shown::If(|run| form(run, "delta") > 0.0),
+        shown: Shown::If(|run| form(run, "delta") > 0),
         ..count("delta_writes", "  stored as deltas", |run| Some(form(run, "delta")))
     },
     Column {
-        shown: Shown::If(|run| form(run, "packed") > 0.0),
+        shown: Shown::If(|run| form(run, "packed") > 0),
         ..count("packed_writes", "  in chunks, or replaced waiting", |run| Some(form(run, "packed")))
     },
     Column {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "dedup").is_some()),
-        ..count("dedup_on_percent", "  deduplication on, % of writes", |run| share_under(run, "dedup"))
+        ..measure("dedup_on_percent", "  deduplication on, % of writes", |run| share_under(run, "dedup"))
     },
     Column {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "recycle").is_some()),
-        ..count("recycle_on_percent", "  recycling on, % of writes", |run| share_under(run, "recycle"))
+        ..measure("recycle_on_percent", "  recycling on, % of writes", |run| share_under(run, "recycle"))
     },
     Column {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "delta").is_some()),
-        ..count("delta_on_percent", "  delta encoding on, % of writes", |run| share_under(run, "delta"))
+        ..measure("delta_on_percent", "  delta encoding on, % of writes", |run| share_under(run, "delta"))
     },
     Column {
         digits: 1,
         shown: Shown::If(|run| share_under(run, "compress").is_some()),
-        ..count("compress_on_percent", "  compression on, % of writes", |run| share_under(run, "compress"))
+        ..measure("compress_on_percent", "  compression on, % of writes", |run| share_under(run, "compress"))
     },
-    count("programs", "page programs", |run| Some(run.programs as f64)),
+    count("programs", "page programs", |run| Some(run.programs)),
     count("programs_host", "  for the host", |run| Some(programs(run, "host"))),
     count("programs_gc", "  by garbage collection", |run| Some(programs(run, "gc"))),
     Column {
-        shown: Shown::If(|run| programs(run, "content") > 0.0),
+        shown: Shown::If(|run| programs(run, "content") > 0),
         ..count("programs_content", "  of deltas and chunks", |run| Some(programs(run, "content")))
     },
     Column {
-        shown: Shown::If(|run| programs(run, "remap_log") > 0.0),
+        shown: Shown::If(|run| programs(run, "remap_log") > 0),
         ..count("programs_remap_log", "  of the remap log", |run| Some(programs(run, "remap_log")))
     },
     Column {
-        shown: Shown::If(|run| programs(run, "wear") > 0.0),
+        shown: Shown::If(|run| programs(run, "wear") > 0),
         ..count("programs_wear", "  by wear leveling", |run| Some(programs(run, "wear")))
     },
     Column {
-        shown: Shown::If(|run| programs(run, "translation") > 0.0),
+        shown: Shown::If(|run| programs(run, "translation") > 0),
         ..count("programs_translation", "  of translation pages", |run| Some(programs(run, "translation")))
     },
     Column {
-        shown: Shown::If(|run| programs(run, "validity") > 0.0),
+        shown: Shown::If(|run| programs(run, "validity") > 0),
         ..count("programs_validity", "  of page validity", |run| Some(programs(run, "validity")))
     },
-    count("reads", "page reads", |run| Some(run.reads as f64)),
-    count("erases", "block erases", |run| Some(run.erases as f64)),
+    count("reads", "page reads", |run| Some(run.reads)),
+    count("erases", "block erases", |run| Some(run.erases)),
     Column {
         shown: Shown::OnlyTable(|run| !counts_differ(run)),
         digits: 3,
-        ..count("", "write amplification", amplification)
+        ..measure("", "write amplification", amplification)
     },
     Column {
         shown: Shown::If(counts_differ),
         digits: 3,
-        ..count("write_amplification_bytes", "write amplification, bytes", |run| {
+        ..measure("write_amplification_bytes", "write amplification, bytes", |run| {
             run.bytes.write_amplification
         })
     },
     Column {
         shown: Shown::If(counts_differ),
         digits: 3,
-        ..count("write_amplification", "write amplification, pages", amplification)
+        ..measure("write_amplification", "write amplification, pages", amplification)
     },
-    only_csv("read_count", |run| timed(run, run.latency_us.read.count as f64)),
+    only_data("read_count", Figure::Count(|run| timed(run, run.latency_us.read.count))),
     latency("read_mean_us", "read latency mean, us", |run| {
         percentile(run, &run.latency_us.read, 1, |l| l.mean)
     }),
-    only_csv("read_p50_us", |run| percentile(run, &run.latency_us.read, 2, |l| l.p50)),
-    only_csv("read_p90_us", |run| percentile(run, &run.latency_us.read, 10, |l| l.p90)),
+    only_data("read_p50_us", Figure::Measure(|run| percentile(run, &run.latency_us.read, 2, |l| l.p50))),
+    only_data("read_p90_us", Figure::Measure(|run| percentile(run, &run.latency_us.read, 10, |l| l.p90))),
     latency("read_p99_us", "read latency p99, us", |run| {
         percentile(run, &run.latency_us.read, 100, |l| l.p99)
     }),
     latency("read_p999_us", "read latency p99.9, us", |run| {
         percentile(run, &run.latency_us.read, 1000, |l| l.p999)
     }),
-    only_csv("read_max_us", |run| percentile(run, &run.latency_us.read, 1, |l| l.max)),
-    only_csv("write_count", |run| timed(run, run.latency_us.write.count as f64)),
+    only_data("read_max_us", Figure::Measure(|run| percentile(run, &run.latency_us.read, 1, |l| l.max))),
+    only_data("write_count", Figure::Count(|run| timed(run, run.latency_us.write.count))),
     latency("write_mean_us", "write latency mean, us", |run| {
         percentile(run, &run.latency_us.write, 1, |l| l.mean)
     }),
-    only_csv("write_p50_us", |run| percentile(run, &run.latency_us.write, 2, |l| l.p50)),
-    only_csv("write_p90_us", |run| percentile(run, &run.latency_us.write, 10, |l| l.p90)),
+    only_data("write_p50_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 2, |l| l.p50))),
+    only_data("write_p90_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 10, |l| l.p90))),
     latency("write_p99_us", "write latency p99, us", |run| {
         percentile(run, &run.latency_us.write, 100, |l| l.p99)
     }),
     latency("write_p999_us", "write latency p99.9, us", |run| {
         percentile(run, &run.latency_us.write, 1000, |l| l.p999)
     }),
-    only_csv("write_max_us", |run| percentile(run, &run.latency_us.write, 1, |l| l.max)),
+    only_data("write_max_us", Figure::Measure(|run| percentile(run, &run.latency_us.write, 1, |l| l.max))),
     Column {
         digits: 1,
         shown: Shown::If(|run| run.latency_us.flush.count > 0),
-        ..count("flush_mean_us", "flush latency mean, us", |run| {
+        ..measure("flush_mean_us", "flush latency mean, us", |run| {
             percentile(run, &run.latency_us.flush, 1, |l| l.mean)
         })
     },
     Column {
         digits: 1,
         shown: Shown::If(|run| run.latency_us.flush.count >= 100),
-        ..count("flush_p99_us", "flush latency p99, us", |run| {
+        ..measure("flush_p99_us", "flush latency p99, us", |run| {
             percentile(run, &run.latency_us.flush, 100, |l| l.p99)
         })
     },
     Column {
         shown: Shown::If(has_timing),
-        ..count("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
+        ..measure("requests_per_s", "requests answered per second", |run| run.service.requests_per_s)
     },
     Column {
         digits: 1,
         shown: Shown::If(has_timing),
-        ..count("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
+        ..measure("mb_per_s", "MB/s read and written", |run| run.service.mb_per_s)
     },
-    only_csv("unwritten_page_reads", |run| Some(run.service.unwritten_page_reads as f64)),
-    only_csv("device_s", |run| timed(run, run.timing.device_s)),
-    only_csv("array_utilisation", |run| timed(run, run.timing.array_utilisation)),
-    only_csv("is_from_steady_part", |run| {
-        run.lifetime.host_tb_written_until_worn.map(|_| f64::from(u8::from(run.lifetime.is_from_steady_part)))
-    }),
+    only_data("unwritten_page_reads", Figure::Count(|run| Some(run.service.unwritten_page_reads))),
+    only_data("device_s", Figure::Measure(|run| timed(run, run.timing.device_s))),
+    only_data("array_utilisation", Figure::Measure(|run| timed(run, run.timing.array_utilisation))),
+    // 0 or 1, not a flag: files of earlier versions have these numbers, and can be joined with new ones.
+    only_data(
+        "is_from_steady_part",
+        Figure::Count(|run| {
+            run.lifetime.host_tb_written_until_worn.map(|_| u64::from(run.lifetime.is_from_steady_part))
+        }),
+    ),
     extrapolated("tb_written_until_worn", "TB written until worn", |run| {
         run.lifetime.host_tb_written_until_worn
     }),
@@ -437,28 +473,29 @@ const COLUMNS: &[Column] = &[
     }),
     Column {
         digits: 2,
-        ..count("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
+        ..measure("ram_mib", "controller RAM, MiB", |run| Some(run.ram_bytes as f64 / 1_048_576.0))
     },
     Column {
         digits: 2,
         shown: Shown::If(|run| run.bytes.ram_of_4k_map.is_some()),
-        ..count("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
+        ..measure("ram_of_4k_map_mib", "  if the map placed 4 KiB", |run| {
             run.bytes.ram_of_4k_map.map(|bytes| bytes as f64 / 1_048_576.0)
         })
     },
     Column {
         digits: 3,
         ratio: false,
-        ..count("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
+        ..measure("cpu_seconds", "simulation, CPU s", |run| Some(run.cpu_seconds))
     },
 ];
 
-/// Returns the figure (column of reports) whose CSV title is `key`.
+/// Returns the figure (column of reports) whose title in a typed table is `key`.
 pub(crate) fn column(key: &str) -> &'static Column {
-    csv_columns().find(|column| column.key == key).expect("figures are named in this file")
+    data_figures().find(|column| column.key == key).expect("figures are named in this file")
 }
 
-fn csv_columns() -> impl Iterator<Item = &'static Column> {
+/// Returns the figures of a typed table.
+fn data_figures() -> impl Iterator<Item = &'static Column> {
     COLUMNS.iter().filter(|column| !matches!(column.shown, Shown::OnlyTable(_)))
 }
 
@@ -468,7 +505,7 @@ fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static Column> {
         Shown::Always => true,
         Shown::If(says) => runs.iter().any(|run| says(run)),
         Shown::OnlyTable(says) => runs.iter().all(|run| says(run)),
-        Shown::OnlyCsv => false,
+        Shown::OnlyData => false,
     })
 }
 
@@ -478,12 +515,12 @@ fn share_under(run: &RunRecord, scheme: &str) -> Option<f64> {
     run.lifetime.schemes.get(scheme).map(|ran| 100.0 * ran.share_of_writes)
 }
 
-fn form(run: &RunRecord, form: &str) -> f64 {
-    run.writes_by_form.get(form).copied().unwrap_or(0) as f64
+fn form(run: &RunRecord, form: &str) -> u64 {
+    run.writes_by_form.get(form).copied().unwrap_or(0)
 }
 
-fn programs(run: &RunRecord, cause: &str) -> f64 {
-    run.programs_by_cause.get(cause).copied().unwrap_or(0) as f64
+fn programs(run: &RunRecord, cause: &str) -> u64 {
+    run.programs_by_cause.get(cause).copied().unwrap_or(0)
 }
 
 /// Returns the write amplification in pages; `None` if the host wrote nothing.
@@ -495,7 +532,7 @@ fn has_timing(run: &RunRecord) -> bool {
     run.timing.mode != "none"
 }
 
-fn timed(run: &RunRecord, value: f64) -> Option<f64> {
+fn timed<T>(run: &RunRecord, value: T) -> Option<T> {
     has_timing(run).then_some(value)
 }
 
@@ -543,7 +580,7 @@ pub(crate) fn all_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
 
 /// Returns the table rows of the figures that decide between designs, in the order of their importance.
 pub(crate) fn answer_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
-    let is_known = |column: &Column| runs.iter().any(|run| (column.value)(run).is_some());
+    let is_known = |column: &Column| runs.iter().any(|run| column.value(run).is_some());
     let mut rows = rows_with(runs, &[], |column| ANSWERS.contains(&column.title) && is_known(column));
     rows[1..].sort_by_key(|row| ANSWERS.iter().position(|title| *title == row[0]));
     rows
@@ -597,7 +634,7 @@ fn header(runs: &[&RunRecord], said: &[&str]) -> Vec<String> {
 /// of the input.
 fn ratio(column: &Column, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.ratio && !run.partial && !baseline.partial;
-    match ((column.value)(run), (column.value)(baseline)) {
+    match (column.value(run), column.value(baseline)) {
         (Some(value), Some(base)) if comparable && base != 0.0 => format!("{:.3}", value / base),
         _ => String::new(),
     }

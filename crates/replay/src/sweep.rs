@@ -11,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use wearwell::design;
 use wearwell_config::{Config, ConfigError};
 
+use crate::data_table::{Cell, DataColumn, DataTable, Kind};
 use crate::record::RunRecord;
-use crate::report::{Comparison, NOT_STEADY_MARK, aligned, cell, csv_fields, csv_titles, markdown, quoted};
+use crate::report::{Comparison, NOT_STEADY_MARK, aligned, cell, data_cells, data_columns, markdown};
 
 /// The section `[sweep]` of a sweep file: inputs, designs and varied settings.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -188,6 +189,18 @@ pub struct FailedRun {
     pub error: String,
 }
 
+impl FailedRun {
+    /// Returns the cell of the failed run in the column `title` of run records; empty for what only a run can tell.
+    fn cell(&self, title: &str) -> Cell {
+        match title {
+            "trace" => self.trace.clone().into(),
+            "design" => self.design.clone().into(),
+            "variant" => self.variant.clone().into(),
+            _ => Cell::Empty,
+        }
+    }
+}
+
 /// Results of a sweep; `wearwell sweep --json` writes them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
@@ -207,27 +220,20 @@ impl Swept {
         serde_json::to_string_pretty(self).expect("records are plain data")
     }
 
-    /// Returns the results as CSV: [`Comparison::to_csv`] with a last column `error`. A failed run has a line with its
-    /// trace, design, variant and error, and otherwise empty fields.
-    pub fn to_csv(&self) -> String {
-        let titles = csv_titles();
-        let mut text = titles.join(",") + ",error\n";
+    /// Returns the results as a typed table: [`Comparison::data_table`] with a last column `error`. A failed run has a
+    /// row with its trace, design, variant and error, and otherwise empty cells.
+    pub fn data_table(&self) -> DataTable {
+        let columns = data_columns();
+        let of_error = DataColumn::new("error", Kind::Text);
+        let mut table = DataTable::new(columns.iter().cloned().chain([of_error]).collect());
         for run in &self.comparison.runs {
-            text += &(csv_fields(run).join(",") + ",\n");
+            table.push(data_cells(run).into_iter().chain([Cell::Empty]).collect());
         }
         for failed in &self.failures {
-            let field = |title: &&str| match *title {
-                "trace" => quoted(&failed.trace),
-                "design" => quoted(&failed.design),
-                "variant" => quoted(&failed.variant),
-                _ => String::new(),
-            };
-            text += &(titles.iter().map(field).collect::<Vec<_>>().join(",")
-                + ","
-                + &quoted(&failed.error)
-                + "\n");
+            let known = columns.iter().map(|column| failed.cell(&column.title));
+            table.push(known.chain([failed.error.clone().into()]).collect());
         }
-        text
+        table
     }
 
     /// Returns a table for each input of the sweep with a line per run: its design and settings, and its main figures.
@@ -364,7 +370,7 @@ low_blocks = 5
             "FAILED: page-map replay.seed=1 on a, b and 1 others: too small\n\
              FAILED: page-map replay.seed=2 on a, b: too large\n"
         );
-        let csv = swept.to_csv();
+        let csv = swept.data_table().to_csv();
         let fields = csv.lines().next().unwrap().split(',').count();
         assert!(csv.lines().nth(1).unwrap().starts_with("\"a, b\",page-map,replay.seed=1,,"));
         // The name of the input contains a comma too.

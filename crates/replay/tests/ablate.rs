@@ -158,7 +158,7 @@ fn of_a_refused_subset_nothing_is_guessed() {
     let table = ablate::table(&ablation);
     assert!(table.contains("refused: dedup+compress: they do not go together"), "{table}");
     assert!(table.contains("no Shapley values, which need all 4 subsets, of page programs"), "{table}");
-    let csv = ablate::csv(&[ablation]);
+    let csv = ablate::data_table(&[ablation]).to_csv();
     let line = csv.lines().last().unwrap();
     assert!(line.starts_with("dedup+compress,they do not go together,\"uniform:"), "{line}");
 }
@@ -180,7 +180,7 @@ fn an_ablation_that_was_interrupted_is_partial() {
     for said in ["PARTIAL: 1 of 4 subsets were not run", "PARTIAL: compress ended early: interrupted"] {
         assert!(table.contains(said), "no `{said}` in {table}");
     }
-    assert_eq!(ablate::csv(&[ablation]).lines().count(), 1 + 3, "what was not begun has no line");
+    assert_eq!(ablate::data_table(&[ablation]).rows().len(), 3, "what was not begun has no row");
 }
 
 /// What is worked out of extrapolated figures is extrapolated.

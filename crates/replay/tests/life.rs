@@ -4,7 +4,7 @@ use common::{config_of, generated};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::life::{
-    CurvePoint, End, Endurance, Estimate, Leveling, Life, LifePoint, LifeRecord, Wear, curves_csv,
+    CurvePoint, End, Endurance, Estimate, Leveling, Life, LifePoint, LifeRecord, Wear, curves_data_table,
 };
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::theory;
@@ -347,7 +347,7 @@ fn an_interrupted_life_has_no_estimate_and_ends_the_curves() {
 #[test]
 fn curves_are_lines_of_csv() {
     let record = even_lives(&[(1000, End::Spare), (2000, End::Full)]);
-    let csv = curves_csv(std::slice::from_ref(&record));
+    let csv = curves_data_table(std::slice::from_ref(&record)).to_csv();
     let mut lines = csv.lines().map(|line| line.rsplit(',').collect::<Vec<_>>());
     let head = lines.next().expect("a head");
     assert_eq!((head[0], head.last()), ("max_erases.most", Some(&"input")));

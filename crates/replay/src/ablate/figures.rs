@@ -112,7 +112,7 @@ impl<'a> Values<'a> {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
         let column = figure.column();
-        let values = runs.iter().map(|run| run.and_then(column.value)).collect();
+        let values = runs.iter().map(|run| run.and_then(|run| column.value(run))).collect();
         let marked = runs.iter().map(|run| run.is_some_and(|run| column.is_marked(run))).collect();
         Self { figure, game: Game::of(values), marked }
     }

@@ -12,15 +12,15 @@
 //! | `subset.rs` | which mechanisms there are, and how a subset becomes a setting |
 //! | `game.rs` | how much a player adds to a game: alone, last, on average |
 //! | `figures.rs` | which figures are examined, and on which runs their changes rest |
-//! | `table.rs`, `csv.rs` | what is printed |
+//! | `table.rs`, `data.rs` | what is printed |
 
-mod csv;
+mod data;
 mod figures;
 mod game;
 mod subset;
 mod table;
 
-pub use csv::csv;
+pub use data::data_table;
 pub use figures::{Change, FigureGains, Gain, Overlap};
 use figures::{FIGURES, Values};
 pub use game::Game;

@@ -10,14 +10,14 @@
 //! Not modelled: wear by reads, effects of temperature and of pauses between cycles, and aging of data. The
 //! extrapolation is printed next to the life, so that the difference is visible.
 
-mod csv;
 mod curves;
+mod data;
 mod table;
 
 use std::collections::BTreeMap;
 
-pub use csv::{csv, curves_csv};
 pub use curves::{CurvePoint, LifeEstimates};
+pub use data::{curves_data_table, data_table};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use schemars::JsonSchema;

@@ -1,0 +1,73 @@
+//! Files of typed tables, for analysis: CSV and Parquet.
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+
+use wearwell_replay::data_table::DataTable;
+
+use crate::Failure;
+use crate::output::{Output, Overwrite};
+use crate::parquet_file::parquet_bytes;
+
+/// An output to which a table of results is written, and the form of the table there.
+pub(crate) struct DataOutput {
+    output: Output,
+    form: Form,
+}
+
+enum Form {
+    Csv,
+    Parquet,
+}
+
+impl DataOutput {
+    /// Checks that a table can be written to `path` as CSV.
+    ///
+    /// # Errors
+    /// As [`Output::at`].
+    pub(crate) fn csv(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
+        Ok(Self { output: Output::at(path, overwrite)?, form: Form::Csv })
+    }
+
+    /// Checks that a table can be written to `path` as Parquet, which is not text.
+    ///
+    /// # Errors
+    /// As [`Output::at`], or `path` is a standard output that is a terminal.
+    pub(crate) fn parquet(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
+        let output = Output::at(path, overwrite)?;
+        if output.is_standard() && io::stdout().is_terminal() {
+            return Err(Failure::of_usage(
+                "standard output is a terminal, which cannot show Parquet: name a file, or pipe it to a program",
+            ));
+        }
+        Ok(Self { output, form: Form::Parquet })
+    }
+
+    /// Checks that a table can be written to `path`: as Parquet if its name ends in `.parquet`, else as CSV.
+    ///
+    /// # Errors
+    /// As [`Output::at`].
+    pub(crate) fn by_ending(path: &Path, overwrite: &Overwrite<'_>) -> Result<Self, Failure> {
+        let is_parquet = path.extension().is_some_and(|ending| ending == "parquet");
+        if is_parquet { Self::parquet(path, overwrite) } else { Self::csv(path, overwrite) }
+    }
+
+    /// Returns whether the output is standard output.
+    pub(crate) fn is_standard(&self) -> bool {
+        self.output.is_standard()
+    }
+
+    /// Writes the table to the output.
+    ///
+    /// # Errors
+    /// The error of the operating system, with the path, or a number that Parquet cannot hold.
+    pub(crate) fn write(&self, table: &DataTable) -> Result<(), Failure> {
+        match self.form {
+            Form::Csv => self.output.write(&table.to_csv()),
+            Form::Parquet => {
+                let bytes = parquet_bytes(table).map_err(|error| Failure::of_run(&error))?;
+                self.output.write_bytes(&bytes)
+            }
+        }
+    }
+}

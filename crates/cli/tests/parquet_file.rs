@@ -1,0 +1,252 @@
+//! `--parquet` writes the table of `--csv`: the same cells, with types, and nulls where CSV is empty.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+
+fn wearwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
+}
+
+/// Fields of CSV lines; a field in quotes may contain commas, and quotes that are doubled.
+fn rows_of_csv(text: &str) -> Vec<Vec<String>> {
+    let fields = |line: &str| {
+        let (mut fields, mut is_quoted) = (vec![String::new()], false);
+        let mut chars = line.chars().peekable();
+        while let Some(c) = chars.next() {
+            match c {
+                '"' if is_quoted && chars.peek() == Some(&'"') => {
+                    chars.next();
+                    fields.last_mut().unwrap().push('"');
+                }
+                '"' => is_quoted = !is_quoted,
+                ',' if !is_quoted => fields.push(String::new()),
+                _ => fields.last_mut().unwrap().push(c),
+            }
+        }
+        fields
+    };
+    text.lines().map(fields).collect()
+}
+
+/// A value of a Parquet file as CSV writes it.
+fn text_of(value: &Field) -> String {
+    match value {
+        Field::Null => String::new(),
+        Field::Str(text) => text.clone(),
+        Field::Long(value) => value.to_string(),
+        Field::Double(value) => value.to_string(),
+        Field::Bool(value) => value.to_string(),
+        other => panic!("{other:?} is of a type that no column has"),
+    }
+}
+
+/// The types that a column of results may have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Kind {
+    Text,
+    Whole,
+    Real,
+    Flag,
+}
+
+/// What a Parquet file has.
+struct Contents {
+    /// Title and type of each column.
+    columns: Vec<(String, Kind)>,
+    rows: Vec<Vec<Field>>,
+    /// Version of the program that wrote the file, from the file's metadata.
+    version: String,
+}
+
+impl Contents {
+    fn of(bytes: &[u8]) -> Self {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        let file = SerializedFileReader::new(file).unwrap();
+        let metadata = file.metadata().file_metadata();
+        let kind = |column: &parquet::schema::types::Type| {
+            let info = column.get_basic_info();
+            assert_eq!(info.repetition(), Repetition::OPTIONAL, "{}", column.name());
+            match (column.get_physical_type(), info.logical_type_ref()) {
+                (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)) => Kind::Text,
+                (PhysicalType::INT64, None) => Kind::Whole,
+                (PhysicalType::DOUBLE, None) => Kind::Real,
+                (PhysicalType::BOOLEAN, None) => Kind::Flag,
+                other => panic!("{}: {other:?}", column.name()),
+            }
+        };
+        let columns = metadata.schema().get_fields().iter();
+        let columns = columns.map(|column| (column.name().to_owned(), kind(column))).collect();
+        let versions = metadata.key_value_metadata().unwrap().iter();
+        let version =
+            versions.filter(|pair| pair.key == "wearwell.version").find_map(|pair| pair.value.clone());
+        let rows = file.get_row_iter(None).unwrap();
+        let rows = rows.map(|row| row.unwrap().into_columns().into_iter().map(|(_, value)| value).collect());
+        Self { columns, rows: rows.collect(), version: version.unwrap() }
+    }
+
+    fn kind(&self, title: &str) -> Kind {
+        let column = self.columns.iter().find(|(known, _)| known == title);
+        column.unwrap_or_else(|| panic!("no column {title}")).1
+    }
+
+    /// Compares all titles and cells with a CSV of the same results; there must be a null.
+    #[track_caller]
+    fn is_the_table_of(&self, csv: &str) {
+        let mut rows = rows_of_csv(csv);
+        let titles = rows.remove(0);
+        assert_eq!(self.columns.iter().map(|(title, _)| title.as_str()).collect::<Vec<_>>(), titles);
+        assert_eq!(self.rows.len(), rows.len());
+        for (of_parquet, of_csv) in self.rows.iter().zip(&rows) {
+            assert_eq!(&of_parquet.iter().map(text_of).collect::<Vec<_>>(), of_csv);
+        }
+        assert!(self.rows.iter().flatten().any(|value| *value == Field::Null), "{csv}");
+        assert_eq!(self.version, env!("CARGO_PKG_VERSION"));
+        let kinds: BTreeSet<Kind> = self.columns.iter().map(|(_, kind)| *kind).collect();
+        assert_eq!(kinds.len(), 4, "every type is there");
+    }
+
+    #[track_caller]
+    fn has_types(&self, expected: &[(&str, Kind)]) {
+        for &(title, kind) in expected {
+            assert_eq!(self.kind(title), kind, "{title}");
+        }
+    }
+}
+
+/// Runs a command that ends with `code`, and returns its Parquet file and its CSV.
+#[track_caller]
+fn both_files(code: i32, arguments: &[&str]) -> (Contents, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["runs.csv", "runs.parquet"].map(|name| folder.path().join(name));
+    let [csv, parquet] = paths.each_ref().map(|path| path.to_str().unwrap());
+    let output = wearwell(&[arguments, &["-q", "--csv", csv, "--parquet", parquet]].concat());
+    assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stdout.is_empty());
+    (Contents::of(&fs::read(parquet).unwrap()), fs::read_to_string(csv).unwrap())
+}
+
+const LOAD: &str = "zipf:pages=3000,requests=8000,rate=2000+dup:share=0.3,compress=0.5";
+
+#[test]
+fn the_parquet_file_of_a_comparison_has_the_cells_of_its_csv() {
+    let compared = ["compare", "--workload", LOAD, "--designs", "page-map,dftl:mapping.cache_entries=64"];
+    for timing in ["none", "event"] {
+        let (parquet, csv) = both_files(0, &[&compared[..], &["--timing", timing]].concat());
+        parquet.is_the_table_of(&csv);
+        assert_eq!(parquet.rows.len(), 2);
+        parquet.has_types(&[
+            ("trace", Kind::Text),
+            ("partial", Kind::Flag),
+            ("seed", Kind::Whole),
+            ("over_provisioning", Kind::Real),
+            ("queue_depth", Kind::Whole),
+            ("steady", Kind::Flag),
+            ("host_bytes", Kind::Whole),
+            ("programs_translation", Kind::Whole),
+            ("dedup_on_percent", Kind::Real),
+            ("erases", Kind::Whole),
+            ("write_amplification", Kind::Real),
+            ("read_count", Kind::Whole),
+            ("read_p99_us", Kind::Real),
+            ("is_from_steady_part", Kind::Whole),
+            ("years", Kind::Real),
+            ("cpu_seconds", Kind::Real),
+        ]);
+    }
+}
+
+#[test]
+fn the_parquet_file_of_an_ablation_has_the_refused_subset() {
+    let parts = ["--parts", "dedup,compress", "--set", "parts.reverse_map=segments"];
+    let (parquet, csv) = both_files(0, &[&["ablate", "--workload", LOAD][..], &parts].concat());
+    parquet.is_the_table_of(&csv);
+    parquet.has_types(&[("subset", Kind::Text), ("refused", Kind::Text), ("programs", Kind::Whole)]);
+    let refused: Vec<bool> = parquet.rows.iter().map(|row| row[1] != Field::Null).collect();
+    assert_eq!(refused, [false, false, false, true]);
+    assert!(parquet.rows[3].iter().filter(|value| **value != Field::Null).count() == 5, "{csv}");
+}
+
+#[test]
+fn the_parquet_file_of_a_sweep_has_its_failures() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sweep.toml");
+    let file = format!("[sweep]\ntraces = [\"no, where.csv\"]\nworkloads = [\"{LOAD}\"]\n");
+    fs::write(&path, file).unwrap();
+    let (parquet, csv) = both_files(3, &["sweep", path.to_str().unwrap()]);
+    parquet.is_the_table_of(&csv);
+    assert_eq!(parquet.columns.last(), Some(&("error".to_owned(), Kind::Text)));
+    let errors: Vec<String> = parquet.rows.iter().map(|row| text_of(row.last().unwrap())).collect();
+    assert!(errors[0].is_empty() && errors[1].contains("no, where.csv"), "{errors:?}");
+}
+
+#[test]
+fn the_parquet_files_of_lives_have_the_cells_of_their_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let life = ["life", "--workload", "uniform:write=1.0,pages=4000,requests=100000,rate=1000"];
+    let life = [&life[..], &["--set", "device.endurance_cycles=10", "--leveling", "none,static"]].concat();
+    let [csv_curves, parquet_curves] = ["curves.csv", "curves.parquet"].map(file);
+    let (parquet, csv) = both_files(0, &[&life[..], &["--curves", &csv_curves]].concat());
+    parquet.is_the_table_of(&csv);
+    assert_eq!(parquet.rows.len(), 2);
+    parquet.has_types(&[
+        ("end", Kind::Text),
+        ("is_filled", Kind::Flag),
+        ("rated_cycles", Kind::Whole),
+        ("time_scale", Kind::Real),
+        ("scale_to_bytes", Kind::Whole),
+        ("years", Kind::Real),
+        ("first_failure_bytes", Kind::Whole),
+        ("extrapolated_bytes", Kind::Real),
+        ("erases_p50", Kind::Whole),
+    ]);
+    let done = wearwell(&[&life[..], &["-q", "--curves", &parquet_curves]].concat());
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let curves = Contents::of(&fs::read(parquet_curves).unwrap());
+    let rows = rows_of_csv(&fs::read_to_string(csv_curves).unwrap());
+    assert_eq!(
+        curves.rows.iter().map(|row| row.iter().map(text_of).collect()).collect::<Vec<Vec<_>>>(),
+        rows[1..]
+    );
+    curves.has_types(&[("input", Kind::Text), ("host_bytes", Kind::Whole), ("spare.half_width", Kind::Real)]);
+}
+
+#[test]
+fn standard_output_takes_one_parquet_file_and_nothing_else() {
+    let replayed = ["replay", "--workload", LOAD, "--parquet", "-"];
+    let done = wearwell(&replayed);
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(Contents::of(&done.stdout).rows.len(), 1);
+    for other in ["--csv", "--json", "--report"] {
+        let refused = wearwell(&[&replayed[..], &[other, "-"]].concat());
+        assert_eq!(refused.status.code(), Some(2), "{other}");
+        let sentence = String::from_utf8(refused.stderr).unwrap();
+        assert!(sentence.contains("--parquet - needs standard output for itself"), "{sentence}");
+    }
+}
+
+#[test]
+fn a_parquet_file_is_checked_before_the_run_and_replaced_only_by_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = folder.path().join("old.parquet");
+    fs::write(&old, "old").unwrap();
+    let refusal = |path: &Path| {
+        let output = wearwell(&["replay", "no.csv", "--parquet", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(refusal(&old).contains("exists; --force replaces it"));
+    assert!(refusal(&folder.path().join("nowhere/runs.parquet")).contains("No such file"));
+    assert_eq!(fs::read_to_string(&old).unwrap(), "old");
+    let replayed = ["replay", "--workload", LOAD, "-q", "--force", "--parquet", old.to_str().unwrap()];
+    assert!(wearwell(&replayed).status.success());
+    assert_eq!(Contents::of(&fs::read(old).unwrap()).rows.len(), 1);
+}

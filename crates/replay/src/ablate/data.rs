@@ -1,0 +1,40 @@
+//! Ablations as a typed table: one row per subset, with its run in the columns of runs. The row of a refused subset has
+//! empty figures. The gains of the mechanisms are computed from these rows, and are written to JSON only.
+
+use super::{Ablation, SubsetRun};
+use crate::data_table::{Cell, DataColumn, DataTable, Kind};
+use crate::report::{data_cells, data_columns};
+
+/// Returns ablations as a typed table. The columns are always the same, so that files can be joined.
+pub fn data_table(ablations: &[Ablation]) -> DataTable {
+    let of_subset = ["subset", "refused"].map(|title| DataColumn::new(title, Kind::Text));
+    let mut table = DataTable::new(of_subset.into_iter().chain(data_columns()).collect());
+    for ablation in ablations {
+        for row in ablation.subsets.iter().filter_map(|subset| row_of(ablation, subset)) {
+            table.push(row);
+        }
+    }
+    table
+}
+
+/// Returns the row of a subset of the mechanisms; `None` if the subset was neither run nor refused.
+fn row_of(ablation: &Ablation, subset: &SubsetRun) -> Option<Vec<Cell>> {
+    let of_run = match (&subset.run, &subset.refused) {
+        (Some(run), _) => data_cells(run),
+        (None, Some(_)) => {
+            data_columns().iter().map(|column| known_of_refused(ablation, &column.title)).collect()
+        }
+        (None, None) => return None,
+    };
+    Some([vec![subset.name().into(), subset.refused.clone().into()], of_run].concat())
+}
+
+/// Returns the cell in the column `title` of a subset that the engine refused; empty for figures.
+fn known_of_refused(ablation: &Ablation, title: &str) -> Cell {
+    match title {
+        "trace" => ablation.input.clone().into(),
+        "design" => ablation.design.clone().into(),
+        "version" => env!("CARGO_PKG_VERSION").into(),
+        _ => Cell::Empty,
+    }
+}

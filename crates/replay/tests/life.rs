@@ -83,6 +83,19 @@ fn an_evenly_worn_drive_takes_what_theory_and_extrapolation_say() {
     assert!((lived / expected - 1.0).abs() < 0.06, "{lived} lived, {expected} by theory");
 }
 
+/// Bug: the figure was not a number, because it was divided by the cycles used between two moments that were one.
+#[test]
+fn a_life_too_short_to_be_measured_is_not_extrapolated() {
+    for cycles in 1..8 {
+        let life = life(&drive(cycles, &[]), &uniform(), "page-map", EQUAL);
+        let extrapolated = life.extrapolated_bytes;
+        assert!(
+            extrapolated.is_none_or(|bytes| bytes.is_finite() && bytes > 0.0),
+            "{cycles}: {extrapolated:?}"
+        );
+    }
+}
+
 /// A tenth of the pages takes nearly all writes: what lies still keeps its blocks young, unless it is moved.
 #[test]
 fn static_leveling_lengthens_the_life_of_a_drive_with_cold_data() {

@@ -309,11 +309,11 @@ impl<'a> LifeSimulation<'a> {
     }
 
     /// Returns the drive's lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the
-    /// share of all rated cycles that it used.
+    /// share of all rated cycles that it used; `None` if no block was erased in the range.
     fn extrapolated_bytes(&self) -> Option<f64> {
         let [Some((from, erases_before)), Some((to, erases))] = self.measured else { return None };
         let used = (erases - erases_before) * self.blocks / self.rated_erases;
-        Some((to - from) as f64 / used)
+        (used > 0.0).then(|| (to - from) as f64 / used)
     }
 
     fn report(&mut self, end: End) -> Life {

@@ -54,12 +54,12 @@ pub(super) struct PackedPages {
 impl PackedPages {
     /// Stores the bytes of a packed page that is programmed, its spare area included.
     pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
-        let words = (0..).zip(bytes.chunks(WORD_BYTES)).filter(|(_, word)| word.iter().any(|&byte| byte > 0));
-        let words = words.map(|(index, word)| {
-            let mut bytes = [0; WORD_BYTES];
-            bytes[..word.len()].copy_from_slice(word);
-            PackedWord { index, bytes }
-        });
+        let (words, rest) = bytes.as_chunks();
+        let mut last = [0; WORD_BYTES];
+        last[..rest.len()].copy_from_slice(rest);
+        let words = (0..).zip(words.iter().copied().chain([last]));
+        let words = words.filter(|(_, bytes)| u64::from_ne_bytes(*bytes) > 0);
+        let words = words.map(|(index, bytes)| PackedWord { index, bytes });
         self.blocks.entry(page.block).or_default().append(page.offset, words);
     }
 

@@ -38,11 +38,13 @@ impl Directory {
     /// Encodes the page of the compressed chunk, `page_bytes` bytes without its spare area. `payload` is the compressed
     /// bytes of the whole chunk; if it is empty, the sizes of the members are in the page instead.
     pub(super) fn encode_page(&self, payload: &[u8], page_bytes: usize) -> Vec<u8> {
-        let mut page = if payload.is_empty() {
-            self.members.iter().flat_map(|member| member.compressed_bytes.to_le_bytes()).collect()
+        let mut page = Vec::with_capacity(page_bytes + DIRECTORY_BYTES);
+        if payload.is_empty() {
+            page.extend(self.members.iter().flat_map(|member| member.compressed_bytes.to_le_bytes()));
         } else {
-            payload.get(self.page as usize * page_bytes..).unwrap_or_default().to_vec()
-        };
+            let rest = payload.get(self.page as usize * page_bytes..).unwrap_or_default();
+            page.extend_from_slice(&rest[..rest.len().min(page_bytes)]);
+        }
         page.resize(page_bytes, 0);
         page
     }

@@ -376,6 +376,7 @@ class RecycleConfig(Section):
 
     _optional = frozenset({
         "entries",
+        "history",
         "refresh_age_programs",
     })
 
@@ -390,6 +391,9 @@ class RecycleConfig(Section):
     entries: int | None
     """Entries of the fingerprint store (contents of dead pages). Absent: 131072, or 1.25 % of the device's
     pages if that is less (the paper's ratio)."""
+    history: str | None
+    """Dead pages of which RAM holds the history (owner, older and newer versions). Absent: `store` for the
+    design wearwell, `all` for others."""
     policy: str
     """Which dead (invalid) pages the fingerprint store keeps, so that a write of equal content can revive
     them."""

@@ -339,6 +339,17 @@ fn every_operation_that_the_record_counts_is_a_slice() {
     }
 }
 
+/// Bug: the request after a loss of power was charged with the reads of the recovery.
+#[test]
+fn operations_of_a_recovery_belong_to_no_request() {
+    for design in ["dftl", "geckoftl", "wearwell"] {
+        let (record, trace) = traced(&["recovery.after_requests=3000"], LOAD, design, ALL);
+        assert!(record.recovery.expect("power was lost").total.page_reads > 0, "{design}");
+        let by_cause = by_cause(&decode(&trace.to_perfetto()));
+        assert!(!by_cause.contains_key("recovery"), "{design}: {by_cause:?}");
+    }
+}
+
 /// What tracing adds is only watched.
 #[test]
 fn a_traced_run_has_the_same_record() {

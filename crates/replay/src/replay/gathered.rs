@@ -32,6 +32,11 @@ impl ChunkResponseTimes {
         }
     }
 
+    /// Forgets the writes whose pages the buffer lost with power; `pages` are in it after the recovery.
+    pub(super) fn lose_power(&mut self, pages: usize) {
+        self.waiting = self.waiting.min(pages as u64);
+    }
+
     /// Charges each write whose compressed chunk was completed by one of these requests with the latency of that
     /// request.
     pub(super) fn complete(&mut self, completions: &[Completion]) {

@@ -69,6 +69,11 @@ impl Run<'_> {
         let costs = RecoveryCosts::of(&self.plan.resolved.timing);
         let before = self.device.ftl().stats().clone();
         let report = self.device.recover()?;
+        // No request waits for them: the time of a recovery is a figure of its own.
+        self.device.ftl_mut().store_mut().ops.clear();
+        if let Some(gathered) = &mut self.gathered {
+            gathered.lose_power(self.device.ftl().buffered_chunk_pages());
+        }
         let stats = self.device.ftl().stats();
         let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
         let total = StepCost {

@@ -118,7 +118,7 @@ impl Load {
     }
 
     /// Gives writes that only describe their content the bytes of such content. Needed where recovery reads what the FTL
-    /// packs, which exists only for bytes.
+    /// packs, because the medium of a page keeps that only for bytes.
     pub(super) fn give_bytes(&mut self) {
         let mut made = PageBytes::default();
         for request in &mut self.requests {

@@ -174,16 +174,7 @@ fn frees_a_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
 /// Returns the number of dead pages of a block, where a page of deltas counts by the share of it that is dead.
 fn dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, u32) -> f64) -> f64 {
     let invalid = blocks.block_pages() - blocks.valid(block);
-    match blocks.kind(block) {
-        PageKind::Delta => dirtiness(block, invalid),
-        PageKind::Data
-        | PageKind::Translation
-        | PageKind::Chunk
-        | PageKind::RemapLog
-        | PageKind::Validity
-        | PageKind::Head
-        | PageKind::Tail => f64::from(invalid),
-    }
+    if blocks.kind(block) == PageKind::Delta { dirtiness(block, invalid) } else { f64::from(invalid) }
 }
 
 /// Returns the block with the fewest valid pages, unless another block has strictly greater dirtiness (weighted number
@@ -220,14 +211,6 @@ fn dirtiest(
 /// Returns the most that the dirtiness (weighted number of dead pages) of a block can be: its invalid pages, or all
 /// pages of a block of deltas, because a valid page may hold dead deltas.
 fn most_dirtiness(blocks: &BlockTable, block: BlockId) -> f64 {
-    match blocks.kind(block) {
-        PageKind::Delta => f64::from(blocks.block_pages()),
-        PageKind::Data
-        | PageKind::Translation
-        | PageKind::Chunk
-        | PageKind::RemapLog
-        | PageKind::Validity
-        | PageKind::Head
-        | PageKind::Tail => f64::from(blocks.block_pages() - blocks.valid(block)),
-    }
+    let invalid = blocks.block_pages() - blocks.valid(block);
+    f64::from(if blocks.kind(block) == PageKind::Delta { blocks.block_pages() } else { invalid })
 }

@@ -22,6 +22,7 @@ vary.device.over_provisioning = [0.07, 0.15, 0.28]
 """
 COMMANDS = {
     "replay": ["replay", "--workload", LOAD, "--timing", "event"],
+    "few reads": ["replay", "--workload", LOAD.replace("read=0.3", "read=0.002"), "--timing", "event"],
     "compare": [
         *["compare", "--workload", f"{LOAD}+dup:share=0.3", "--designs", "page-map,recyclable,geckoftl"],
         *["--timing", "event"],

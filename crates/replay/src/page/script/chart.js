@@ -6,6 +6,12 @@ const PRINT_WIDTH = 640;
 const SHOWN_AT_FIRST = 8;
 const TABLE_ROWS = 60;
 
+/** Where values stand alone, between gaps: a line shows nothing of them. */
+function alone(ys) {
+  const isGap = (at) => ys[at] === null || ys[at] === undefined;
+  return [...ys.keys()].filter((at) => !isGap(at) && isGap(at - 1) && isGap(at + 1));
+}
+
 class Chart {
   /**
    * `series`: { label, xs: { axis: numbers }, ys: numbers or nulls }, with `low` and `high` if a band is drawn around the line.
@@ -190,7 +196,8 @@ class Chart {
     }
     if (this.form === "points") return { ...common, paths: () => null, points: { show: true, size: 9, fill: stroke } };
     if (this.form === "stacked") return { ...common, fill: stroke, width: 1, points: { show: false } };
-    return { ...common, width: 2, dash: one.dash };
+    const filter = (u, number, isShown) => (isShown ? null : alone(u.data[number]));
+    return { ...common, width: 2, dash: one.dash, points: { size: 6, fill: stroke, filter } };
   }
 
   /** The arrow keys move the cursor from value to value. */

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from wearwell import _native
 
 from browsing import COUNTED, HOSTILE, assert_drawn, assert_fits, drawing, opened
-from common import ROOT, Command
+from common import PGBENCH, ROOT, Command
 
 LOAD = "zipf:pages=4000,requests=20000,read=0.3,rate=2000"
 SWEEP = f"""
@@ -22,7 +22,7 @@ vary.device.over_provisioning = [0.07, 0.15, 0.28]
 """
 COMMANDS = {
     "replay": ["replay", "--workload", LOAD, "--timing", "event"],
-    "few reads": ["replay", "--workload", LOAD.replace("read=0.3", "read=0.002"), "--timing", "event"],
+    "few reads": ["replay", PGBENCH, "--timing", "event"],
     "compare": [
         *["compare", "--workload", f"{LOAD}+dup:share=0.3", "--designs", "page-map,recyclable,geckoftl"],
         *["--timing", "event"],

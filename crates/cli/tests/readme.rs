@@ -38,8 +38,8 @@ fn commands() -> Vec<String> {
     text.lines().map(command).filter(|line| !line.is_empty()).collect()
 }
 
-/// A newcomer types them one after the other. Not run here: what installs, what serves until it is ended (`examples/live/day.sh`
-/// does), and a paper, which takes minutes.
+/// A newcomer types them one after the other. Not run here: what installs, what runs from Python (`test_results.py` does), what
+/// serves until it is ended (`examples/live/day.sh` does), and a paper, which takes minutes.
 #[test]
 fn every_command_of_the_readme_runs() {
     let folder = tempfile::tempdir().expect("a folder can be made");
@@ -54,7 +54,7 @@ fn every_command_of_the_readme_runs() {
             arguments[..],
             ["cargo", "install", ..]
                 | ["cargo", "wearwell", "compare", _]
-                | ["pip", "install", "."]
+                | ["pip", "install", ".", "&&", "python", "examples/first_run.py"]
                 | ["./check"]
         ) || matches!(arguments[..], ["wearwell", "reproduce" | "create" | "serve", ..]);
         assert!(is_run || is_known, "`{command}` is neither run here nor known");

@@ -2,7 +2,7 @@
 //!
 //! One thread of a connection reads and others write, so the state of the protocol is behind a mutex that nobody holds while he
 //! waits for the network: whoever reads waits for bytes before he locks, whoever writes locks, takes what is encrypted, and sends
-//! it behind a second mutex, which keeps the order.
+//! it behind a second mutex, which keeps the order. Who reads never waits for that one.
 
 #[cfg(feature = "tls")]
 pub(crate) use with_tls::Session;
@@ -161,7 +161,19 @@ mod with_tls {
                 if self.receive(stream)? == 0 {
                     return Ok(0);
                 }
-                self.send_pending(stream)?;
+                self.answer(stream)?;
+            }
+        }
+
+        /// Sends what the protocol has to say to what was received, unless another thread is sending: that one may wait for a
+        /// client which first sends more itself, and must not be waited for here. What is left goes out with the next bytes.
+        fn answer(&self, stream: &Stream) -> io::Result<()> {
+            if !self.state().wants_write() {
+                return Ok(());
+            }
+            match self.sending.try_lock() {
+                Ok(_sending) => self.send_encrypted(stream),
+                Err(_) => Ok(()),
             }
         }
 

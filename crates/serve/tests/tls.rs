@@ -106,8 +106,8 @@ fn an_encrypted_client_is_served_as_any_other() {
     client.write(0, &bytes);
     assert!(client.read(0, 8 << 20) == bytes);
     assert_eq!(client.status(0, 16 << 20, 0).len(), 2);
-    // Replies and requests pass each other.
-    let cookies: Vec<u64> = (0..200)
+    // Replies and requests pass each other, also if the client takes no reply before it has sent all.
+    let cookies: Vec<u64> = (0..2000)
         .map(|page| {
             if page % 2 == 0 {
                 client.request(WRITE, 0, (8 << 20) + page * 4096, 4096, &bytes[..4096])

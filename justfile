@@ -20,7 +20,7 @@ soak *arguments="oracle:: power_cut:: exhaustive::":
     WEARWELL_SOAK=1 cargo test -p wearwell --test all -- {{arguments}}
 
 # The Python package, into the active virtual environment; arguments go to maturin, e.g. `just python --release`
-python *arguments="--profile test --features as-tests":
+python *arguments="--profile dev --features as-tests":
     maturin develop {{arguments}}
 
 # Simulation rates on this machine: engine, generators, recycling, timing

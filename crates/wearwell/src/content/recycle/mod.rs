@@ -384,22 +384,26 @@ impl Recycle {
     /// a page that the store would refuse changes nothing.
     #[inline]
     pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
-        let candidate = Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) };
-        if self.scope == HistoryScope::Store && !self.may_enter(candidate) {
-            self.statistics.refused += u64::from(!self.unhashed.contains(ppn));
+        if self.scope == HistoryScope::Store && self.will_refuse(ppn, fingerprint) {
             return self.pass_on(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
-        self.offer(candidate, 0);
+        self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
     }
 
-    /// Whether the fingerprint store may take a page that just became invalid.
-    fn may_enter(&self, candidate: Candidate) -> bool {
-        !self.unhashed.contains(candidate.ppn)
-            && (self.store.find(candidate.fingerprint).is_some()
-                || self.store.has_place_at(self.level(candidate, 0)))
+    /// Whether the fingerprint store surely refuses a page that just became invalid; counts the refusal of a hashed one.
+    #[inline(never)]
+    fn will_refuse(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
+        if self.unhashed.contains(ppn) {
+            return true;
+        }
+        let candidate = Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) };
+        let refuses =
+            self.store.find(fingerprint).is_none() && !self.store.has_place_at(self.level(candidate, 0));
+        self.statistics.refused += u64::from(refuses);
+        refuses
     }
 
     /// Ends the time of `ppn` as the valid page of `lpn`, without a place in the history.

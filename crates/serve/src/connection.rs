@@ -1,7 +1,8 @@
-//! One NBD connection: a thread that reads requests and a thread that writes replies.
+//! One NBD connection: a thread that receives requests and a thread that sends replies.
 //!
-//! There are two threads because a client that sends without reading must not stop the engine, and a client that waits
-//! for a reply need not send. The memory that a client can make the server hold is bounded: by the payload that is
+//! The thread that receives requests executes short ones itself ([`crate::engine`]), and sends their replies if the
+//! socket accepts them at once. There is a second thread because a client that sends without reading must not stop the
+//! engine, and a client that waits for a reply need not send. The memory that a client can make the server hold is bounded: by the payload that is
 //! arriving ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and by the requests and replies in flight
 //! ([`IN_FLIGHT_MAX_BYTES`]), beyond which nothing more is read from this client. What exceeds a small allowance is
 //! claimed from a memory budget that all connections share (`budget`).
@@ -38,13 +39,16 @@ const NEGOTIATION_LIMIT: Duration = Duration::from_secs(30);
 const CHUNK_BYTES: usize = 256 << 10;
 /// Most bytes of requests and their replies of one connection that are queued to the engine as one batch.
 const BATCH_MAX_BYTES: usize = 8 << 20;
-/// Most bytes of replies that the engine thread tries to send itself, without waking the writer thread.
+/// Most bytes of a request and its reply that the thread which received it executes itself. It receives nothing
+/// meanwhile: with more bytes, receiving and executing at the same time is faster.
+const SHORT_MAX_BYTES: usize = 32 << 10;
+/// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
 const SENT_AT_ONCE_MAX_BYTES: usize = 64 << 10;
 /// Bytes of requests of one connection that the engine executes in a step, before requests of other connections follow.
 const TURN_BYTES: u64 = 2 << 20;
 /// Number of the next connection: the source by which the engine keeps the order of its requests.
 static NEXT_SOURCE: AtomicU64 = AtomicU64::new(0);
-/// Stack size, in bytes, of threads of a connection or listener, whose buffers are on the heap.
+/// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
 /// An export with the engine that executes its requests and the rate limit of its clients.
@@ -93,7 +97,7 @@ enum End {
     Vanished,
     /// The client sent bytes that are no NBD request.
     Garbage,
-    /// The engine thread of the export's device has ended.
+    /// The engine of the export's device has ended.
     EngineStopped,
 }
 
@@ -273,7 +277,7 @@ struct Shared {
 
 impl Shared {
     /// Sends replies. If they are small and the socket accepts them at once, the writer thread need not be woken. Only
-    /// the engine thread calls this, so nobody else sends while the writer's queue is empty.
+    /// the thread that uses the device calls this, so nobody else sends while the writer's queue is empty.
     fn send(&self, mut sent: Replies) {
         let bytes: usize = sent.batch.iter().map(|reply| reply.bytes().len()).sum();
         if bytes <= SENT_AT_ONCE_MAX_BYTES && self.queued.load(Ordering::Acquire) == 0 {
@@ -322,6 +326,10 @@ impl Drop for Batch {
 impl<D: BlockDevice> Work<D> for Batch {
     fn source(&self) -> Option<u64> {
         Some(self.shared.source)
+    }
+
+    fn is_short(&self) -> bool {
+        self.requests.iter().all(|request| request.footprint_bytes <= SHORT_MAX_BYTES)
     }
 
     /// Executes requests in order, up to [`TURN_BYTES`] of data, so that other connections get their turn.

@@ -1,21 +1,27 @@
-//! The engine thread: one thread owns the device, and all other threads send work to it.
+//! The engine of a device: whichever thread has work for the device executes it, one thread at a time.
 //!
-//! The engine is single-threaded and answers from memory, so a queue in front of one thread is both the simplest and
-//! the right form. It works in *rounds*. In a round each piece of waiting work does one step, in the order of arrival.
+//! The FTL is single-threaded and answers from memory, so one queue in front of it is both the simplest and the right
+//! form. Work is executed in *rounds*. In a round each piece of waiting work does one step, in the order of arrival.
 //! Then the device writes its deferred operations once, or flushes once if any work asked for a flush. Then all this
-//! work is answered. So the cost of a write, a sync and the wake-up of another thread is paid once for all requests
-//! that wait together. The order of arrival also gives the guarantee for several connections: a flush that was sent
-//! after a write was acknowledged, on whatever connection, is executed after this write.
+//! work is answered. So the cost of a write and a sync is paid once for all requests that wait together. The order of
+//! arrival also gives the guarantee for several connections: a flush that was sent after a write was acknowledged, on
+//! whatever connection, is executed after this write.
+//!
+//! A thread that queues short work while nobody uses the device executes a round itself: no other thread has to be
+//! woken, which would take longer than the work. What is queued meanwhile, and long work, is executed by the *engine
+//! thread* of the device, so that a connection does at most one round in a row for others and receives its next
+//! requests while its long ones are executed.
 //!
 //! Long work is done in several steps, with steps of other work between them; only later work of the same source waits
 //! for it.
 //!
-//! A panic of the engine means a broken invariant: the thread ends, nothing is served any more, and
-//! [`EngineThread::join`] returns [`Stopped`].
+//! A panic of the device means a broken invariant: it is caught on whatever thread it happens, the device is dropped,
+//! nothing is served any more, and [`EngineThread::join`] returns [`Stopped`].
 
 use std::collections::VecDeque;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Weak};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use tracing::Span;
@@ -31,12 +37,17 @@ pub struct Progress {
     pub wants_flush: bool,
 }
 
-/// A piece of work for the engine thread: for example, the requests that arrived together on one connection.
+/// A piece of work for the engine: for example, the requests that arrived together on one connection.
 pub trait Work<D>: Send {
     /// The source of the work (a connection). Work of one source is done in the order in which it was queued. `None`:
     /// the work has no such order.
     fn source(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether the next step takes so little time that the thread which queues the work may execute it.
+    fn is_short(&self) -> bool {
+        true
     }
 
     /// Does the next step of the work on the device.
@@ -47,62 +58,71 @@ pub trait Work<D>: Send {
     fn answer(&mut self, settled: &Result<(), DeviceError>);
 }
 
-enum Message<D> {
-    Work(Box<dyn Work<D>>),
-    Stop,
-}
-
-/// The engine thread has ended: it was stopped, or it panicked.
+/// The engine executes nothing any more: it was stopped, or the device panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the device has stopped")]
 pub struct Stopped;
 
-/// A handle to the engine thread of a device, by which other threads queue work for it.
+/// A handle to the engine of a device, by which threads have work executed.
 #[derive(Debug)]
 pub struct Engine<D> {
-    queue: Sender<Message<D>>,
-    alive: Weak<()>,
+    shared: Arc<Shared<D>>,
 }
 
 impl<D> Clone for Engine<D> {
     fn clone(&self) -> Self {
-        Self { queue: self.queue.clone(), alive: Weak::clone(&self.alive) }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 
 impl<D: BlockDevice> Engine<D> {
-    /// Starts the engine thread, which owns `device`. Its log events belong to the `tracing` span that is current at
+    /// Starts the engine thread of `device`. Log events of the device belong to the `tracing` span that is current at
     /// this call.
     pub fn start(device: D) -> (Self, EngineThread<D>) {
-        let (queue, arrived) = mpsc::channel();
-        let life = Arc::new(());
-        let alive = Arc::downgrade(&life);
-        let rounds = Rounds { device, arrived, waiting: VecDeque::new(), stepped: Vec::new() };
-        let span = Span::current();
-        let run = move || span.in_scope(|| rounds.run(life));
-        let thread = thread::Builder::new().name("engine".into()).spawn(run);
+        let rounds = Rounds { device, waiting: VecDeque::new(), stepped: Vec::new() };
+        let state = State { arrived: VecDeque::new(), idle: Some(Box::new(rounds)), phase: Phase::Serving };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), span: Span::current() });
+        let engine = Self { shared: Arc::clone(&shared) };
+        let of_thread = Arc::clone(&shared);
+        let thread = thread::Builder::new().name("engine".into()).spawn(move || of_thread.run());
         let thread = thread.expect("the system has room for a thread when the server starts");
-        let engine = Self { queue, alive };
-        (engine.clone(), EngineThread { engine, thread })
+        (engine, EngineThread { shared, thread: Some(thread) })
     }
 
-    /// Whether the engine thread runs. After its end this is false before any request is refused with [`Stopped`].
+    /// Whether work is executed. After the end this is false before any request is refused with [`Stopped`].
     pub fn is_alive(&self) -> bool {
-        self.alive.strong_count() > 0
+        self.shared.state().phase == Phase::Serving
     }
 
-    /// Queues work for the engine thread.
+    /// Queues work, and executes it at once if it is short and no other thread uses the device.
     ///
     /// # Errors
-    /// [`Stopped`] if the engine thread has ended; the work is dropped.
+    /// [`Stopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
     pub fn submit(&self, work: impl Work<D> + 'static) -> Result<(), Stopped> {
-        self.queue.send(Message::Work(Box::new(work))).map_err(|_| Stopped)
+        let is_short = work.is_short();
+        let mut state = self.shared.state();
+        if state.phase != Phase::Serving {
+            drop(state);
+            return Err(Stopped);
+        }
+        state.arrived.push_back(Box::new(work));
+        if !is_short && state.idle.is_some() {
+            self.shared.wake.notify_one();
+            return Ok(());
+        }
+        let Some(rounds) = state.take_device() else { return Ok(()) };
+        drop(state);
+        if self.shared.execute(rounds)? {
+            self.shared.wake.notify_one();
+        }
+        Ok(())
     }
 
-    /// Queues a job of one step for the engine thread and waits for its result.
+    /// Queues a job of one step and waits for its result.
     ///
     /// # Errors
-    /// [`Stopped`] if the engine thread has ended.
+    /// [`Stopped`] if the engine has ended, or ends by a panic of the device at this job.
     pub fn ask<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut D) -> T + Send + 'static,
@@ -113,7 +133,7 @@ impl<D: BlockDevice> Engine<D> {
     }
 }
 
-/// A job for the engine thread whose result another thread waits for.
+/// A job for the engine whose result another thread waits for.
 struct Question<F, T> {
     job: Option<F>,
     result: Option<T>,
@@ -134,65 +154,153 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> Work<D> for Question<F, T> {
     }
 }
 
-/// The engine thread, to be joined when the server ends.
+/// The engine thread, to be joined when the server ends. If this is dropped, the thread ends too, after the queued work
+/// and a flush, whose outcome nobody learns.
 #[derive(Debug)]
 pub struct EngineThread<D> {
-    engine: Engine<D>,
-    thread: JoinHandle<(D, Result<(), DeviceError>)>,
+    shared: Arc<Shared<D>>,
+    /// `None` once it is joined.
+    thread: Option<JoinHandle<Result<Ended<D>, Stopped>>>,
 }
+
+/// A device whose engine has ended, and the outcome of the last flush.
+type Ended<D> = (D, Result<(), DeviceError>);
 
 impl<D: BlockDevice> EngineThread<D> {
     /// Executes the queued work, flushes the device, ends the engine thread, and returns the device with the outcome of
     /// the flush.
     ///
     /// # Errors
-    /// [`Stopped`] if the thread panicked; the device is lost with it.
-    pub fn join(self) -> Result<(D, Result<(), DeviceError>), Stopped> {
-        // A thread that panicked receives no message.
-        let _ = self.engine.queue.send(Message::Stop);
-        self.thread.join().map_err(|_| Stopped)
+    /// [`Stopped`] if the device panicked; it is lost then.
+    pub fn join(mut self) -> Result<Ended<D>, Stopped> {
+        let thread = self.thread.take().expect("only this function takes it");
+        drop(self);
+        thread.join().map_err(|_| Stopped)?
     }
 }
 
-/// State of the engine thread: the device, the channel of new work, and the work of the current round.
+impl<D> Drop for EngineThread<D> {
+    fn drop(&mut self) {
+        self.shared.state().stop();
+        self.shared.wake.notify_one();
+    }
+}
+
+/// What all handles to an engine and its thread share.
+#[derive(Debug)]
+struct Shared<D> {
+    state: Mutex<State<D>>,
+    /// Wakes the engine thread when there may be something to do for it.
+    wake: Condvar,
+    /// Span of the log events of the device.
+    span: Span,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    Serving,
+    /// No work is accepted any more; what was queued is executed.
+    Stopping,
+    /// The device has panicked.
+    Ended,
+}
+
+/// Queue of new work, and the device while no thread uses it.
+struct State<D> {
+    arrived: VecDeque<Box<dyn Work<D>>>,
+    /// `None` while a thread executes a round, and after the end.
+    idle: Option<Box<Rounds<D>>>,
+    phase: Phase,
+}
+
+impl<D> std::fmt::Debug for State<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("phase", &self.phase).finish_non_exhaustive()
+    }
+}
+
+impl<D> State<D> {
+    /// Takes the device, if no thread uses it, with all work that waits for it.
+    fn take_device(&mut self) -> Option<Box<Rounds<D>>> {
+        let mut rounds = self.idle.take()?;
+        rounds.waiting.append(&mut self.arrived);
+        Some(rounds)
+    }
+
+    /// Whether nobody uses the device although work waits for it.
+    fn has_work(&self) -> bool {
+        self.idle.as_ref().is_some_and(|rounds| !rounds.waiting.is_empty() || !self.arrived.is_empty())
+    }
+
+    fn stop(&mut self) {
+        if self.phase == Phase::Serving {
+            self.phase = Phase::Stopping;
+        }
+    }
+}
+
+impl<D> Shared<D> {
+    fn state(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D: BlockDevice> Shared<D> {
+    /// Executes one round and gives the device back. Returns whether the engine thread has to be woken for what is left.
+    ///
+    /// # Errors
+    /// [`Stopped`] if the device panicked. It is dropped with all work that was not answered.
+    fn execute(&self, mut rounds: Box<Rounds<D>>) -> Result<bool, Stopped> {
+        let round = AssertUnwindSafe(|| self.span.in_scope(|| rounds.round()));
+        // What a panic leaves behind is dropped unseen.
+        let outcome = panic::catch_unwind(round);
+        let mut state = self.state();
+        if outcome.is_ok() {
+            state.idle = Some(rounds);
+            return Ok(state.has_work() || state.phase != Phase::Serving);
+        }
+        state.phase = Phase::Ended;
+        let unanswered = std::mem::take(&mut state.arrived);
+        drop(state);
+        self.wake.notify_one();
+        drop((unanswered, rounds));
+        Err(Stopped)
+    }
+
+    /// Executes what other threads leave, until the engine is stopped. Returns the device and the outcome of a last
+    /// flush. The engine thread runs this.
+    fn run(&self) -> Result<Ended<D>, Stopped> {
+        loop {
+            let is_idle = |state: &mut State<D>| match state.phase {
+                Phase::Serving => !state.has_work(),
+                Phase::Stopping => state.idle.is_none(),
+                Phase::Ended => false,
+            };
+            let waited = self.wake.wait_while(self.state(), is_idle);
+            let mut state = waited.unwrap_or_else(PoisonError::into_inner);
+            let rounds = state.take_device().ok_or(Stopped)?;
+            drop(state);
+            if rounds.waiting.is_empty() {
+                return Ok(self.span.in_scope(|| rounds.end()));
+            }
+            self.execute(rounds)?;
+        }
+    }
+}
+
+/// The device and the work of the current round.
 struct Rounds<D> {
     device: D,
-    arrived: Receiver<Message<D>>,
     waiting: VecDeque<Box<dyn Work<D>>>,
     /// Work that has done its step in this round, each with whether it has another step.
     stepped: Vec<(Box<dyn Work<D>>, bool)>,
 }
 
 impl<D: BlockDevice> Rounds<D> {
-    /// Runs rounds until the engine is stopped. Returns the device and the outcome of a last flush. `_life` is dropped
-    /// when this function ends, before the queue and the work that waits in it.
-    fn run(mut self, _life: Arc<()>) -> (D, Result<(), DeviceError>) {
-        while self.gather() {
-            self.round();
-        }
-        while !self.waiting.is_empty() {
-            self.round();
-        }
+    /// Flushes the device and returns it with the outcome.
+    fn end(mut self) -> Ended<D> {
         let flushed = self.device.flush();
         (self.device, flushed)
-    }
-
-    /// Receives all work that has arrived. If no work is waiting, blocks until some arrives. Returns false when the
-    /// engine is to stop.
-    fn gather(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            match self.arrived.recv() {
-                Ok(Message::Work(work)) => self.waiting.push_back(work),
-                Ok(Message::Stop) | Err(_) => return false,
-            }
-        }
-        loop {
-            match self.arrived.try_recv() {
-                Ok(Message::Work(work)) => self.waiting.push_back(work),
-                Ok(Message::Stop) => return false,
-                Err(_) => return true,
-            }
-        }
     }
 
     /// Runs one round: a step of all waiting work, a flush or write of deferred operations, and the answers. After a
@@ -223,5 +331,212 @@ impl<D: BlockDevice> Rounds<D> {
                 self.waiting.push_front(work);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
+    use std::thread::ThreadId;
+
+    use wearwell::page_state::PageState;
+
+    use super::*;
+    use crate::device::Extent;
+
+    /// A device that stores nothing and notes what is asked of it.
+    #[derive(Debug, Default)]
+    struct Notebook {
+        lines: Vec<String>,
+    }
+
+    impl BlockDevice for Notebook {
+        fn capacity_bytes(&self) -> u64 {
+            0
+        }
+        fn block_bytes(&self) -> u32 {
+            512
+        }
+        fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn write(&mut self, _: u64, _: &[u8]) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn trim(&mut self, _: u64, _: u64) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn zero(&mut self, _: u64, _: u64, _: bool) -> Result<(), DeviceError> {
+            Ok(())
+        }
+        fn flush(&mut self) -> Result<(), DeviceError> {
+            self.lines.push("flush".into());
+            Ok(())
+        }
+        fn extent(&mut self, _: u64, len: u64) -> Extent {
+            Extent { len, state: PageState::Hole }
+        }
+    }
+
+    /// Work of one or more steps that notes its name at each, and reports the thread that executed it.
+    struct Noted {
+        name: &'static str,
+        source: Option<u64>,
+        steps: u32,
+        is_short: bool,
+        wants_flush: bool,
+        /// Executed within the first step, while the device is in use.
+        meanwhile: Option<Box<dyn FnOnce() + Send>>,
+        executed_by: Sender<(&'static str, ThreadId)>,
+    }
+
+    impl Work<Notebook> for Noted {
+        fn source(&self) -> Option<u64> {
+            self.source
+        }
+
+        fn is_short(&self) -> bool {
+            self.is_short
+        }
+
+        fn step(&mut self, device: &mut Notebook) -> Progress {
+            device.lines.push(self.name.into());
+            if let Some(meanwhile) = self.meanwhile.take() {
+                meanwhile();
+            }
+            self.steps -= 1;
+            Progress { has_more: self.steps > 0, wants_flush: self.wants_flush }
+        }
+
+        fn answer(&mut self, settled: &Result<(), DeviceError>) {
+            assert!(settled.is_ok());
+            if self.steps == 0 {
+                self.executed_by.send((self.name, thread::current().id())).expect("the test listens");
+            }
+        }
+    }
+
+    /// An engine with the end of its thread, and who executed which work.
+    struct Rig {
+        engine: Engine<Notebook>,
+        thread: EngineThread<Notebook>,
+        tell: Sender<(&'static str, ThreadId)>,
+        told: Receiver<(&'static str, ThreadId)>,
+    }
+
+    impl Rig {
+        fn new() -> Self {
+            let (engine, thread) = Engine::start(Notebook::default());
+            let (tell, told) = mpsc::channel();
+            Self { engine, thread, tell, told }
+        }
+
+        /// Short work of one step.
+        fn work(&self, name: &'static str) -> Noted {
+            let executed_by = self.tell.clone();
+            Noted {
+                name,
+                source: None,
+                steps: 1,
+                is_short: true,
+                wants_flush: false,
+                meanwhile: None,
+                executed_by,
+            }
+        }
+
+        fn engine_thread(&self) -> ThreadId {
+            self.thread.thread.as_ref().expect("it is not joined").thread().id()
+        }
+
+        /// What the device was asked, in order; the last flush of the engine is left out.
+        fn end(self) -> Vec<String> {
+            let (mut device, flushed) = self.thread.join().expect("nothing panicked");
+            flushed.expect("a notebook can be flushed");
+            assert_eq!(device.lines.pop().as_deref(), Some("flush"));
+            device.lines
+        }
+    }
+
+    #[test]
+    fn short_work_for_a_free_device_is_done_by_the_thread_that_queues_it() {
+        let rig = Rig::new();
+        for name in ["first", "second"] {
+            rig.engine.submit(rig.work(name)).unwrap();
+            assert_eq!(rig.told.try_recv(), Ok((name, thread::current().id())), "before submit returns");
+        }
+        assert_eq!(rig.end(), ["first", "second"]);
+    }
+
+    #[test]
+    fn long_work_is_done_by_the_engine_thread() {
+        let rig = Rig::new();
+        rig.engine.submit(Noted { is_short: false, ..rig.work("long") }).unwrap();
+        assert_eq!(rig.told.recv(), Ok(("long", rig.engine_thread())));
+        assert_eq!(rig.end(), ["long"]);
+    }
+
+    #[test]
+    fn work_that_is_queued_while_the_device_is_in_use_is_done_by_the_engine_thread_in_order() {
+        let rig = Rig::new();
+        let (engine, queued) = (rig.engine.clone(), ["second", "third"].map(|name| rig.work(name)));
+        // From another thread: the one that uses the device would have to wait for itself.
+        let queue = move || queued.into_iter().for_each(|work| engine.submit(work).unwrap());
+        let meanwhile = move || thread::spawn(queue).join().expect("queueing never waits for the device");
+        rig.engine.submit(Noted { meanwhile: Some(Box::new(meanwhile)), ..rig.work("first") }).unwrap();
+        assert_eq!(rig.told.recv(), Ok(("first", thread::current().id())));
+        assert_eq!(rig.told.recv(), Ok(("second", rig.engine_thread())));
+        assert_eq!(rig.told.recv(), Ok(("third", rig.engine_thread())));
+        assert_eq!(rig.end(), ["first", "second", "third"]);
+    }
+
+    #[test]
+    fn only_one_step_of_long_work_delays_other_work_and_its_source_keeps_its_order() {
+        let rig = Rig::new();
+        let (engine, of_other) = (rig.engine.clone(), rig.work("other"));
+        let of_same = Noted { source: Some(7), ..rig.work("same") };
+        let meanwhile = move || [of_same, of_other].into_iter().for_each(|work| engine.submit(work).unwrap());
+        let meanwhile = Some(Box::new(meanwhile) as Box<dyn FnOnce() + Send>);
+        rig.engine.submit(Noted { source: Some(7), steps: 3, meanwhile, ..rig.work("slices") }).unwrap();
+        let order: Vec<_> = rig.told.iter().take(3).map(|(name, _)| name).collect();
+        assert_eq!(order, ["other", "slices", "same"]);
+        assert_eq!(rig.end(), ["slices", "slices", "other", "slices", "same"]);
+    }
+
+    #[test]
+    fn one_flush_is_made_for_all_that_wait_for_it() {
+        let rig = Rig::new();
+        let flushing = ["second", "third"].map(|name| Noted { wants_flush: true, ..rig.work(name) });
+        let engine = rig.engine.clone();
+        let meanwhile = move || flushing.into_iter().for_each(|work| engine.submit(work).unwrap());
+        rig.engine.submit(Noted { meanwhile: Some(Box::new(meanwhile)), ..rig.work("first") }).unwrap();
+        assert_eq!(rig.told.iter().take(3).count(), 3);
+        assert_eq!(rig.end(), ["first", "second", "third", "flush"]);
+    }
+
+    #[test]
+    fn a_panic_of_the_device_on_a_clients_thread_ends_the_engine_and_not_that_thread() {
+        let rig = Rig::new();
+        let (engine, lost) = (rig.engine.clone(), rig.work("never answered"));
+        let meanwhile = move || {
+            engine.submit(lost).unwrap();
+            panic!("a test breaks an invariant");
+        };
+        let broken = Noted { meanwhile: Some(Box::new(meanwhile)), ..rig.work("broken") };
+        assert_eq!(rig.engine.submit(broken), Err(Stopped));
+        assert!(!rig.engine.is_alive());
+        assert_eq!(rig.engine.ask(|_| ()), Err(Stopped));
+        assert_eq!(rig.thread.join().map(|_| ()), Err(Stopped));
+        drop(rig.tell);
+        assert_eq!(rig.told.iter().count(), 0, "the work that waited is dropped");
+    }
+
+    #[test]
+    fn what_was_queued_before_the_end_is_executed_and_nothing_after_it() {
+        let rig = Rig::new();
+        let engine = rig.engine.clone();
+        rig.engine.submit(Noted { is_short: false, ..rig.work("queued") }).unwrap();
+        assert_eq!(rig.end(), ["queued"]);
+        assert_eq!(engine.ask(|_| ()), Err(Stopped));
     }
 }

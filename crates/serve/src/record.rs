@@ -6,7 +6,7 @@
 //! exactly what they did: for a file name that ends in `.ops` the recording is a capture, with the bytes of every
 //! distinct page in a second file (`.pages`), which `replay --bytes` reads.
 //!
-//! The price is a hash and a trial compression per page written, on the engine's thread. Times are those of this
+//! The price is a hash and a trial compression per page written, while no other request is executed. Times are those of this
 //! machine.
 
 use std::collections::HashMap;

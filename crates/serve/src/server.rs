@@ -1,7 +1,7 @@
 //! The server: listening sockets, connections, and an orderly end.
 //!
 //! Each listening socket has a thread that accepts clients, and each connection has its own threads (`connection`,
-//! [`crate::control`]). One more thread owns each device ([`crate::engine`]). [`Server::stop`] accepts no new client
+//! [`crate::control`]). A device is used by one thread at a time ([`crate::engine`]). [`Server::stop`] accepts no new client
 //! and no new request, answers the requests that have arrived, flushes, and returns the device.
 
 use std::collections::HashMap;
@@ -401,7 +401,7 @@ impl Clients {
         };
         // Removes the client when its thread ends, however it ends, and also if the thread never starts.
         let leave = Leave { clients: Arc::clone(self), number };
-        let thread = thread::Builder::new().name("client".into()).stack_size(STACK_BYTES);
+        let thread = thread::Builder::new().name("client".into());
         thread.spawn(move || {
             let _leave = leave;
             // The name of the export is added to the span once it is known.

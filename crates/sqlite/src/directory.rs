@@ -15,6 +15,8 @@
 //! directory without it is durable ([`crate::volume`]). So no durable directory lists a chunk that another file has
 //! written to.
 
+use crc_fast::CrcAlgorithm;
+
 use crate::error::Error;
 
 /// Most chunks (runs of pages assigned to one file) of a device, so that all chunk numbers fit into the directory page.
@@ -169,7 +171,7 @@ impl Directory {
         let chunks = self.entries.iter().flat_map(|entry| &entry.chunks);
         bytes.extend(chunks.flat_map(|chunk| chunk.to_le_bytes()));
         bytes.resize(self.block_bytes as usize - CRC_BYTES, 0);
-        bytes.extend(crc32c::crc32c(&bytes).to_le_bytes());
+        bytes.extend(crc32c(&bytes).to_le_bytes());
         bytes
     }
 
@@ -182,7 +184,7 @@ impl Directory {
             return Err(Error::Foreign);
         }
         let (body, crc) = page.split_at(page.len() - CRC_BYTES);
-        if crc32c::crc32c(body).to_le_bytes() != crc {
+        if crc32c(body).to_le_bytes() != crc {
             return Err(Error::Damaged("its checksum is wrong"));
         }
         let mut numbers = Numbers(&body[MAGIC.len()..]);
@@ -245,6 +247,11 @@ impl Numbers<'_> {
     fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }
+}
+
+/// Returns the CRC-32C of bytes.
+fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ fn no_export<D>(export: Option<&str>, targets: &[Target<D>]) -> Value {
     })
 }
 
-/// Runs a whole scrub on the engine thread of a device, a slice of flash pages at a time, and returns the answer.
+/// Runs a whole scrub of a device, a slice of flash pages at a time, and returns the answer.
 fn scrub<N: Medium>(engine: &Engine<FlashDevice<N>>) -> Result<String, Stopped> {
     let mut scrub = commands::Scrub::default();
     while !scrub.is_over() {

@@ -12,6 +12,7 @@
 //!
 //! No function here panics on the bytes that it reads: invalid bytes decode to `None`.
 
+use crc_fast::{CrcAlgorithm, Digest};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::Fingerprint;
 use wearwell::nand::{Geometry, Oob, PageKind};
@@ -93,8 +94,21 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Returns the CRC-32C of `salt`, `address` and `bytes`, in this order.
 pub(super) fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
-    let seed = crc32c::crc32c_append(crc32c::crc32c(&salt.to_le_bytes()), &address.to_le_bytes());
-    crc32c::crc32c_append(seed, bytes)
+    crc32c(&[&salted(salt, address), bytes])
+}
+
+/// The bytes that precede the data in every checksum: an address of one image never matches that of another.
+fn salted(salt: u64, address: u64) -> [u8; 16] {
+    (u128::from(address) << 64 | u128::from(salt)).to_le_bytes()
+}
+
+/// Returns the CRC-32C of several parts, one after the other.
+fn crc32c(parts: &[&[u8]]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    for part in parts {
+        digest.update(part);
+    }
+    digest.finalize() as u32
 }
 
 /// Writes the checksum of a record into its first four bytes.
@@ -146,8 +160,8 @@ impl Superblock {
 
     /// Checksum of a superblock. In format version 1 it does not cover the version number.
     fn crc(version: u32, bytes: &[u8]) -> u32 {
-        let of_version = if version == 1 { 0 } else { crc32c::crc32c(&bytes[8..12]) };
-        crc32c::crc32c_append(of_version, &bytes[16..])
+        let of_version = if version == 1 { &[] } else { &bytes[8..12] };
+        crc32c(&[of_version, &bytes[16..]])
     }
 
     /// Decodes the superblock file, or its copy in the mirror, which other bytes may follow.
@@ -500,8 +514,7 @@ impl Layout {
     /// Checksum of the data and spare bytes of a page that was programmed in the given epoch (erase count) of its
     /// block.
     pub fn page_crc(&self, ppn: Ppn, epoch: u32, data: &[u8], spare: &[u8]) -> u32 {
-        let of_data = checksum(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch), data);
-        crc32c::crc32c_append(of_data, spare)
+        crc32c(&[&salted(self.salt, u64::from(ppn.0) << 32 | u64::from(epoch)), data, spare])
     }
 
     /// Checksum of the spare bytes alone of a page that was programmed in the given epoch (erase count) of its block;

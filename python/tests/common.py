@@ -20,6 +20,12 @@ TINY = "uniform:pages=2000,requests=4000"
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def write_trace(path: Path, requests: int, pages: int) -> None:
+    """A trace of this many writes, a microsecond apart, which go over the pages again and again."""
+    lines = [f"{k * 1000},W,{k % pages * 4096},4096,0," for k in range(requests)]
+    path.write_text("time_ns,op,offset_bytes,len_bytes,device,fingerprints\n" + "\n".join(lines) + "\n")
+
+
 def measured(record: dict[str, Any]) -> dict[str, Any]:
     """A record without what the machine says: times and memory of the simulation."""
     of_machine = {"cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes"}

@@ -161,10 +161,10 @@ def test_slurm_gives_the_table_of_the_local_sweep(undisturbed: pandas.DataFrame,
     store = tmp_path / "store"
 
     def kill() -> None:
-        """A job at work, as if its node had failed."""
-        while not (jobs := running_jobs()):
+        """A job at work, as if its node had failed; another one if it ends before that."""
+        kill = ["scancel", "--signal=KILL", "--full"]
+        while not any(subprocess.run([*kill, job], check=False).returncode == 0 for job in running_jobs()):
             time.sleep(0.01)
-        subprocess.run(["scancel", "--signal=KILL", "--full", jobs[0]], check=True)
 
     killer = disturb_at_work(store, kill)
     executor = ww.SlurmExecutor(tmp_path / "logs", jobs=2, timeout_min=5, mem_gb=1)

@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 import wearwell as ww
 
-from common import Command, interrupted
+from common import Command, interrupted, write_trace
 
 LOAD = "zipf:pages=4000,requests=40000,write=1.0,rate=2000"
 CYCLES = {"device.endurance_cycles": 25}
@@ -125,8 +125,7 @@ def test_a_life_survives_pickling(three: ww.LifeResult) -> None:
 
 def test_a_trace_file_lives_as_by_the_command_line(command: Command, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
-    lines = [f"{k * 1000},W,{k % 997 * 4096},4096,0," for k in range(5000)]
-    path.write_text("time_ns,op,offset_bytes,len_bytes,device,fingerprints\n" + "\n".join(lines) + "\n")
+    write_trace(path, requests=5000, pages=997)
     done = command("life", str(path), *FLAGS, "--seeds", "2", "--json", "-", "--quiet")
     (record,) = json.loads(done.stdout)["drives"]
     assert without_times(ww.life(path, seeds=2, settings=CYCLES).to_dict()) == without_times(record)

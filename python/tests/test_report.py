@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 from wearwell import _native
 
 from browsing import COUNTED, HOSTILE, assert_drawn, assert_fits, drawing, opened
-from common import PGBENCH, ROOT, Command
+from common import PGBENCH, ROOT, Command, write_trace
 
 LOAD = "zipf:pages=4000,requests=20000,read=0.3,rate=2000"
 SWEEP = f"""
@@ -269,8 +269,7 @@ def test_a_page_reads_without_scripts(browser: Browser, pages: dict[str, Path]) 
 
 def test_hostile_names_are_shown_as_they_are(browser: Browser, command: Command, tmp_path: Path) -> None:
     trace = tmp_path / "<img src=x onerror=alert(1)>\"'&.csv"
-    lines = [f"{k * 1000},W,{k % 97 * 4096},4096,0," for k in range(500)]
-    trace.write_text("time_ns,op,offset_bytes,len_bytes,device,fingerprints\n" + "\n".join(lines) + "\n")
+    write_trace(trace, requests=500, pages=97)
     done = command("compare", str(trace), "--report", str(tmp_path / "page.html"))
     assert done.returncode == 0, done.stderr
     with opened(browser, tmp_path / "page.html") as page:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, ViewportSize
 
 from browsing import assert_fits, opened
-from common import Command
+from common import Command, write_trace
 
 DESIGNS = ["page-map", "remap", "geckoftl", "wearwell"]
 WIDE: ViewportSize = {"width": 1280, "height": 900}
@@ -208,8 +208,7 @@ def test_everything_can_be_reached_and_has_a_name(browser: Browser, walks: dict[
 
 def test_a_hostile_name_is_shown_as_it_is(browser: Browser, command: Command, tmp_path: Path) -> None:
     trace = tmp_path / "<script>alert(1)<img src=x onerror=alert(2)>\"'&.csv"
-    lines = [f"{k * 1000},W,{k % 9 * 4096},4096,0," for k in range(60)]
-    trace.write_text("time_ns,op,offset_bytes,len_bytes,device,fingerprints\n" + "\n".join(lines) + "\n")
+    write_trace(trace, requests=60, pages=9)
     done = command("watch", str(trace), "--out", str(tmp_path / "page.html"))
     assert done.returncode == 0, done.stderr
     with opened(browser, tmp_path / "page.html") as page:

@@ -113,6 +113,47 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     assert_eq!(again.repaired, 0, "{what}: opening repairs");
 }
 
+/// Damages the files of an image while it is served, and goes on working. Nothing but the truth or an error is read, then
+/// and at the end of the work; no write, trim or flush fails. The files are judged like those of a closed image.
+fn judge_while_served(
+    worked: &Worked,
+    options: OpenOptions,
+    what: &str,
+    tally: &mut Tally,
+    strike: impl FnOnce(&mut MemoryFiles) -> bool,
+) {
+    let mut image = Image::open_on(worked.files.clone(), options).expect("it is whole");
+    if !strike(image.device.ftl_mut().store_mut().nand_mut().backing_mut()) {
+        return;
+    }
+    let mut oracle = worked.oracle.clone();
+    let mut script = Script::new(31, oracle.pages());
+    assert_live(&mut image, &oracle, what);
+    for number in 0..OPERATIONS_AFTER_DAMAGE {
+        let op = script.draw();
+        oracle.issue(op);
+        perform(&mut image.device, op).unwrap_or_else(|error| panic!("{what}: {op:?} ({number}): {error}"));
+        write_deferred(&mut image.device);
+        oracle.acknowledge(op);
+    }
+    assert_live(&mut image, &oracle, what);
+    image.device.ftl_mut().check().expect("the laws hold");
+    judge(image.into_backing(), &oracle, what, tally);
+}
+
+/// Operations after the damage: some pages that were hit are overwritten, and some are moved by collection.
+const OPERATIONS_AFTER_DAMAGE: u32 = 100;
+
+/// Asserts that every page of a served device reads as its newest version, or as an error.
+fn assert_live(image: &mut Image<MemoryFiles>, oracle: &Oracle, what: &str) {
+    let mut oracle = oracle.clone();
+    // A device that runs has no older versions, flushed or not.
+    oracle.acknowledge(Op::Flush);
+    let violations = oracle.judge(&mut image.device);
+    let is_error = |violation: &Violation| matches!(violation, Violation::Unreadable(..));
+    assert!(violations.iter().all(is_error), "{what}, served: {violations:?}");
+}
+
 /// What goes wrong with a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
@@ -231,13 +272,32 @@ fn faults_of_a_kind() -> u32 {
     std::env::var("WEARWELL_DAMAGE_FAULTS").ok().and_then(|count| count.parse().ok()).unwrap_or(4)
 }
 
+/// When the faults of a campaign happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Moment {
+    /// Between two sessions of the image.
+    Unserved,
+    /// While the image is served.
+    Served,
+}
+
 #[test]
 fn a_single_fault_is_repaired_or_costs_what_it_hit_and_is_never_served() {
+    campaign(Moment::Unserved, &[(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)]);
+}
+
+#[test]
+fn a_single_fault_under_a_running_server_costs_what_it_hit_and_is_never_served() {
+    campaign(Moment::Served, &[(PROCESS, End::Killed), (HOST, End::Killed)]);
+}
+
+/// Faults of every kind in every part of the files, for each design and each way that the image was last used.
+fn campaign(moment: Moment, sessions: &[(OpenOptions, End)]) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
     for design in DESIGNS {
         let mut lines = String::new();
         let mut all = Tally::default();
-        for (options, end) in [(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)] {
+        for &(options, end) in sessions {
             let worked = worked_on(design, options, end);
             for (region, fault) in
                 regions(&worked).iter().flat_map(|region| Fault::ALL.map(|fault| (region, fault)))
@@ -249,18 +309,18 @@ fn a_single_fault_is_repaired_or_costs_what_it_hit_and_is_never_served() {
                 }
                 let mut tally = Tally::default();
                 for draw in 0..if is_whole_file { 1 } else { faults_of_a_kind() } {
-                    let mut files = worked.files.clone();
-                    if !fault.strike(
-                        &mut files,
-                        &worked.older,
-                        region.file,
-                        region.range.clone(),
-                        &mut random,
-                    ) {
+                    let what = format!("{design} {options:?} {end:?}: {fault:?} in {} ({draw})", region.name);
+                    let mut strike = |files: &mut MemoryFiles| {
+                        fault.strike(files, &worked.older, region.file, region.range.clone(), &mut random)
+                    };
+                    if moment == Moment::Served {
+                        judge_while_served(&worked, options, &what, &mut tally, strike);
                         continue;
                     }
-                    let what = format!("{design} {options:?} {end:?}: {fault:?} in {} ({draw})", region.name);
-                    judge(files, &worked.oracle, &what, &mut tally);
+                    let mut files = worked.files.clone();
+                    if strike(&mut files) {
+                        judge(files, &worked.oracle, &what, &mut tally);
+                    }
                 }
                 let what = format!("{design} {options:?} {end:?} {fault:?} {}", region.name);
                 let cuts_data =

@@ -43,7 +43,7 @@ use super::layout::{
     BlockHealth, BlockRecord, Durability, EPOCH_WORDS_MAX, Layout, OobRecord, OobSlot, RECORD_BYTES, Session,
 };
 use super::load::{Guard, Loaded, read_spare};
-use super::sides::{Guarded, SIDES, is_of_the_disk, read_page};
+use super::sides::{Guarded, SIDES, is_of_the_place, read_page};
 use crate::device::{Medium, Refused};
 
 /// Most flash pages that are read from the file in one read.
@@ -493,10 +493,10 @@ impl<B: Backing> FileNand<B> {
         self.epochs.iter().rev().find_map(|epoch| epoch.find(ppn))
     }
 
-    /// Handles a read that the operating system refused: after a disk error the page is lost; any other error stops the
-    /// device.
+    /// Handles a read that the operating system refused: after an error of that place the page is lost; any other error
+    /// stops the device.
     fn read_refused(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
-        if is_of_the_disk(error) {
+        if is_of_the_place(error) {
             self.damaged.insert(ppn.0);
             return NandError::Uncorrectable(ppn);
         }

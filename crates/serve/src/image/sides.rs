@@ -94,7 +94,7 @@ pub(super) fn read_page(
     for &data_side in data_sides {
         let (file, at) = data_side.place(layout, ImageFile::Flash, data_at);
         match backing.read(file, &mut bytes[..page_bytes], at) {
-            Err(error) if data_side == Side::Home && !is_of_the_disk(&error) => return Err(error),
+            Err(error) if data_side == Side::Home && !is_of_the_place(&error) => return Err(error),
             Err(_) => continue,
             Ok(()) => {}
         }
@@ -119,7 +119,8 @@ pub(super) fn read_page(
     Ok(None)
 }
 
-/// Whether an error is a disk error (`EIO`): then only this page is lost, and nothing else is wrong.
-pub(super) fn is_of_the_disk(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(INPUT_OUTPUT_ERROR)
+/// Whether a read failed because of the place that was read, so that only this page is lost: an error of the disk
+/// (`EIO`), or a file that was cut short.
+pub(super) fn is_of_the_place(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(INPUT_OUTPUT_ERROR) || error.kind() == io::ErrorKind::UnexpectedEof
 }

@@ -28,13 +28,13 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
         _ => Failure::of_usage(error.to_string()),
     })?;
     let geometry = &superblock.geometry;
-    warn_of_a_small_disk(&args.directory, geometry.bytes());
+    warn_of_a_small_disk(&args.directory, geometry.physical_bytes());
     print(&format!(
         "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives a crash of the {}\n",
         args.directory.display(),
         superblock.design,
         u64::from(superblock.logical_pages) * u64::from(geometry.page_bytes),
-        geometry.bytes(),
+        geometry.physical_bytes(),
         geometry.blocks(),
         geometry.block_pages(),
         geometry.page_bytes,

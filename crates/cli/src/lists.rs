@@ -25,8 +25,8 @@ pub(crate) fn devices() -> String {
     let mut text =
         "auto         a small drive (2 channels x 2 dies, timing as lx-40g) sized to the trace; the default\n"
             .to_owned();
-    for device in preset::all() {
-        let gib = device.geometry.bytes() as f64 / (1u64 << 30) as f64;
+    for device in preset::all_presets() {
+        let gib = device.geometry.physical_bytes() as f64 / (1u64 << 30) as f64;
         let _ = writeln!(text, "{:12} {gib:.0} GiB; {}", device.name, device.source);
     }
     text

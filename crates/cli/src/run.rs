@@ -53,7 +53,7 @@ impl Perfetto {
 
     /// Writes the trace of the run, and tells the user if it does not contain all that was requested.
     fn write(&self, trace: &RunTrace, quiet: bool) -> Result<(), Failure> {
-        let last = trace.requests.iter().map(|request| request.times.number).max();
+        let last = trace.requests.iter().map(|request| request.times.request_number).max();
         if !quiet && last.is_none() {
             eprintln!(
                 "wearwell: note: the trace is empty: the run has nothing in the window (--perfetto-window)"

@@ -298,7 +298,7 @@ fn end_recording<N: Medium>(device: &mut FlashDevice<N>) -> Result<(), Failure> 
 }
 
 fn named<N: Medium>(name: &str, device: FlashDevice<N>) -> NamedDevice<FlashDevice<N>> {
-    let size_mib = device.device().bytes() as f64 / (1 << 20) as f64;
+    let size_mib = device.device().capacity_bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.identity().design);
     NamedDevice { name: name.to_owned(), description, device }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Suggested(fn() -> Vec<&'static str>);
 impl Suggested {
     pub(crate) const DESIGNS: Self = Self(|| design::ALL.iter().map(|design| design.name).collect());
     pub(crate) const DEVICES: Self = Self(|| {
-        let presets = preset::all();
+        let presets = preset::all_presets();
         std::iter::once("auto").chain(presets.iter().map(|device| device.name)).collect()
     });
     pub(crate) const POLICIES: Self =

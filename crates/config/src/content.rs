@@ -9,7 +9,7 @@ use wearwell::design::{self, DeltaDesign, Parts, SharingDesign, delta_with_journ
 use wearwell::gc::GcOptions;
 use wearwell::mapping::{CachedOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::{ENTRY_BYTES, ReverseMapPart, SEGMENT_BYTES};
 
 /// NVRAM of the reverse map in Remap-SSD's standard configuration, as a share of the flash: 80 MiB for 36 GiB.
@@ -103,7 +103,11 @@ impl RemapConfig {
     pub fn sharing(&self, geometry: &Geometry, logical_pages: u32) -> SharingDesign {
         SharingDesign {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
-            refs: if self.sparse_counts { RefsPart::Sparse } else { RefsPart::Dense },
+            reference_counts: if self.sparse_counts {
+                ReferenceCountForm::Sparse
+            } else {
+                ReferenceCountForm::Dense
+            },
             dedup: self.dedup.then(|| self.dedup_options(logical_pages)),
             atomic_commands: self.atomic_commands,
         }
@@ -174,11 +178,11 @@ impl Default for DeltaConfig {
         Self {
             heat_entries: design.heat_entries,
             hot_accesses: design.hot_accesses,
-            open_pages: design.open_pages,
+            open_pages: design.temp_buffer_pages,
             max_ratio: None,
-            scan_interval_writes: design.scan_interval_writes,
-            scan_entries: design.scan_entries,
-            area_share: design.area_share,
+            scan_interval_writes: design.cold_scan_interval_writes,
+            scan_entries: design.cold_scan_entries,
+            area_share: design.delta_area_share,
             cache_entries: None,
             journal_pages: None,
         }
@@ -194,11 +198,11 @@ impl DeltaConfig {
         DeltaDesign {
             heat_entries: self.heat_entries,
             hot_accesses: self.hot_accesses,
-            open_pages: self.open_pages,
-            max_ratio: self.max_ratio.unwrap_or(worth_it),
-            scan_interval_writes: self.scan_interval_writes,
-            scan_entries: self.scan_entries,
-            area_share: self.area_share,
+            temp_buffer_pages: self.open_pages,
+            max_delta_ratio: self.max_ratio.unwrap_or(worth_it),
+            cold_scan_interval_writes: self.scan_interval_writes,
+            cold_scan_entries: self.scan_entries,
+            delta_area_share: self.area_share,
         }
     }
 
@@ -207,7 +211,9 @@ impl DeltaConfig {
     pub fn parts(&self, gc: GcOptions, delta: DeltaDesign) -> Parts {
         let cache = self.cache_entries.map(CachedOptions::of_entries);
         match (cache, self.journal_pages) {
-            (Some(cache), Some(pages)) => delta_with_journal(gc, delta, cache, JournalOptions { pages }),
+            (Some(cache), Some(pages)) => {
+                delta_with_journal(gc, delta, cache, JournalOptions { max_pages: pages })
+            }
             _ => design::delta(gc, delta, cache),
         }
     }

@@ -39,7 +39,7 @@ pub use resolve::{Resolved, blocks_kept};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};
-use wearwell::store::{Striping, Ties};
+use wearwell::store::{Striping, TieBreak};
 
 /// Digest of this crate's code without comments and layout. It is a part of the keys of stored results, because default
 /// values decide what a run does.
@@ -216,7 +216,7 @@ pub enum TiesName {
     Newest,
 }
 
-impl From<TiesName> for Ties {
+impl From<TiesName> for TieBreak {
     fn from(name: TiesName) -> Self {
         match name {
             TiesName::Oldest => Self::Oldest,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::ContentParts;
 use wearwell::lifetime::{
-    Configuration, ContentSchemes, EnergyModel, EpochLength, LifetimeOptions, Scheme, SchemeKind,
+    ContentSchemes, EnergyModel, EpochLength, LifetimeOptions, LifetimeScheme, PaperConfiguration, SchemeKind,
 };
 
 use super::Config;
@@ -69,21 +69,21 @@ pub enum LifetimeSchemes {
 }
 
 impl LifetimeConfig {
-    fn configuration(&self) -> Option<Configuration> {
+    fn configuration(&self) -> Option<PaperConfiguration> {
         match self.schemes {
             LifetimeSchemes::Always | LifetimeSchemes::Best => None,
-            LifetimeSchemes::Baseline => Some(Configuration::Baseline),
-            LifetimeSchemes::Throttling => Some(Configuration::Throttling),
-            LifetimeSchemes::Compression => Some(Configuration::Compression),
-            LifetimeSchemes::Dedup => Some(Configuration::Dedup),
-            LifetimeSchemes::Integrated => Some(Configuration::Integrated),
+            LifetimeSchemes::Baseline => Some(PaperConfiguration::Baseline),
+            LifetimeSchemes::Throttling => Some(PaperConfiguration::Throttling),
+            LifetimeSchemes::Compression => Some(PaperConfiguration::Compression),
+            LifetimeSchemes::Dedup => Some(PaperConfiguration::Dedup),
+            LifetimeSchemes::Integrated => Some(PaperConfiguration::Integrated),
         }
     }
 
     /// Returns the energy model of the write-saving schemes, as the paper states it or fitted to the paper's
     /// break-even.
     pub fn energy(&self) -> EnergyModel {
-        if self.fitted_energy { EnergyModel::FITTED } else { EnergyModel::STATED }
+        if self.fitted_energy { EnergyModel::FITTED_TO_PAPER } else { EnergyModel::STATED_IN_PAPER }
     }
 
     /// Whether host writes are throttled to meet a target, which requires an arrival mode in which delays shift later
@@ -95,18 +95,19 @@ impl LifetimeConfig {
     /// Returns the options of lifetime management on a device with these content mechanisms; `None` if nothing is
     /// managed.
     fn options(&self, content: &ContentParts) -> Option<LifetimeOptions> {
-        let (schemes, energy) = (ContentSchemes::of(content), self.energy());
+        let (schemes, energy) = (ContentSchemes::of_design(content), self.energy());
         if self.schemes == LifetimeSchemes::Best {
-            let options = LifetimeOptions::best(schemes, self.epoch_writes, &energy);
+            let options = LifetimeOptions::without_target(schemes, self.epoch_writes, &energy);
             return (schemes != ContentSchemes::NONE).then_some(options);
         }
         let (epoch, target_years) = (EpochLength::Seconds(self.epoch_s), self.target_years);
-        let options = LifetimeOptions::of(self.configuration()?, &energy);
+        let options = LifetimeOptions::of_paper(self.configuration()?, &energy);
         let options = LifetimeOptions { epoch, target_years, ..options };
         match self.schemes {
             LifetimeSchemes::Throttling => Some(options),
             LifetimeSchemes::Integrated => {
-                let schemes = schemes.iter().map(|kind| Scheme::of(kind, &energy)).collect();
+                let schemes =
+                    schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, &energy)).collect();
                 Some(LifetimeOptions { schemes, ..options })
             }
             _ => None,
@@ -117,7 +118,7 @@ impl LifetimeConfig {
     /// and whether compression is needed.
     pub(super) fn stages(&self) -> (Option<DedupOptions>, bool) {
         let kinds = self.configuration().map(|configuration| {
-            let options = LifetimeOptions::of(configuration, &self.energy());
+            let options = LifetimeOptions::of_paper(configuration, &self.energy());
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
         });
         let has = |kind| kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));

@@ -193,8 +193,8 @@ impl GeckoConfig {
             MergeName::MultiWay => MergeMode::MultiWay,
             MergeName::Pairwise => MergeMode::Pairwise,
         };
-        let parts = self.parts.unwrap_or_else(|| GeckoOptions::balanced(geometry).parts);
-        GeckoOptions { size_ratio: self.size_ratio, parts, merge }
+        let parts = self.parts.unwrap_or_else(|| GeckoOptions::balanced(geometry).parts_per_block);
+        GeckoOptions { size_ratio: self.size_ratio, parts_per_block: parts, merge_mode: merge }
     }
 }
 
@@ -202,7 +202,9 @@ impl ValidityConfig {
     fn part(&self, own: ValidityPart, gecko: GeckoOptions) -> ValidityPart {
         let batch = self.batch;
         match self.kind {
-            None if matches!(own, ValidityPart::Bitmap(_)) => ValidityPart::Bitmap(BitmapOptions { batch }),
+            None if matches!(own, ValidityPart::Bitmap(_)) => {
+                ValidityPart::Bitmap(BitmapOptions { batches_updates: batch })
+            }
             None => own,
             Some(name) => self.part_of(name, gecko),
         }
@@ -212,7 +214,7 @@ impl ValidityConfig {
     pub(super) fn part_of(&self, name: ValidityName, gecko: GeckoOptions) -> ValidityPart {
         match name {
             ValidityName::Ram => ValidityPart::Ram,
-            ValidityName::Bitmap => ValidityPart::Bitmap(BitmapOptions { batch: self.batch }),
+            ValidityName::Bitmap => ValidityPart::Bitmap(BitmapOptions { batches_updates: self.batch }),
             ValidityName::Log => ValidityPart::Log,
             ValidityName::Gecko => ValidityPart::Gecko(gecko),
         }
@@ -226,9 +228,9 @@ impl MappingConfig {
             Some(IdentificationName::OnUpdate) => Identification::OnUpdate,
             Some(IdentificationName::AtSynchronisation) => Identification::AtSynchronisation,
         };
-        let bound = |share: f64| ((f64::from(own.entries) * share) as u32).max(1);
+        let bound = |share: f64| ((f64::from(own.cache_entries) * share) as u32).max(1);
         let dirty_entries = match self.dirty_share {
-            None => own.dirty_entries,
+            None => own.max_dirty_entries,
             Some(share) => (share < 1.0).then(|| bound(share)),
         };
         let directory = match self.directory {
@@ -236,8 +238,14 @@ impl MappingConfig {
             Some(DirectoryName::Ram) => DirectoryPart::Ram,
             Some(DirectoryName::Tree) => DirectoryPart::Tree { cached_nodes: nodes },
         };
-        let checkpoints = self.checkpoints.unwrap_or(own.checkpoints);
-        CachedOptions { identification, dirty_entries, checkpoints, directory, ..own }
+        let checkpoints = self.checkpoints.unwrap_or(own.makes_checkpoints);
+        CachedOptions {
+            identification,
+            max_dirty_entries: dirty_entries,
+            makes_checkpoints: checkpoints,
+            directory,
+            ..own
+        }
     }
 }
 

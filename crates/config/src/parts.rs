@@ -15,7 +15,7 @@ use wearwell::content::recycle::HistoryScope;
 use wearwell::design::{self, ChunkDesign, ContentParts, MappingPart, Parts, Persistence, SharingDesign};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::{CachedOptions, DirectoryPart, Identification};
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::validity::ValidityPart;
 
@@ -99,7 +99,7 @@ impl ContentName {
 
 /// Returns the mechanisms that keep nothing on flash and have no options.
 fn filters() -> impl Iterator<Item = SchemeKind> + Clone {
-    SchemeKind::ALL.into_iter().filter(|kind| kind.is_filter())
+    SchemeKind::ALL.into_iter().filter(|kind| kind.is_stateless())
 }
 
 impl PartialOrd for ContentName {
@@ -332,7 +332,7 @@ impl Config {
             sharing: shares.then(|| self.sharing_part(deduplicates, own.sharing, resolved)),
             delta: list.has(ContentName::DELTA).then(|| self.delta_design(resolved)),
             chunks: list.has(ContentName::COMPRESS).then(ChunkDesign::default),
-            filters: filters().filter(|&kind| list.has(ContentName::Mechanism(kind))).collect(),
+            stateless_mechanisms: filters().filter(|&kind| list.has(ContentName::Mechanism(kind))).collect(),
         }
     }
 
@@ -350,12 +350,15 @@ impl Config {
 
     fn map_part(&self, name: MapName, own: MappingPart, resolved: &Resolved) -> MappingPart {
         let entries = match own {
-            MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.entries,
+            MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
             MappingPart::Flat => self.cache_entries(None, resolved),
         };
         let eager = CachedOptions::of_entries(entries);
-        let lazy =
-            CachedOptions { identification: Identification::AtSynchronisation, checkpoints: true, ..eager };
+        let lazy = CachedOptions {
+            identification: Identification::AtSynchronisation,
+            makes_checkpoints: true,
+            ..eager
+        };
         let nodes = self.cached_nodes(resolved);
         match name {
             MapName::Flat => MappingPart::Flat,
@@ -422,7 +425,7 @@ fn name_of(name: impl Serialize) -> toml::Value {
 }
 
 fn content_list(content: &ContentParts) -> ContentList {
-    let ContentParts { recycle, sharing, delta, chunks, filters } = content;
+    let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: filters } = content;
     let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
     let present = [
         (ContentName::RECYCLE, recycle.is_some()),
@@ -463,7 +466,7 @@ fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     }
     if let Some(sharing) = parts.content.sharing {
         set("parts", "reverse_map", name_of(reverse_map_name(sharing.reverse_map)));
-        if sharing.refs == RefsPart::Sparse {
+        if sharing.reference_counts == ReferenceCountForm::Sparse {
             set("remap", "sparse_counts", true.into());
         }
         if let Some(entries) = sharing.dedup.and_then(|dedup| dedup.capacity_entries) {
@@ -482,12 +485,12 @@ fn table_of(parts: &Parts, logical_pages: u32) -> toml::Table {
         MappingPart::Flat => MapName::Flat,
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => {
             let is_lazy = cache.identification == Identification::AtSynchronisation;
-            if let Some(dirty) = cache.dirty_entries {
-                let tenths = (10.0 * f64::from(dirty) / f64::from(cache.entries)).round();
+            if let Some(dirty) = cache.max_dirty_entries {
+                let tenths = (10.0 * f64::from(dirty) / f64::from(cache.cache_entries)).round();
                 set("mapping", "dirty_share", (tenths / 10.0).into());
             }
-            if cache.checkpoints != is_lazy {
-                set("mapping", "checkpoints", cache.checkpoints.into());
+            if cache.makes_checkpoints != is_lazy {
+                set("mapping", "checkpoints", cache.makes_checkpoints.into());
             }
             if matches!(cache.directory, DirectoryPart::Tree { .. }) {
                 set("mapping", "directory", "tree".into());

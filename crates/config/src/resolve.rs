@@ -2,12 +2,12 @@
 //! design.
 
 use wearwell::address::BlockId;
-use wearwell::content::recycle::{RecycleOptions, STANDARD_ENTRIES, StorePolicy};
-use wearwell::data::{PAGE_BYTES, mix};
+use wearwell::content::recycle::{DEFAULT_STORE_ENTRIES, RecycleOptions, StorePolicy};
+use wearwell::data::{PAGE_BYTES, mix_bits};
 use wearwell::design::{self, DeltaDesign, MappingPart, Parts, RecycleDesign};
 use wearwell::gc::{GcOptions, MetadataGc, VictimPolicy, WearOptions};
 use wearwell::nand::{FlashTiming, Geometry, preset};
-use wearwell::store::RESERVE_BLOCKS;
+use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 
 use super::{
@@ -58,7 +58,7 @@ impl Config {
         let share = self.device.factory_bad_share.unwrap_or(0.0).clamp(0.0, 0.2);
         let threshold = (share * u64::MAX as f64) as u64;
         let seed = self.seed();
-        let is_bad = |block: &u32| share > 0.0 && mix(mix(seed) ^ u64::from(*block)) < threshold;
+        let is_bad = |block: &u32| share > 0.0 && mix_bits(mix_bits(seed) ^ u64::from(*block)) < threshold;
         (0..geometry.blocks()).filter(is_bad).map(BlockId).collect()
     }
 
@@ -257,15 +257,15 @@ impl Config {
         Ok(GcOptions {
             policy: self.gc.victim_policy(),
             low_blocks,
-            urgent_blocks: RESERVE_BLOCKS,
+            urgent_blocks: GC_RESERVE_BLOCKS,
             background_blocks: (pool_blocks * background) as u32,
-            ties: self.gc.ties.into(),
+            tie_break: self.gc.ties.into(),
             metadata: MetadataGc::default(),
             wear: WearOptions {
-                dynamic: self.wear.dynamic,
-                static_gap: self.wear.static_gap,
-                scan: self.wear.scan,
-                dual_pool_gap: self.wear.dual_pool_gap,
+                dynamic_leveling: self.wear.dynamic,
+                static_gap_erases: self.wear.static_gap,
+                scans_erase_counts: self.wear.scan,
+                dual_pool_gap_erases: self.wear.dual_pool_gap,
             },
             seed: self.seed(),
         })
@@ -277,11 +277,11 @@ impl Config {
         let of_share = (f64::from(pool_blocks) * share) as u32;
         match (self.gc.low_blocks, self.gc.free_share) {
             (Some(blocks), None) => blocks,
-            (blocks, _) => blocks.unwrap_or(RESERVE_BLOCKS + 1).max(of_share),
+            (blocks, _) => blocks.unwrap_or(GC_RESERVE_BLOCKS + 1).max(of_share),
         }
     }
 
-    fn gc_free_share(&self, device: &preset::Device) -> f64 {
+    fn gc_free_share(&self, device: &preset::DevicePreset) -> f64 {
         self.gc.free_share.unwrap_or(device.gc_free_share)
     }
 
@@ -358,7 +358,7 @@ impl Config {
 
     pub(super) fn recycle_design(&self, resolved: &Resolved) -> RecycleDesign {
         let config = &self.recycle;
-        let paper_ratio = (resolved.geometry.pages() / 80).min(STANDARD_ENTRIES as u64) as u32;
+        let paper_ratio = (resolved.geometry.pages() / 80).min(DEFAULT_STORE_ENTRIES as u64) as u32;
         let entries = config.entries.unwrap_or(paper_ratio);
         let policy = match config.policy {
             RecyclePolicy::Lru => StorePolicy::Lru,
@@ -397,7 +397,7 @@ impl Config {
 
     /// Whether a replay has a write buffer, judged by the configuration and the preset alone, without the input.
     pub(super) fn has_buffer(&self) -> bool {
-        let preset = self.device.preset.as_deref().and_then(preset::by_name);
+        let preset = self.device.preset.as_deref().and_then(preset::preset_by_name);
         let of_preset = preset.map_or(PAGE_BYTES as u32, |device| device.geometry.page_bytes);
         let page_bytes = self.device.page_bytes.unwrap_or(of_preset);
         self.buffer.pages.map_or(u64::from(page_bytes) > PAGE_BYTES, |pages| pages > 0)
@@ -427,9 +427,9 @@ impl GcConfig {
     }
 }
 
-fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
-    preset::by_name(name).ok_or_else(|| {
-        let presets = preset::all();
+fn named_device(name: &str) -> Result<preset::DevicePreset, ConfigError> {
+    preset::preset_by_name(name).ok_or_else(|| {
+        let presets = preset::all_presets();
         ConfigError::unknown(
             "device",
             name,
@@ -441,10 +441,10 @@ fn named_device(name: &str) -> Result<preset::Device, ConfigError> {
 /// Returns a small drive for a workload of `footprint_pages` pages of 4 KiB, with the timing of the Recyclable SSD
 /// paper: four dies on two channels, or one die and smaller blocks if four dies would leave a plane too few blocks to
 /// collect.
-fn auto_device(footprint_pages: u64) -> preset::Device {
+fn auto_device(footprint_pages: u64) -> preset::DevicePreset {
     /// Blocks that a plane of the drive needs so that 15 % of spare space is several blocks.
     const POOL_BLOCKS: u64 = 64;
-    let model = preset::by_name("lx-40g").expect("the preset is in the list");
+    let model = preset::preset_by_name("lx-40g").expect("the preset is in the list");
     let pages_per_block = model.geometry.pages_per_block as u64;
     let is_large = footprint_pages >= 4 * POOL_BLOCKS * pages_per_block;
     let fitting = (footprint_pages / POOL_BLOCKS).max(1).next_power_of_two().clamp(4, pages_per_block);
@@ -456,7 +456,7 @@ fn auto_device(footprint_pages: u64) -> preset::Device {
         pages_per_block: if is_large { pages_per_block } else { fitting } as u32,
         ..model.geometry
     };
-    preset::Device { name: AUTO, geometry, gc_free_share: 0.0, ..model }
+    preset::DevicePreset { name: AUTO, geometry, gc_free_share: 0.0, ..model }
 }
 
 /// Returns the share of the physical pages that is exported, given the over-provisioning `spare` and what it refers to.

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::nand::Geometry;
 use wearwell::operation::NVRAM_LINE_BYTES;
-use wearwell::stats::Work;
-use wearwell::timing::{ControllerWork, FreeBlocks, Suspend, TimingMode, TimingOptions};
+use wearwell::stats::ControllerWorkCounts;
+use wearwell::timing::{ControllerWork, FreeBlocksPerArray, SuspensionOptions, TimingMode, TimingOptions};
 
 /// Options of the time model.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -110,7 +110,7 @@ impl TimingConfig {
     /// Returns the time of a request's own work in the controller (hashing, deltas, compression, NVRAM writes). NVRAM
     /// reads are not included, because the timing engine adds them. Deltas applied by merges cost nothing here: no
     /// request waits for a merge, and merges yield the delta processor to requests.
-    pub fn price(&self, work: &Work) -> ControllerWork {
+    pub fn price(&self, work: &ControllerWorkCounts) -> ControllerWork {
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let delta_us = work.encoded_deltas as f64 * self.delta_encode_us
             + work.decoded_deltas as f64 * self.delta_decode_us;
@@ -118,7 +118,7 @@ impl TimingConfig {
             + work.decompressed_pages as f64 * self.decompress_us;
         let nvram_ns = work.nvram_written_bytes as f64 / f64::from(NVRAM_LINE_BYTES) * self.nvram_write_ns;
         ControllerWork {
-            own_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
+            parallel_ns: ((hash_us + delta_us + compression_us) * 1000.0) as u64,
             codec_ns: (delta_us * 1000.0) as u64,
             nvram_ns: nvram_ns as u64,
         }
@@ -143,9 +143,10 @@ impl TimingConfig {
             free_blocks: self.gc_backlog_ops.is_none().then(|| self.free_blocks(geometry, low_blocks)),
             gc_holds_reads: self.gc_holds_reads,
             blocking_gc: self.blocking_gc,
-            suspend: self
-                .suspend
-                .then(|| Suspend { overhead_ns: ns(self.suspend_overhead_us), max_per_op: self.suspend_max }),
+            suspension: self.suspend.then(|| SuspensionOptions {
+                overhead_ns: ns(self.suspend_overhead_us),
+                max_per_op: self.suspend_max,
+            }),
             multi_plane: self.multi_plane,
             independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
@@ -158,8 +159,8 @@ impl TimingConfig {
 
     /// Returns how many blocks GC keeps free in an array (a unit that works independently: die or plane): `low_blocks`
     /// for each plane.
-    fn free_blocks(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocks {
+    fn free_blocks(&self, geometry: &Geometry, low_blocks: u32) -> FreeBlocksPerArray {
         let planes = if self.independent_planes { 1 } else { geometry.planes_per_die };
-        FreeBlocks { blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }
+        FreeBlocksPerArray { blocks: low_blocks * planes, pages_per_block: geometry.pages_per_block }
     }
 }

@@ -233,7 +233,7 @@ fn an_unknown_device_and_an_unknown_design_are_refused_with_the_nearest_name() {
 
 #[test]
 fn every_preset_resolves_as_it_is_described() {
-    for device in preset::all() {
+    for device in preset::all_presets() {
         let config = of_settings(&[&format!("device.preset={}", device.name)]);
         let resolved = config.resolve(1).unwrap();
         assert_eq!(resolved.preset, device.name);
@@ -428,7 +428,7 @@ fn the_auto_device_can_be_built_for_a_tiny_footprint() {
             for design in wearwell::design::ALL {
                 let parts = config.parts(design.name, &resolved).unwrap();
                 let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-                let nand = wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.retain())
+                let nand = wearwell::nand::SimNand::new(resolved.geometry.clone(), parts.needed_sim_fields())
                     .with_nvram(nvram_bytes);
                 let device = wearwell::Device::new(
                     nand,
@@ -531,7 +531,7 @@ fn every_value_of_a_run_says_where_it_comes_from() {
 /// A value that a run resolves and that has no rule for its origin would count as set by a program.
 #[test]
 fn nothing_counts_as_set_where_nothing_is_set() {
-    for device in preset::all() {
+    for device in preset::all_presets() {
         let preset = Config {
             device: DeviceConfig { preset: Some(device.name.to_owned()), ..DeviceConfig::default() },
             ..Config::default()

@@ -191,11 +191,11 @@ fn reads_slow_down_by_the_papers_expression() {
 #[test]
 fn ram_formulas_are_what_parts_report() {
     use wearwell::design::{self, Parts};
-    use wearwell::nand::{Retain, SimNand, preset};
+    use wearwell::nand::{RetainedFields, SimNand, preset};
     use wearwell_config::Config;
     use wearwell_papers::closed_forms::metadata::MetadataScale;
 
-    let mut geometry = preset::by_name("gk-2t").unwrap().geometry;
+    let mut geometry = preset::preset_by_name("gk-2t").unwrap().geometry;
     geometry.blocks_per_plane = 4096;
     let logical_pages = (geometry.pages() as f64 * 0.7) as u32;
     let gc = Config::from_parts(None, &[]).unwrap().resolve(1 << 20).unwrap().gc;
@@ -203,7 +203,7 @@ fn ram_formulas_are_what_parts_report() {
     let gecko = wearwell::validity::GeckoOptions::balanced(&geometry);
     let gecko_options = design::GeckoFtlOptions { cache_entries: 512, gecko };
     let report = |parts: &Parts| -> std::collections::BTreeMap<&'static str, u64> {
-        let nand = SimNand::new(geometry.clone(), Retain::default());
+        let nand = SimNand::new(geometry.clone(), RetainedFields::default());
         wearwell::Ftl::new(nand, logical_pages, parts).unwrap().ram_bytes().into_iter().collect()
     };
     let scale = MetadataScale { blocks: 4096.0, block_pages: 128.0, utilisation: 0.7, cache_entries: 512.0 };

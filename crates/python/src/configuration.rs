@@ -51,7 +51,7 @@ impl Configuration {
 #[pyfunction]
 pub(crate) fn devices() -> Vec<(&'static str, &'static str)> {
     let auto = ("auto", "a small drive with the timing of lx-40g, sized to the input; the default");
-    let presets = preset::all();
+    let presets = preset::all_presets();
     std::iter::once(auto).chain(presets.iter().map(|device| (device.name, device.source))).collect()
 }
 

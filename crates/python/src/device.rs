@@ -13,7 +13,7 @@ use wearwell::flash_view::FlashPageState;
 use wearwell::nand::{CutOutcome, PageKind, PowerCut, SimNand};
 use wearwell::operation::{Cause, OpKind};
 use wearwell::page_state::PageState;
-use wearwell::recovery::StepCost;
+use wearwell::recovery::RecoveryStepCost;
 use wearwell::store::{BlockState, Stream};
 use wearwell::{Device as Engine, Error};
 use wearwell_config::ConfigError;
@@ -131,7 +131,7 @@ impl Device {
         call: impl FnOnce(&mut Engine<PowerCut<SimNand>>) -> wearwell::Result<T>,
     ) -> PyResult<T> {
         self.require_power()?;
-        self.engine.ftl_mut().store_mut().ops.clear();
+        self.engine.ftl_mut().store_mut().flash_ops.clear();
         call(&mut self.engine).map_err(|error| self.raised.or(raised(&error)))
     }
 
@@ -166,7 +166,7 @@ impl Device {
         let mut raised = Raised::default();
         if let Some((name, choose)) = victim_policy {
             let (policy, its_raised) = own_policy(name, choose);
-            engine.ftl_mut().set_own_victim_policy(Some(policy));
+            engine.ftl_mut().set_user_victim_policy(Some(policy));
             raised = its_raised;
         }
         Ok(Self { engine, raised })
@@ -199,7 +199,7 @@ impl Device {
     /// Whether the drive has lost power.
     #[getter]
     fn is_powerless(&self) -> bool {
-        self.engine.ftl().store().nand().is_lost()
+        self.engine.ftl().store().nand().is_power_lost()
     }
 
     fn write(&mut self, offset: u64, data: &[u8]) -> PyResult<()> {
@@ -240,17 +240,17 @@ impl Device {
     #[pyo3(signature = (cut_after, outcome))]
     fn recover(&mut self, cut_after: Option<u64>, outcome: &str) -> PyResult<String> {
         let outcome = outcome_named(outcome)?;
-        self.nand_mut().restore(None);
+        self.nand_mut().restore_power(None);
         if let Some(operations) = cut_after {
             self.nand_mut().cut_after(operations, outcome);
         }
         let report = self.call_engine(Engine::recover)?;
-        self.nand_mut().restore(None);
-        let cost = |cost: StepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
+        self.nand_mut().restore_power(None);
+        let cost = |cost: RecoveryStepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
         let steps = report.steps.by_name().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
         Ok(json!({
-            "reads": report.reads,
-            "erases": report.erases,
+            "reads": report.page_and_spare_reads,
+            "erases": report.repeated_erases,
             "battery_programs": report.battery_programs,
             "battery_reads": report.battery_reads,
             "mapped_pages": report.mapped_pages,
@@ -308,7 +308,7 @@ impl Device {
             OpKind::Copies => "copy",
             OpKind::Scan => "nvram-scan",
         };
-        let operations = self.engine.ops().iter().chain(self.engine.deferred_ops());
+        let operations = self.engine.flash_ops().iter().chain(self.engine.deferred_ops());
         operations.map(|op| (kind(op.kind), op.cause.name(), op.plane.0, op.count)).collect()
     }
 
@@ -341,8 +341,8 @@ impl Device {
         ];
         let forms = PageState::ALL.map(PageState::name).to_vec();
         let of_logical = vec![
-            numbers(py, "ppn", view.places.iter().map(|place| place.map(|ppn| ppn.0))),
-            codes(py, "form", view.forms.iter().map(|&form| form as u8), forms),
+            numbers(py, "ppn", view.first_page_of_lpn.iter().map(|place| place.map(|ppn| ppn.0))),
+            codes(py, "form", view.form_of_lpn.iter().map(|&form| form as u8), forms),
         ];
         Ok([of_pages, of_blocks, of_logical])
     }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use pyo3::prelude::*;
-use wearwell::gc::OwnPolicy;
+use wearwell::gc::UserVictimPolicy;
 use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::{Input as ReplayInput, format_named};
 use wearwell_replay::record::RunRecord;
@@ -146,7 +146,7 @@ impl Input {
         &self,
         config: &Config,
         design: &str,
-        policy: Option<OwnPolicy>,
+        policy: Option<UserVictimPolicy>,
         then: impl FnOnce(&Plan<'_>) -> PyResult<T>,
     ) -> PyResult<T> {
         let input = match &self.source {

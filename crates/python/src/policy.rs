@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
-use wearwell::gc::{Candidate, Candidates, ChooseVictim, OwnPolicy};
+use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
 
 use crate::device::{Column, KINDS, code, codes, names, numbers};
 
@@ -35,9 +35,9 @@ struct PythonPolicy {
 
 /// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores its
 /// exceptions.
-pub(crate) fn own_policy(name: String, choose: Py<PyAny>) -> (OwnPolicy, Raised) {
+pub(crate) fn own_policy(name: String, choose: Py<PyAny>) -> (UserVictimPolicy, Raised) {
     let raised = Raised::default();
-    (OwnPolicy::new(PythonPolicy { name, choose, raised: raised.clone() }), raised)
+    (UserVictimPolicy::new(PythonPolicy { name, choose, raised: raised.clone() }), raised)
 }
 
 impl ChooseVictim for PythonPolicy {
@@ -45,9 +45,9 @@ impl ChooseVictim for PythonPolicy {
         self.name.clone()
     }
 
-    fn choose(&mut self, candidates: &Candidates<'_>) -> Result<Option<BlockId>, String> {
-        let rows: Vec<Candidate> = candidates.iter().collect();
-        let asked = (candidates.pool(), candidates.block_pages(), candidates.now());
+    fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
+        let rows: Vec<VictimCandidate> = candidates.iter().collect();
+        let asked = (candidates.pool(), candidates.block_pages(), candidates.now_programs());
         Python::attach(|py| {
             let answer = self.choose.call1(py, (asked.0, asked.1, asked.2, columns(py, &rows)));
             let chosen = answer.and_then(|answer| answer.extract::<Option<u32>>(py));
@@ -60,9 +60,9 @@ impl ChooseVictim for PythonPolicy {
     }
 }
 
-fn columns<'py>(py: Python<'py>, rows: &[Candidate]) -> Vec<Column<'py>> {
+fn columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<Column<'py>> {
     let column =
-        |name, value: fn(&Candidate) -> u32| numbers(py, name, rows.iter().map(|row| Some(value(row))));
+        |name, value: fn(&VictimCandidate) -> u32| numbers(py, name, rows.iter().map(|row| Some(value(row))));
     let ages: Vec<u8> = rows.iter().flat_map(|row| row.age_programs.to_le_bytes()).collect();
     vec![
         column("block", |row| row.block.0),

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::Cursor;
 use std::time::Instant;
 
-use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell_trace::{NativeWriter, Op, OpenOptions, Request, TraceWriter, open_stream};
 
 const RECORDS: u64 = 3_000_000;
@@ -27,7 +27,7 @@ fn main() {
 
 /// One page at a random address, at irregular times.
 fn simple(index: u64, request: &mut Request) {
-    let random = mix(index);
+    let random = mix_bits(index);
     request.time_ns += 100 * (random % 1000);
     request.op = if (random >> 32).is_multiple_of(4) { Op::Read } else { Op::Write };
     request.offset_bytes = (random >> 40) * 4096;
@@ -37,11 +37,11 @@ fn simple(index: u64, request: &mut Request) {
 /// The same as writes with sizes; every fourth content has occurred before.
 fn with_content(index: u64, request: &mut Request) {
     simple(index, request);
-    let random = mix(!index);
+    let random = mix_bits(!index);
     let of = if random.is_multiple_of(4) { random % (index + 1) } else { index };
     let descriptor = Descriptor {
-        fingerprint: Fingerprint(mix(of + 1)),
-        compressed_bytes: (mix(of) % 4097) as u16,
+        fingerprint: Fingerprint(mix_bits(of + 1)),
+        compressed_bytes: (mix_bits(of) % 4097) as u16,
         delta_bytes: (random % 4097) as u16,
     };
     request.op = Op::Write;

@@ -17,7 +17,7 @@ use std::ops::ControlFlow::Continue;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::Lpn;
-use wearwell::data::mix;
+use wearwell::data::mix_bits;
 use wearwell::nand::SimNand;
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
@@ -196,10 +196,10 @@ fn engine(case: &Case) -> Figures {
     process::reset_peak_rss();
     let physical_pages = resolved.geometry.pages();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-    let nand = SimNand::new(resolved.geometry, parts.retain()).with_nvram(nvram_bytes);
+    let nand = SimNand::new(resolved.geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
     let mut device = Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default())
         .expect("presets leave spare space");
-    precondition::construct(&mut device, mix(1), &mut |_, _| Continue(()))
+    precondition::construct(&mut device, mix_bits(1), &mut |_, _| Continue(()))
         .expect("the device is empty")
         .is_break();
     let before = process::thread_cpu_seconds();

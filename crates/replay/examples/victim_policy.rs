@@ -7,7 +7,7 @@
 use std::ops::ControlFlow::Continue;
 
 use wearwell::address::BlockId;
-use wearwell::gc::{Candidates, ChooseVictim, OwnPolicy};
+use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidates};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
@@ -22,7 +22,7 @@ impl ChooseVictim for Patient {
         "Patient".into()
     }
 
-    fn choose(&mut self, candidates: &Candidates<'_>) -> Result<Option<BlockId>, String> {
+    fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
         let fewest = candidates.iter().map(|candidate| candidate.valid_pages).min().unwrap_or(0);
         let near = candidates.iter().filter(|candidate| candidate.valid_pages <= fewest + self.margin);
         Ok(near.max_by_key(|candidate| candidate.age_programs).map(|candidate| candidate.block))
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let config = Config::read(None, settings)?;
     let input = Input::generated_with_seed(spec, config.seed())?;
-    let policy = OwnPolicy::new(Patient { margin: margin.parse()? });
+    let policy = UserVictimPolicy::new(Patient { margin: margin.parse()? });
     let record =
         Plan::new(&config, &input)?.with_own_policy(policy).run("page-map", &mut |_| Continue(()))?;
     println!("{}", serde_json::to_string(&record)?);

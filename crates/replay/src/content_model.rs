@@ -29,7 +29,7 @@ use std::str::FromStr;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use wearwell::address::RemapMode;
-use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell_trace::{Op, Request};
 
 use crate::workload::PAGE_BYTES;
@@ -327,7 +327,7 @@ impl ContentModel {
         };
         Self {
             spec: *spec,
-            seed: mix(seed ^ GOLDEN),
+            seed: mix_bits(seed ^ GOLDEN),
             writes: 0,
             made: 0,
             repeats: Chance::new(share),
@@ -361,7 +361,7 @@ impl ContentModel {
     #[inline]
     pub fn fill(&mut self, pages: Range<u64>, into: &mut Vec<Descriptor>) {
         if let Source::Reverts { depth, .. } = self.spec.source {
-            let mut rng = SplitMix64::seed_from_u64(mix(!self.seed ^ self.writes.wrapping_mul(GOLDEN)));
+            let mut rng = SplitMix64::seed_from_u64(mix_bits(!self.seed ^ self.writes.wrapping_mul(GOLDEN)));
             let goes_back = self.repeats.happens(&mut rng);
             self.versions_back = if goes_back { (1 + rng.next_u64().trailing_zeros()).min(depth) } else { 0 };
         }
@@ -423,7 +423,7 @@ impl ContentModel {
     }
 
     fn write(&mut self, page: u64) -> Descriptor {
-        let mut rng = SplitMix64::seed_from_u64(mix(self.seed ^ self.writes.wrapping_mul(GOLDEN)));
+        let mut rng = SplitMix64::seed_from_u64(mix_bits(self.seed ^ self.writes.wrapping_mul(GOLDEN)));
         self.writes += 1;
         let old = self.current.as_ref().and_then(|current| current.get(page));
         let new = match old {
@@ -496,18 +496,19 @@ impl ContentModel {
     /// fingerprint of the zero page.
     #[inline]
     fn fingerprint(&self, number: u64, class: u64) -> u64 {
-        let class = mix(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN)) >> NUMBER_BITS;
+        let class = mix_bits(self.seed ^ class.wrapping_add(1).wrapping_mul(GOLDEN)) >> NUMBER_BITS;
         ((class << NUMBER_BITS) | permute_number(number ^ (self.seed & NUMBER_MASK))).max(1)
     }
 
     #[inline]
     fn descriptor(&self, new: u64, old: Option<u64>) -> Descriptor {
-        let mut descriptor = Descriptor::of(Fingerprint(new));
+        let mut descriptor = Descriptor::of_fingerprint(Fingerprint(new));
         if let Some(sizes) = &self.compressed {
             descriptor.compressed_bytes = sizes.of(new);
         }
         if let (Some(sizes), Some(old)) = (&self.delta, old) {
-            descriptor.delta_bytes = if new == old { 0 } else { sizes.of(mix(new ^ old.rotate_left(32))) };
+            descriptor.delta_bytes =
+                if new == old { 0 } else { sizes.of(mix_bits(new ^ old.rotate_left(32))) };
         }
         descriptor
     }

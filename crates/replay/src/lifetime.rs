@@ -1,5 +1,5 @@
-//! Lifetime management in a replay: passes time and counters to [`Lifetime`], switches its write-saving schemes
-//! (deduplication, compression, ...), and delays host writes.
+//! Lifetime management in a replay: passes time and counters to [`LifetimeController`], switches its write-saving
+//! schemes (deduplication, compression, ...), and delays host writes.
 //!
 //! If epochs are counted in host writes, no time is needed and nothing is delayed, so that schemes can be switched in
 //! any replay, even in one without a time model.
@@ -10,7 +10,8 @@
 
 use wearwell::address::BlockId;
 use wearwell::lifetime::{
-    Activity, Counters, EpochLength, Lifetime, LifetimeOptions, SchemeKind, YEAR_S, remaining_bytes,
+    EpochLength, LifetimeController, LifetimeCounters, LifetimeOptions, SchemeKind, WriteActivity, YEAR_S,
+    remaining_endurance_bytes,
 };
 use wearwell::nand::{Geometry, Nand, SimNand};
 use wearwell::operation::Cause;
@@ -22,7 +23,7 @@ use crate::steadiness::Steadiness;
 /// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
 pub(crate) struct Managed {
-    lifetime: Lifetime,
+    lifetime: LifetimeController,
     endurance_cycles: u32,
     /// Erases of physical blocks before the measured part of the run.
     worn_before: u64,
@@ -60,7 +61,7 @@ impl Managed {
         Self {
             worn_before,
             fresh_bytes: left_bytes(geometry, endurance_cycles, worn_before),
-            lifetime: Lifetime::new(options),
+            lifetime: LifetimeController::new(options),
             endurance_cycles,
             held_ns: 0,
             held_writes: 0,
@@ -110,45 +111,45 @@ impl Managed {
             EpochLength::Seconds(_) => now_ns,
             EpochLength::HostWrites(_) => device.ftl().stats().host_page_writes,
         };
-        if !self.lifetime.is_due(now) {
+        if !self.lifetime.is_decision_due(now) {
             return Ok(());
         }
         self.count_writes(device);
         let counters = self.counters(device);
-        let Some(decision) = self.lifetime.advance(now, &counters) else { return Ok(()) };
+        let Some(decision) = self.lifetime.advance_to(now, &counters) else { return Ok(()) };
         self.epochs += 1;
         if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.lifetime.options().epoch) {
             // The throttling budget accumulates from the start of the epoch, even if the epoch's first request arrives
             // later.
-            let start_ns = self.lifetime.epoch_of(now) * u64::from(seconds) * 1_000_000_000;
+            let start_ns = self.lifetime.epoch_at(now) * u64::from(seconds) * 1_000_000_000;
             self.second_epoch = Some((start_ns, device.ftl().stats().total_programs()));
         }
         self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
-        for kind in self.lifetime.running().iter() {
+        for kind in self.lifetime.running_schemes().iter() {
             self.ran[kind as usize].epochs += 1;
         }
-        device.ftl_mut().switch_schemes(self.lifetime.running())
+        device.ftl_mut().switch_schemes(self.lifetime.running_schemes())
     }
 
     /// Adds the host writes since the last decision to the counts of the write-saving schemes that ran.
     fn count_writes(&mut self, device: &Device<SimNand>) {
         let writes = device.ftl().stats().host_page_writes;
-        for kind in self.lifetime.running().iter() {
+        for kind in self.lifetime.running_schemes().iter() {
             self.ran[kind as usize].host_page_writes += writes - self.writes_decided;
         }
         self.writes_decided = writes;
     }
 
-    fn counters(&self, device: &Device<SimNand>) -> Counters {
+    fn counters(&self, device: &Device<SimNand>) -> LifetimeCounters {
         let stats = device.ftl().stats();
         let geometry = device.ftl().store().geometry();
         let page_bytes = geometry.page_bytes as u64;
         let stored_pages = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
-        let activity = Activity {
+        let activity = WriteActivity {
             host_bytes: stats.host_page_writes * page_bytes,
             stored_bytes: stored_pages * page_bytes,
             flash_bytes: flash_bytes(device),
-            held_ns: self.held_ns,
+            throttled_ns: self.held_ns,
         };
         // A block that is full and not erased yet has used its cycle, so programs count if they are more than the
         // erases.
@@ -156,8 +157,8 @@ impl Managed {
         let remaining_bytes = left_bytes(geometry, self.endurance_cycles, erases)
             .min(self.fresh_bytes.saturating_sub(activity.flash_bytes));
         let schemes = self.lifetime.options().schemes.iter();
-        let schemes = schemes.map(|scheme| device.ftl().observed(scheme.kind)).collect();
-        Counters { activity, remaining_bytes, schemes }
+        let schemes = schemes.map(|scheme| device.ftl().scheme_bytes(scheme.kind)).collect();
+        LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, schemes }
     }
 
     /// Returns how long throttling would delay a write at `now_ns`, after the last request, because earlier writes
@@ -203,7 +204,7 @@ fn flash_bytes(device: &Device<SimNand>) -> u64 {
 fn left_bytes(geometry: &Geometry, endurance_cycles: u32, erases: u64) -> u64 {
     let blocks = geometry.blocks() as u64 * geometry.superblock_planes as u64;
     let block_bytes = geometry.pages_per_block as u64 * geometry.page_bytes as u64;
-    remaining_bytes(blocks, endurance_cycles, erases, block_bytes)
+    remaining_endurance_bytes(blocks, endurance_cycles, erases, block_bytes)
 }
 
 /// Returns the years until the rated cycles of all pages are used, if `programs` page programs take `elapsed_s`; `None`
@@ -257,7 +258,7 @@ pub(crate) fn extrapolate(
     let written = geometry.pages() as f64 * page_bytes * f64::from(endurance_cycles) / amplification;
     record.is_from_steady_part = steady.is_steady;
     record.host_tb_written_until_worn = Some(written / 1e12);
-    record.drive_writes_per_day = Some(written / device.bytes() as f64 / RATED_DAYS);
+    record.drive_writes_per_day = Some(written / device.capacity_bytes() as f64 / RATED_DAYS);
     if record.elapsed_s > 0.0 {
         record.years = Some(written / host_bytes as f64 * record.elapsed_s / YEAR_S as f64);
     }

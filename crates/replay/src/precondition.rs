@@ -12,7 +12,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::data::{Content, Descriptor, Fingerprint, mix};
+use wearwell::data::{Content, Descriptor, Fingerprint, mix_bits};
 use wearwell::gc::MetadataGc;
 use wearwell::mapping::Mapping;
 use wearwell::nand::Nand;
@@ -27,7 +27,7 @@ use crate::workload::permutation::Permutation;
 /// Returns content that differs from that of every trace and model: the top bit is set in a hash of page number and
 /// pass.
 fn unique_content(page: u64, pass: u64) -> Descriptor {
-    Descriptor::of(Fingerprint(mix(page ^ pass << 40) | 1 << 63))
+    Descriptor::of_fingerprint(Fingerprint(mix_bits(page ^ pass << 40) | 1 << 63))
 }
 
 /// Progress callback with the preconditioning steps done and expected; on `Break` preconditioning ends and leaves the
@@ -74,7 +74,7 @@ pub fn steady<N: Nand>(
     }
     let mut points = Vec::new();
     let flow = overwrite_with_samples(device, capacities, seed, on_step, &mut |point| points.push(point))?;
-    let exported_bytes = device.bytes();
+    let exported_bytes = device.capacity_bytes();
     Ok(flow.map_continue(|()| Steadiness::of(&points, exported_bytes)))
 }
 
@@ -91,7 +91,7 @@ pub fn constructed<N: Nand>(
     on_step: OnStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     match construct(device, seed, on_step)? {
-        Continue(()) if capacities > 0.0 => overwrite(device, capacities, mix(seed), on_step),
+        Continue(()) if capacities > 0.0 => overwrite(device, capacities, mix_bits(seed), on_step),
         flow => Ok(flow),
     }
 }
@@ -114,7 +114,7 @@ pub fn in_use<N: Nand>(
         steady(device, 1.0, seed, on_step).map(|flow| flow.map_continue(Some))
     };
     match settled {
-        Err(Error::Options(_)) => Ok(Continue(None)),
+        Err(Error::InvalidOptions(_)) => Ok(Continue(None)),
         other => other,
     }
 }
@@ -122,7 +122,7 @@ pub fn in_use<N: Nand>(
 /// Writes uniform random pages until the first garbage collection, and then `capacities` more physical capacities.
 ///
 /// # Errors
-/// Errors of the device; [`Error::Options`] if a write buffer absorbs so much that collection never starts.
+/// Errors of the device; [`Error::InvalidOptions`] if a write buffer absorbs so much that collection never starts.
 pub fn overwrite<N: Nand>(
     device: &mut Device<N>,
     capacities: f64,
@@ -153,7 +153,7 @@ fn overwrite_with_samples<N: Nand>(
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
         if written == MAX_CAPACITIES_WITHOUT_GC * physical {
-            return Err(Error::Options(NEVER_COLLECTS.into()));
+            return Err(Error::InvalidOptions(NEVER_COLLECTS.into()));
         }
         if report(on_step, written, physical + more).is_break() {
             return Ok(Break(()));
@@ -228,8 +228,8 @@ pub fn bind<N: Nand>(
     let page_bytes = device.ftl().store().geometry().page_bytes as u64;
     let refused = device.ftl().stats().demoted_full;
     let mut tried = 0;
-    while device.ftl().binds()
-        && device.ftl().valid_entries() < entries
+    while device.ftl().can_bind()
+        && device.ftl().valid_reverse_map_entries() < entries
         && device.ftl().stats().demoted_full == refused
         && tried < MAX_CAPACITIES_WITHOUT_GC * pages
     {
@@ -238,7 +238,7 @@ pub fn bind<N: Nand>(
         if !device.ftl().is_mapped(Lpn(source as u32)) {
             continue;
         }
-        if report(on_step, device.ftl().valid_entries(), entries).is_break() {
+        if report(on_step, device.ftl().valid_reverse_map_entries(), entries).is_break() {
             return Ok(Break(()));
         }
         device.remap(target * page_bytes, source * page_bytes, page_bytes, RemapMode::Copy)?;
@@ -270,7 +270,7 @@ fn overwrite_one<N: Nand>(
 /// that they occupy after repeated updates is left free.
 ///
 /// # Errors
-/// Errors of the device; [`Error::Options`] if the device is not empty, or so small that the blocks that garbage
+/// Errors of the device; [`Error::InvalidOptions`] if the device is not empty, or so small that the blocks that garbage
 /// collection keeps free leave a pool no space for a steady state.
 pub fn construct<N: Nand>(
     device: &mut Device<N>,
@@ -278,8 +278,8 @@ pub fn construct<N: Nand>(
     on_step: OnStep<'_>,
 ) -> Result<ControlFlow<()>, Error> {
     let ftl = device.ftl_mut();
-    if ftl.store().sequence() > 0 {
-        return Err(Error::Options("a steady state is constructed on an empty device only".into()));
+    if ftl.store().last_sequence() > 0 {
+        return Err(Error::InvalidOptions("a steady state is constructed on an empty device only".into()));
     }
     let plans = pool_plans(ftl)?;
     let mut pages = Pages::of(ftl.logical_pages(), seed);
@@ -317,7 +317,7 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pages) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_but_the_last()).take(valid as usize).collect();
-    ftl.prefetch(&lpns, &[]);
+    ftl.prefetch_writes(&lpns, &[]);
     let mut placed = lpns.into_iter().peekable();
     for offset in 0..block_pages {
         let is_due = (offset + 1) * valid / block_pages > offset * valid / block_pages;
@@ -341,7 +341,7 @@ impl Pages {
         Self {
             order: Permutation::new(logical_pages as u64, seed),
             next: 0,
-            random: Xoshiro256PlusPlus::seed_from_u64(mix(seed)),
+            random: Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed)),
         }
     }
 
@@ -415,7 +415,7 @@ impl PoolPlan {
         let valid = ftl.logical_pages() as u64 / u64::from(store.pools());
         let collected = valid + metadata.collected_pages;
         if valid == 0 || collected >= u64::from(closed_blocks) * u64::from(block_pages) {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "precondition.mode constructed: pool {pool} has {free} blocks of {block_pages} pages, too few for \
                  {valid} valid pages in addition to metadata and the blocks that garbage collection keeps free; use steady"
             )));

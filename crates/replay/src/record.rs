@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use wearwell::nand::FlashTiming;
-use wearwell::recovery::StepCost;
+use wearwell::recovery::RecoveryStepCost;
 use wearwell::timing::LatencySummary;
 use wearwell_config::{Arrival, Config, Origin, blocks_kept};
 
@@ -206,8 +206,8 @@ impl RecoveryCosts {
     }
 
     /// Returns the flash operations of a recovery step `cost` with the time that they take.
-    pub fn price(&self, cost: &StepCost) -> RecoveryCost {
-        let StepCost { spare_reads, page_reads, programs } = *cost;
+    pub fn price(&self, cost: &RecoveryStepCost) -> RecoveryCost {
+        let RecoveryStepCost { spare_reads, page_reads, programs } = *cost;
         let time_us = spare_reads as f64 * self.spare_read_us
             + page_reads as f64 * self.page_read_us
             + programs as f64 * self.program_us;

@@ -6,7 +6,7 @@
 //! manager, and settings of these are refused.
 
 use wearwell::design::Parts;
-use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
+use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::{Config, ConfigError, Resolved};
 
@@ -30,7 +30,7 @@ pub fn drive(
     let parts = config.parts(design, &resolved)?;
     let mut device =
         built(config, &resolved, &parts).map_err(|error| ConfigError::Value(error.to_string()))?;
-    device.ftl_mut().store_mut().ops.listen(true);
+    device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
     Ok(device)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn built(
     resolved: &Resolved,
     parts: &Parts,
 ) -> wearwell::Result<Device<PowerCut<SimNand>>> {
-    let mut nand = SimNand::new(resolved.geometry.clone(), Retain::ALL)
+    let mut nand = SimNand::new(resolved.geometry.clone(), RetainedFields::ALL)
         .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
         .with_factory_bad(config.factory_bad(&resolved.geometry));
     if config.device.wear_out == Some(true) {
@@ -52,7 +52,7 @@ pub(crate) fn built(
     let nand = PowerCut::new(nand, None, CutOutcome::Before);
     let options = DeviceOptions { buffer: config.buffer(&resolved.geometry) };
     let mut device = Device::new(nand, resolved.logical_pages, parts, options)?;
-    device.ftl_mut().store_mut().stripe(config.striping_name().into());
+    device.ftl_mut().store_mut().set_striping(config.striping_name().into());
     Ok(device)
 }
 
@@ -74,8 +74,8 @@ mod tests {
             drive.write(4096, 4096, HostData::Bytes(&[7; 4096])).unwrap();
             drive.flush().unwrap();
             drive.ftl_mut().store_mut().nand_mut().cut_now();
-            assert!(drive.ftl().store().nand().is_lost());
-            drive.ftl_mut().store_mut().nand_mut().restore(None);
+            assert!(drive.ftl().store().nand().is_power_lost());
+            drive.ftl_mut().store_mut().nand_mut().restore_power(None);
             drive.recover().unwrap();
             let mut page = [0; 4096];
             drive.read(4096, 4096, &mut page).unwrap();

@@ -15,7 +15,7 @@ use wearwell::Ftl;
 use wearwell::address::BlockId;
 use wearwell::block_map::{self, EraseHistogram};
 use wearwell::nand::{Nand as _, SimNand};
-use wearwell::stats::by_cause;
+use wearwell::stats::nonzero_counts_by_cause;
 use wearwell::store::{BlockState, Store};
 use wearwell::timing::{LatencySummary, RequestKind, Timing};
 use wearwell_config::TIMELINE_CELLS_MAX;
@@ -265,11 +265,11 @@ fn window(
         requests: counters.requests,
         host_page_writes: counters.host_page_writes,
         host_bytes: counters.host_bytes,
-        programs_by_cause: by_cause(&ftl.stats().programs),
+        programs_by_cause: nonzero_counts_by_cause(&ftl.stats().programs),
         free_blocks: counters.free_blocks,
         device_s: counters.device_s,
-        read_us: timing.and_then(|timing| since(timing.latency(RequestKind::Read), of_reads)),
-        write_us: timing.and_then(|timing| since(timing.latency(RequestKind::Write), of_writes)),
+        read_us: timing.and_then(|timing| since(timing.latency_histogram(RequestKind::Read), of_reads)),
+        write_us: timing.and_then(|timing| since(timing.latency_histogram(RequestKind::Write), of_writes)),
     }
 }
 
@@ -294,7 +294,7 @@ fn frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -
         requests: counters.requests,
         host_bytes: counters.host_bytes,
         cells,
-        wear: EraseHistogram::of(erases).into(),
+        wear: EraseHistogram::of_erase_counts(erases).into(),
     }
 }
 

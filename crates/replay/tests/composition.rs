@@ -42,10 +42,10 @@ fn refusal(settings: &[String]) -> Option<String> {
     let resolved = config.resolve(8000).unwrap();
     let parts = config.parts("page-map", &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-    let nand = SimNand::new(resolved.geometry.clone(), parts.retain()).with_nvram(nvram_bytes);
+    let nand = SimNand::new(resolved.geometry.clone(), parts.needed_sim_fields()).with_nvram(nvram_bytes);
     match Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()) {
         Ok(_) => None,
-        Err(Error::Options(sentence)) => Some(sentence),
+        Err(Error::InvalidOptions(sentence)) => Some(sentence),
         Err(other) => panic!("{settings:?}: {other}"),
     }
 }

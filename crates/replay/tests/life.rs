@@ -224,15 +224,15 @@ fn an_interrupted_life_has_no_end_to_tell_of() {
 fn limits_are_drawn_from_the_stated_distribution() {
     let endurance = Endurance { spread: 0.1, early_share: 0.0, program_share: 0.25, spare_minimum: 0.0 };
     let limits = endurance.limits(100_000, 3000, 9);
-    let cycles: Vec<f64> = limits.iter().map(|limit| f64::from(limit.cycles)).collect();
+    let cycles: Vec<f64> = limits.iter().map(|limit| f64::from(limit.erase_cycles)).collect();
     let mean = cycles.iter().sum::<f64>() / 1e5;
     let deviation = (cycles.iter().map(|c| (c - mean) * (c - mean)).sum::<f64>() / 1e5).sqrt();
     assert!((mean - 3000.0).abs() < 4.0 && (deviation - 300.0).abs() < 4.0, "{mean} {deviation}");
     let programs =
-        limits.iter().filter(|limit| limit.ends_by == wearwell::nand::WearFailure::Program).count();
+        limits.iter().filter(|limit| limit.failing_operation == wearwell::nand::WearFailure::Program).count();
     assert!((24_000..26_000).contains(&programs), "{programs}");
     let early = Endurance { early_share: 1.0, ..endurance }.limits(100_000, 3000, 9);
-    let below = early.iter().filter(|limit| limit.cycles < 1500).count();
+    let below = early.iter().filter(|limit| limit.erase_cycles < 1500).count();
     assert!((49_000..51_000).contains(&below), "{below}");
     assert!(
         Endurance { spread: 2.0, ..endurance }.refusal().is_some_and(|sentence| sentence.contains("spread"))

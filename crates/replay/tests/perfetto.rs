@@ -441,14 +441,16 @@ fn a_window_has_what_overlaps_it() {
     let (_, whole) = traced(&[], LOAD, "page-map", ALL);
     let (_, part) = traced(&[], LOAD, "page-map", "2000..2100");
     let arrival =
-        |number| whole.requests.iter().find(|request| request.times.number == number).unwrap().times;
+        |number| whole.requests.iter().find(|request| request.times.request_number == number).unwrap().times;
     let start = arrival(2000).arrival_ns;
     let end = (2000..2100).map(|number| arrival(number).answered_ns).max().unwrap();
     let expected: Vec<u64> =
-        whole.ops.iter().filter(|op| op.start_ns < end && op.end_ns > start).map(|op| op.number).collect();
+        whole.ops.iter().filter(|op| op.start_ns < end && op.end_ns > start).map(|op| op.op_number).collect();
     assert!(expected.len() > 100);
-    assert_eq!(part.ops.iter().map(|op| op.number).collect::<Vec<_>>(), expected);
-    assert!((2000..2100).all(|number| part.requests.iter().any(|request| request.times.number == number)));
+    assert_eq!(part.ops.iter().map(|op| op.op_number).collect::<Vec<_>>(), expected);
+    assert!(
+        (2000..2100).all(|number| part.requests.iter().any(|request| request.times.request_number == number))
+    );
     let (from, to) = (start / 1000, end / 1000 + 1);
     let (_, period) = traced(&[], LOAD, "page-map", &format!("{from}us..{to}us"));
     let overlaps = |op: &&wearwell::timing::TracedOp| op.start_ns < to * 1000 && op.end_ns > from * 1000;

@@ -38,7 +38,7 @@ fn device_of(config: &Config, design: &str) -> Device<SimNand> {
     let resolved = config.resolve(1).unwrap();
     let parts = config.parts(design, &resolved).unwrap();
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-    let nand = SimNand::new(resolved.geometry, parts.retain()).with_nvram(nvram_bytes);
+    let nand = SimNand::new(resolved.geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
 }
 
@@ -49,7 +49,7 @@ fn amplification(device: &mut Device<SimNand>, times: f64, seed: u64) -> f64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for _ in 0..(pages as f64 * times) as u64 {
         let page = Lpn(below(&mut random, pages) as u32);
-        device.write_page(page, Descriptor::of(Fingerprint(1))).unwrap();
+        device.write_page(page, Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
     device.ftl().stats().write_amplification()
 }
@@ -149,7 +149,7 @@ fn every_page_is_mapped_once_after_construction() {
         let pages = device.ftl().logical_pages();
         let blocks = device.ftl().store().blocks();
         let is_data = |&block: &BlockId| blocks.kind(block).is_host_data();
-        let valid = |block: BlockId| blocks.valid(block);
+        let valid = |block: BlockId| blocks.valid_pages(block);
         let stored: u32 = (0..blocks.len()).map(BlockId).filter(is_data).map(valid).sum();
         assert_eq!(stored, pages, "{design}: as many valid pages as logical ones");
         for page in 0..pages {
@@ -164,7 +164,7 @@ fn every_page_is_mapped_once_after_construction() {
 #[test]
 fn construction_is_for_empty_devices() {
     let mut device = device_of(&common::config(&[]), "page-map");
-    device.write_page(Lpn(0), Descriptor::of(Fingerprint(1))).unwrap();
+    device.write_page(Lpn(0), Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
     let refused = precondition::construct(&mut device, 1, &mut |_, _| Continue(())).unwrap_err();
     assert!(refused.to_string().contains("empty device"), "{refused}");
     device.ftl_mut().clear_stats();
@@ -196,7 +196,7 @@ fn filling_writes_every_page_once_with_content_of_its_own() {
     assert!((0..pages as u32).all(|page| device.ftl().is_mapped(Lpn(page))));
     let mut alike = device_of(&config, "integrated");
     for page in 0..pages as u32 {
-        alike.write_page(Lpn(page), Descriptor::of(Fingerprint(1))).unwrap();
+        alike.write_page(Lpn(page), Descriptor::of_fingerprint(Fingerprint(1))).unwrap();
     }
     assert!(alike.ftl().stats().deduplicated_writes > pages / 2, "equal contents would have been found");
 }
@@ -268,7 +268,7 @@ fn a_random_drive_binds_the_share_that_is_asked_for() {
         assert!(device.ftl().stats().total_programs() > u64::from(device.ftl().logical_pages()));
         let wanted = entries * 7 / 10;
         let _ = precondition::bind(&mut device, wanted, 2, &mut go_on).unwrap();
-        let (held, refused) = (device.ftl().valid_entries(), device.ftl().stats().demoted_full);
+        let (held, refused) = (device.ftl().valid_reverse_map_entries(), device.ftl().stats().demoted_full);
         if map == "segments" {
             // Fewer segments than blocks: the first block that finds no segment of its own ends it.
             assert!(held < wanted && refused == 1, "{held} entries, {refused} refused");

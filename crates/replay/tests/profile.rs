@@ -54,7 +54,7 @@ fn request(op: Op, page: u64, content: u64) -> Request {
     let mut request =
         Request { op, offset_bytes: page * PAGE_BYTES, len_bytes: PAGE_BYTES, ..Request::default() };
     if op == Op::Write {
-        request.content.push(Descriptor::of(Fingerprint(content)));
+        request.content.push(Descriptor::of_fingerprint(Fingerprint(content)));
     }
     request
 }
@@ -126,7 +126,7 @@ fn bounds_of_sizes_are_what_codecs_leave_out() {
         request.content[0].delta_bytes = delta_bytes;
         request
     };
-    let unknown = Descriptor::UNKNOWN;
+    let unknown = Descriptor::UNKNOWN_SIZE;
     let savings = savings_of([write(0, 1, 1024, unknown), write(1, 2, 2048, 2048), write(2, 3, 2048, 0)]);
     assert_bounds(
         &savings,

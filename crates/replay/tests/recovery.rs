@@ -4,8 +4,8 @@
 use std::ops::ControlFlow::Continue;
 
 use wearwell::address::Lpn;
-use wearwell::data::{Descriptor, Fingerprint, mix};
-use wearwell::nand::{Retain, SimNand};
+use wearwell::data::{Descriptor, Fingerprint, mix_bits};
+use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{Plan, ReplayError};
@@ -55,7 +55,7 @@ const PARTS: [(&str, &[&str]); 5] = [
 /// Draws a value for each part, of `content` a subset.
 fn mixture(number: u64) -> Vec<String> {
     let part = |(at, (key, names)): (u64, &(&str, &[&str]))| {
-        let draw = mix(number << 8 | at);
+        let draw = mix_bits(number << 8 | at);
         let value = if *key == "content" {
             let chosen = names.iter().enumerate().filter(|(bit, _)| draw >> bit & 1 == 1);
             chosen.map(|(_, &name)| name).collect::<Vec<_>>().join("+")
@@ -120,7 +120,7 @@ fn drive(design: &str, parts: &[String]) -> Device<SimNand> {
     let resolved = config.resolve(u64::from(PAGES)).unwrap();
     let parts = config.parts(design, &resolved).unwrap();
     let (generation, packed) = (parts.content.delta.is_some(), parts.recovers_packed_pages());
-    let retain = Retain { sequence: true, generation, packed, ..parts.retain() };
+    let retain = RetainedFields { sequence: true, generation, packed, ..parts.needed_sim_fields() };
     let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
     let nand = SimNand::new(resolved.geometry, retain).with_nvram(nvram_bytes);
     Device::new(nand, resolved.logical_pages, &parts, DeviceOptions::default()).unwrap()
@@ -138,16 +138,16 @@ fn a_drive_that_was_built_in_its_steady_state_recovers_as_it_was() {
         let _ = wearwell_replay::precondition::construct(&mut device, seed, step).unwrap();
         for number in 0..40 {
             if number > 0 {
-                let page = Lpn((mix(number) % u64::from(PAGES)) as u32 + 1);
-                device.write_page(page, Descriptor::of(Fingerprint(number))).unwrap();
+                let page = Lpn((mix_bits(number) % u64::from(PAGES)) as u32 + 1);
+                device.write_page(page, Descriptor::of_fingerprint(Fingerprint(number))).unwrap();
             }
             if number % 13 == 0 {
                 device.flush().unwrap();
-                let before = device.flash_view().unwrap().places;
+                let before = device.flash_view().unwrap().first_page_of_lpn;
                 device.recover().unwrap();
                 let violation = device.ftl_mut().check().err();
                 assert_eq!(violation, None, "{}, seed {seed}, write {number}", design.name);
-                let after = device.flash_view().unwrap().places;
+                let after = device.flash_view().unwrap().first_page_of_lpn;
                 assert!(after == before, "{}, seed {seed}, write {number}", design.name);
             }
         }

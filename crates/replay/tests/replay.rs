@@ -635,7 +635,7 @@ fn small_writes_in_a_row_are_joined_by_the_write_buffer_of_large_pages() {
 fn equal_content_of_large_pages_is_recognised() {
     let folder = tempfile::tempdir().unwrap();
     let write = |page: u64, ids: std::ops::Range<u64>| Request {
-        content: ids.map(|id| Descriptor::of(Fingerprint(id))).collect(),
+        content: ids.map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
         ..write_at(page, 4)
     };
     // The first content dies and comes back elsewhere; a page with another order of parts is another page.
@@ -739,7 +739,10 @@ fn remaps_are_counted_and_demoted_where_the_design_has_none() {
         ..write_at(target, pages)
     };
     let requests = [
-        Request { content: (1..5).map(|id| Descriptor::of(Fingerprint(id))).collect(), ..write_at(0, 4) },
+        Request {
+            content: (1..5).map(|id| Descriptor::of_fingerprint(Fingerprint(id))).collect(),
+            ..write_at(0, 4)
+        },
         remap(RemapMode::Copy, 8, 0, 4),
         remap(RemapMode::Relocate, 16, 0, 2),
         // Page 0 holds nothing any more: its target is deallocated.

@@ -486,7 +486,11 @@ fn unique_content_never_repeats_and_same_content_always_does() {
     let same = fill("same", 1000);
     assert_eq!(distinct(&same), 1);
     assert_ne!(same[0].fingerprint, Fingerprint::ZERO_PAGE);
-    assert_eq!(same[0], Descriptor::of(same[0].fingerprint), "sizes are unknown unless asked for");
+    assert_eq!(
+        same[0],
+        Descriptor::of_fingerprint(same[0].fingerprint),
+        "sizes are unknown unless asked for"
+    );
 }
 
 #[test]
@@ -605,17 +609,17 @@ fn ratios_are_clipped() {
 #[test]
 fn deltas_exist_for_overwrites_only() {
     let mut model = model("unique:delta=0.35");
-    assert_eq!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN);
-    assert_ne!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN);
+    assert_eq!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
+    assert_ne!(write(&mut model, 3).delta_bytes, Descriptor::UNKNOWN_SIZE);
     assert_eq!(
         write(&mut model, 4_000_000_000).delta_bytes,
-        Descriptor::UNKNOWN,
+        Descriptor::UNKNOWN_SIZE,
         "sparse addresses are fine"
     );
     model.forget(3..4);
     assert_eq!(
         write(&mut model, 3).delta_bytes,
-        Descriptor::UNKNOWN,
+        Descriptor::UNKNOWN_SIZE,
         "a trimmed page has no previous content"
     );
     let mut same = self::model("same:delta=0.35");

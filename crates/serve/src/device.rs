@@ -17,7 +17,7 @@ use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::device::HostData;
 use wearwell::nand::{Nand, SimNand};
 use wearwell::page_state::PageState;
-use wearwell::{Device, Scrubbed};
+use wearwell::{Device, ScrubProgress};
 use wearwell_trace::Op;
 
 use crate::record::{Recorded, Recorder};
@@ -105,7 +105,7 @@ impl From<wearwell::Error> for DeviceError {
         let sentence = error.to_string();
         match error {
             Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(sentence),
-            Error::OutOfRange { .. } | Error::NotWholePages { .. } | Error::Options(_) => {
+            Error::OutOfRange { .. } | Error::NotWholePages { .. } | Error::InvalidOptions(_) => {
                 Self::Invalid(sentence)
             }
             _ => Self::Failed(sentence),
@@ -346,8 +346,8 @@ impl<N: Medium> FlashDevice<N> {
     ///
     /// # Errors
     /// [`DeviceError::Failed`] if the medium stopped. A page that cannot be read is no error.
-    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<Scrubbed, DeviceError> {
-        let mut scrubbed = Scrubbed { next: None, read_pages: 0 };
+    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress, DeviceError> {
+        let mut scrubbed = ScrubProgress { next_page: None, read_pages: 0 };
         self.ask(|device| {
             scrubbed = device.ftl_mut().scrub(first, most_pages)?;
             Ok(())
@@ -363,7 +363,7 @@ impl<N: Medium> FlashDevice<N> {
     pub fn scrub_if_idle(&mut self, most_pages: u32) -> Result<(), DeviceError> {
         let commands = std::mem::replace(&mut self.idle_scrub.commands, self.commands);
         if commands == self.commands {
-            let next = self.scrub(self.idle_scrub.next, most_pages)?.next;
+            let next = self.scrub(self.idle_scrub.next, most_pages)?.next_page;
             self.idle_scrub.next = next.unwrap_or(Ppn(0));
         }
         Ok(())
@@ -637,7 +637,7 @@ impl<N: Medium> FlashDevice<N> {
 
 impl<N: Medium> BlockDevice for FlashDevice<N> {
     fn capacity_bytes(&self) -> u64 {
-        self.device.bytes()
+        self.device.capacity_bytes()
     }
 
     fn block_bytes(&self) -> u32 {

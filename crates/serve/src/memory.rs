@@ -1,6 +1,6 @@
 //! A live device whose flash is in memory: for trials and tests. All data is lost when the process ends.
 
-use wearwell::nand::{Retain, SimNand};
+use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::{Config, ConfigError};
 
@@ -39,7 +39,7 @@ impl Specification {
         let resolved = self.config.resolve(1).map_err(invalid)?;
         let parts = self.config.parts(&self.design, &resolved).map_err(invalid)?;
         let nvram_bytes = parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages);
-        let nand = SimNand::new(resolved.geometry, Retain::ALL).with_nvram(nvram_bytes);
+        let nand = SimNand::new(resolved.geometry, RetainedFields::ALL).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: self.config.named_buffer() };
         let device = Device::new(nand, resolved.logical_pages, &parts, options)?;
         let identity = Identity {

@@ -113,7 +113,10 @@ impl Recorder {
 }
 
 fn describe(page: &[u8]) -> Descriptor {
-    Descriptor { compressed_bytes: compressed_len(page) as u16, ..Descriptor::of(fingerprint_of(page)) }
+    Descriptor {
+        compressed_bytes: compressed_len(page) as u16,
+        ..Descriptor::of_fingerprint(fingerprint_of(page))
+    }
 }
 
 /// A recording with bytes: the operations as text in one file, and in another the bytes of the distinct pages, in the

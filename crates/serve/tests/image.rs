@@ -9,7 +9,7 @@ use image_support::{
 };
 use rand::RngExt as _;
 use wearwell::design::Parts;
-use wearwell::nand::{CutOutcome, PowerCut, Retain, SimNand};
+use wearwell::nand::{CutOutcome, PowerCut, RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 use wearwell_serve::Medium as _;
@@ -40,7 +40,7 @@ fn simulated(specification: &Specification) -> Device<SimNand> {
     let parts: Parts = config.parts(&superblock.design, &resolved).expect("a known design");
     let parts = parts.without_battery().expect("it was served");
     let nvram_bytes = parts.nvram_bytes_with_map(&superblock.geometry, superblock.logical_pages);
-    let nand = SimNand::new(superblock.geometry, Retain::ALL).with_nvram(nvram_bytes);
+    let nand = SimNand::new(superblock.geometry, RetainedFields::ALL).with_nvram(nvram_bytes);
     Device::new(nand, superblock.logical_pages, &parts, DeviceOptions::default()).expect("the device fits")
 }
 
@@ -478,7 +478,7 @@ fn a_size_is_what_the_host_sees() {
         };
         let superblock = specification.superblock(7).expect("the device fits");
         assert_eq!(u64::from(superblock.logical_pages) * 4096, 64 << 20);
-        assert!(superblock.geometry.bytes() > 64 << 20, "there is spare space");
+        assert!(superblock.geometry.physical_bytes() > 64 << 20, "there is spare space");
     }
 }
 

@@ -269,7 +269,7 @@ fn damaged_unseen(
     let pages = device.ftl().store().geometry().pages() as u32;
     let needed = |ppn: &Ppn| device.ftl_mut().may_be_needed(*ppn) == Ok(true);
     let ppn = (40..pages).map(Ppn).find(needed).expect("some page is needed");
-    device.ftl_mut().store_mut().nand_mut().damage(ppn);
+    device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
     // Another device over the same files reads every page.
     let files = device.ftl().store().nand().backing().clone();
     let lost = model.compare(&mut reopen(files, "a copy").device, "a copy");

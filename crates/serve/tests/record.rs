@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::client::*;
 use common::{MIB, PAGE, Random, Served, config};
-use wearwell::stats::{Stats, by_cause};
+use wearwell::stats::{Stats, nonzero_counts_by_cause};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
@@ -68,7 +68,11 @@ fn replay(config: &Config, design: &str, path: &Path, bytes: bool) -> RunRecord 
 type Counts = BTreeMap<String, u64>;
 
 fn live(stats: &Stats) -> [Counts; 3] {
-    [by_cause(&stats.programs), by_cause(&stats.reads), by_cause(&stats.erases)]
+    [
+        nonzero_counts_by_cause(&stats.programs),
+        nonzero_counts_by_cause(&stats.reads),
+        nonzero_counts_by_cause(&stats.erases),
+    ]
 }
 
 fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: bool) {

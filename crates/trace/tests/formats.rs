@@ -187,7 +187,7 @@ fn csv_keeps_fingerprints_and_sizes() {
         compressed_bytes,
         delta_bytes,
     };
-    let unknown = Descriptor::UNKNOWN;
+    let unknown = Descriptor::UNKNOWN_SIZE;
     let contents: Vec<_> = read(&fixture("csv")).into_iter().map(|r| r.content).collect();
     assert_eq!(contents[0], [d(10, 100, unknown), d(11, unknown, 7)]);
     assert_eq!(contents[1], [d(12, unknown, unknown), d(13, 4096, 0)]);
@@ -230,7 +230,11 @@ fn a_capture_finds_the_files_beside_it() {
     let sizes: Vec<_> = requests[1].content.iter().map(|d| d.compressed_bytes).collect();
     assert_eq!(sizes, [120, 220, 20]);
     let last = requests[6].content[0];
-    assert_eq!((last.compressed_bytes, last.delta_bytes), (Descriptor::UNKNOWN, 1234), "id 5 has no size");
+    assert_eq!(
+        (last.compressed_bytes, last.delta_bytes),
+        (Descriptor::UNKNOWN_SIZE, 1234),
+        "id 5 has no size"
+    );
     let with_bytes = read(true);
     assert_eq!(with_bytes[1].bytes, [b"one!".repeat(1024), b"two!".repeat(1024), vec![0; 4096]].concat());
     assert!(with_bytes[3].bytes.is_empty() && with_bytes[6].bytes.is_empty(), "ids without bytes");

@@ -39,7 +39,7 @@ fn read(file: &[u8]) -> Vec<Request> {
 /// Few fingerprints, so that contents repeat, count up and come with different sizes.
 fn descriptor() -> impl Strategy<Value = Descriptor> {
     let fingerprint = prop_oneof![0..8_u64, Just(u64::MAX), any::<u64>()];
-    let size = || prop_oneof![3 => Just(Descriptor::UNKNOWN), 2 => 0..3_u16, 1 => Just(4096_u16)];
+    let size = || prop_oneof![3 => Just(Descriptor::UNKNOWN_SIZE), 2 => 0..3_u16, 1 => Just(4096_u16)];
     (fingerprint, size(), size()).prop_map(|(fingerprint, compressed_bytes, delta_bytes)| Descriptor {
         fingerprint: Fingerprint(fingerprint),
         compressed_bytes,
@@ -105,7 +105,7 @@ fn long_trace() -> Vec<Request> {
             index.wrapping_mul(0x9e37_79b9_7f4a_7c15)
         }),
         compressed_bytes: (index % 4096) as u16,
-        delta_bytes: if index.is_multiple_of(7) { 5 } else { Descriptor::UNKNOWN },
+        delta_bytes: if index.is_multiple_of(7) { 5 } else { Descriptor::UNKNOWN_SIZE },
     };
     let request = |index: u64| Request {
         time_ns: index * 1000 + index % 13,
@@ -197,7 +197,7 @@ fn what_cannot_be_read_again_is_not_written() {
     assert!(write(good.clone()).is_ok());
     let refused = [
         Request { bytes: vec![0; 4096], ..good.clone() },
-        Request { content: vec![Descriptor::of(Fingerprint(1)); 2], ..good.clone() },
+        Request { content: vec![Descriptor::of_fingerprint(Fingerprint(1)); 2], ..good.clone() },
         Request { len_bytes: (1 << 30) + 1, ..good.clone() },
         Request { offset_bytes: u64::MAX, ..good.clone() },
         Request { op: Op::Flush, ..good.clone() },
@@ -213,7 +213,7 @@ fn what_cannot_be_read_again_is_not_written() {
 /// The example of `docs/TRACE-FORMAT.md`, byte by byte.
 #[test]
 fn the_documented_example_is_what_is_written() {
-    let content = Descriptor { compressed_bytes: 100, ..Descriptor::of(Fingerprint(5)) };
+    let content = Descriptor { compressed_bytes: 100, ..Descriptor::of_fingerprint(Fingerprint(5)) };
     let request = Request { op: Op::Write, len_bytes: 4096, content: vec![content], ..Request::default() };
     let file = native(&[request]);
     let header = b"\x89WWT\r\n\x1a\n\x01\0\0\0\x00\x10\0\0\x06\0\0\0a test";

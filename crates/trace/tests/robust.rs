@@ -94,7 +94,7 @@ fn random_bytes_behind_every_magic_number() {
     ];
     for magic in magics {
         for seed in 0..200_u64 {
-            let noise = (0..100_u64).map(|i| wearwell::data::mix(seed << 32 | i) as u8);
+            let noise = (0..100_u64).map(|i| wearwell::data::mix_bits(seed << 32 | i) as u8);
             let bytes: Vec<u8> = magic.iter().copied().chain(noise).collect();
             read_in_every_way(&bytes);
         }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Address, Lpn, Ppn};
-use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{RecycleOptions, Recycler, StorePolicy};
 use wearwell::data::Fingerprint;
 
 const DEFAULT_LOGICAL_PAGES: u32 = 1_000_000;
@@ -49,7 +49,7 @@ struct Tables {
 }
 
 struct Engine {
-    recycle: Recycle,
+    recycle: Recycler,
     calls: Vec<Call>,
     tables: Tables,
     contents: Vec<Fingerprint>,
@@ -64,7 +64,7 @@ impl Engine {
     fn new(logical_pages: u32, options: &RecycleOptions) -> Self {
         let pages = logical_pages / 100 * PHYSICAL_PERCENT_OF_LOGICAL / BLOCK_PAGES * BLOCK_PAGES;
         Self {
-            recycle: Recycle::new(pages as u64, logical_pages, options),
+            recycle: Recycler::new(pages as u64, logical_pages, options),
             calls: Vec::new(),
             tables: Tables {
                 mapping: vec![Ppn::NONE; logical_pages as usize],
@@ -115,7 +115,7 @@ impl Engine {
         let hit = self.note(Call::Find(content), out);
         let owner = hit.map(|ppn| self.recycle.owner(ppn, self.tables.spare_owners[ppn.index()]));
         let ppn = hit.unwrap_or_else(|| self.allocate());
-        let old = self.tables.mapping[lpn.index()].some();
+        let old = self.tables.mapping[lpn.index()].to_option();
         match owner {
             Some(owner) => self.note(Call::Revive(ppn, owner, lpn), out),
             None => self.note(Call::Programmed(lpn, ppn), out),
@@ -135,7 +135,7 @@ impl Engine {
     }
 
     fn read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
-        if let Some(ppn) = self.tables.mapping[lpn.index()].some() {
+        if let Some(ppn) = self.tables.mapping[lpn.index()].to_option() {
             self.note(Call::Read(ppn), out);
         }
     }
@@ -156,31 +156,33 @@ impl Engine {
     }
 }
 
-fn apply(recycle: &mut Recycle, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
     let Tables { mapping, spare_owners } = tables;
     match call {
-        Call::Find(fingerprint) => return recycle.find(fingerprint),
+        Call::Find(fingerprint) => return recycle.find_dead(fingerprint),
         Call::Revive(ppn, owner, lpn) => {
             mapping[lpn.index()] = ppn;
             recycle.revive(ppn, owner, lpn);
         }
         Call::Programmed(lpn, ppn) => {
             (mapping[lpn.index()], spare_owners[ppn.index()]) = (ppn, lpn);
-            recycle.programmed(lpn, ppn);
+            recycle.page_programmed(lpn, ppn);
         }
         Call::Invalidated(lpn, ppn, fingerprint) => {
-            recycle.invalidated(lpn, ppn, mapping[lpn.index()].some(), fingerprint);
+            recycle.page_invalidated(lpn, ppn, mapping[lpn.index()].to_option(), fingerprint);
         }
         Call::Moved(lpn, from, to) => {
             (mapping[lpn.index()], spare_owners[to.index()]) = (to, lpn);
-            recycle.moved(lpn, from, to);
+            recycle.page_moved(lpn, from, to);
         }
         Call::ErasedBlock(first) => {
-            recycle.erased_block(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
+            recycle.block_erased(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
         }
-        Call::Neighbours(owner) => recycle.neighbours(owner, |lpn| mapping[lpn.index()].some(), out),
+        Call::Neighbours(owner) => {
+            recycle.neighbours_to_load(owner, |lpn| mapping[lpn.index()].to_option(), out)
+        }
         Call::LoadFast(ppn, fingerprint) => recycle.load_fast(ppn, fingerprint),
-        Call::Read(ppn) => recycle.read(ppn),
+        Call::Read(ppn) => recycle.count_read(ppn),
     }
     None
 }
@@ -220,7 +222,7 @@ fn cpu_nanoseconds(start: Instant) -> u64 {
 }
 
 /// Replays the calls; CPU nanoseconds per host write.
-fn replay(calls: &[Call], recycle: &mut Recycle, tables: &mut Tables) -> f64 {
+fn replay(calls: &[Call], recycle: &mut Recycler, tables: &mut Tables) -> f64 {
     let start = Instant::now();
     let before = cpu_nanoseconds(start);
     let mut out = Vec::new();
@@ -231,7 +233,7 @@ fn replay(calls: &[Call], recycle: &mut Recycle, tables: &mut Tables) -> f64 {
     (cpu_nanoseconds(start) - before) as f64 / MEASURED_WRITES as f64
 }
 
-fn report(name: &str, engine: &Engine, (warm, tables): (Recycle, Tables)) {
+fn report(name: &str, engine: &Engine, (warm, tables): (Recycler, Tables)) {
     let mut rates = Vec::new();
     for _ in 0..REPETITIONS {
         let mut recycle = warm.clone();

@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, OpKind};
-use wearwell::timing::{LatencySummary, RequestKind, Suspend, Timing, TimingMode, TimingOptions};
+use wearwell::timing::{LatencySummary, RequestKind, SuspensionOptions, Timing, TimingMode, TimingOptions};
 
 const DIES: u32 = 64;
 const WRITES_PER_COLLECTION: u32 = 33;
@@ -40,7 +40,7 @@ fn geometry() -> Geometry {
 
 fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { PAGE_BYTES };
-    FlashOp { plane: PlaneId(die), kind, cause, after: 0, bytes, count: 1 }
+    FlashOp { plane: PlaneId(die), kind, cause, dependency_distance: 0, transfer_bytes: bytes, count: 1 }
 }
 
 /// One collection on `die`, then the host's program.
@@ -104,7 +104,7 @@ fn open_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
     for _ in 0..writes {
         let arrival = load.next_arrival();
         let (kind, list) = load.next_request();
-        ops += list.iter().map(FlashOp::operations).sum::<u64>();
+        ops += list.iter().map(FlashOp::flash_operation_count).sum::<u64>();
         timing.submit(kind, arrival, list);
     }
     ops
@@ -113,11 +113,11 @@ fn open_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
 fn closed_loop(timing: &mut Timing, load: &mut Load, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
-        while timing.outstanding() >= 256 {
+        while timing.outstanding_requests() >= 256 {
             timing.complete_one();
         }
         let (kind, list) = load.next_request();
-        ops += list.iter().map(FlashOp::operations).sum::<u64>();
+        ops += list.iter().map(FlashOp::flash_operation_count).sum::<u64>();
         timing.submit(kind, timing.now_ns(), list);
     }
     ops
@@ -162,7 +162,7 @@ impl Case<'_> {
 
     fn print(&self, seconds_per_op: f64, requests_per_op: f64, timing: &Timing) {
         let kind = if self.read_share > 0.0 { RequestKind::Read } else { RequestKind::Write };
-        let summary = LatencySummary::of(timing.latency(kind));
+        let summary = LatencySummary::of(timing.latency_histogram(kind));
         println!(
             "{:<38} {:>6.1} M flash ops/s {:>6.2} ns/op {:>5.1} M requests/s  {kind:?} p50 {:>9.0} us p99 {:>9.0} us",
             self.name,
@@ -179,8 +179,8 @@ fn main() {
     let requests =
         std::env::args().nth(1).map_or(2_000_000, |text| text.parse().expect("a number of requests"));
     let plain = &TimingOptions::default();
-    let suspend = Some(Suspend { overhead_ns: 20_000, max_per_op: 4 });
-    let suspending = &TimingOptions { suspend, ..plain.clone() };
+    let suspend = Some(SuspensionOptions { overhead_ns: 20_000, max_per_op: 4 });
+    let suspending = &TimingOptions { suspension: suspend, ..plain.clone() };
     let (open, closed): (Drive, Drive) = (open_loop, closed_loop);
     let cases = [
         ("none, open loop", TimingMode::None, plain, open, 0.0),

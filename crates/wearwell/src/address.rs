@@ -48,7 +48,7 @@ pub trait Address: Copy + PartialEq {
     const NONE: Self;
     /// Returns the address, or `None` if it is [`Address::NONE`].
     #[inline]
-    fn some(self) -> Option<Self> {
+    fn to_option(self) -> Option<Self> {
         if self == Self::NONE { None } else { Some(self) }
     }
 }
@@ -76,6 +76,6 @@ address!(Lpn, Ppn, Unit, BlockId, PlaneId);
 
 /// Whether `unit` is a flash page of a device with `pages` pages; members of compressed chunks (pages compressed
 /// together) have greater numbers.
-pub(crate) fn is_page(unit: Unit, pages: u64) -> bool {
-    (unit.0 as u64) < pages && unit.some().is_some()
+pub(crate) fn is_flash_page(unit: Unit, pages: u64) -> bool {
+    (unit.0 as u64) < pages && unit.to_option().is_some()
 }

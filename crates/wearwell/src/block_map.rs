@@ -16,7 +16,7 @@ use crate::nand::{Nand, PageKind};
 use crate::store::{BlockState, Store};
 
 /// Largest number of bins of an [`EraseHistogram`].
-pub const BINS_MAX: u32 = 40;
+pub const HISTOGRAM_BINS_MAX: u32 = 40;
 /// Number of steps in which a cell states shares of its pages.
 const SHARE_STEPS: u64 = 15;
 /// Code of a cell whose blocks are all retired.
@@ -55,7 +55,7 @@ fn cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
             BlockState::Retired => of_code[RETIRED_CODE as usize] += 1,
             BlockState::Open | BlockState::Closed => {
                 of_code[code(table.kind(block))] += 1;
-                valid += u64::from(table.valid(block));
+                valid += u64::from(table.valid_pages(block));
                 programmed += u64::from(store.nand().programmed_pages(block));
             }
         }
@@ -84,7 +84,7 @@ fn code(kind: PageKind) -> usize {
     }
 }
 
-/// Histogram of erase counts of blocks, with at most [`BINS_MAX`] bins of equal width.
+/// Histogram of erase counts of blocks, with at most [`HISTOGRAM_BINS_MAX`] bins of equal width.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EraseHistogram {
     /// Erases of the least worn block, at which the first bin begins.
@@ -98,11 +98,11 @@ pub struct EraseHistogram {
 impl EraseHistogram {
     /// Computes the histogram of erase counts; empty if there are none. Iterates over the counts three times, so that
     /// it stores nothing of the size of the drive.
-    pub fn of(erases: impl Iterator<Item = u32> + Clone) -> Self {
+    pub fn of_erase_counts(erases: impl Iterator<Item = u32> + Clone) -> Self {
         let (Some(first), Some(last)) = (erases.clone().min(), erases.clone().max()) else {
             return Self::default();
         };
-        let erases_per_bin = (last - first + 1).div_ceil(BINS_MAX);
+        let erases_per_bin = (last - first + 1).div_ceil(HISTOGRAM_BINS_MAX);
         let mut blocks = vec![0; ((last - first) / erases_per_bin + 1) as usize];
         for count in erases {
             blocks[((count - first) / erases_per_bin) as usize] += 1;
@@ -118,11 +118,11 @@ mod tests {
     #[test]
     fn a_histogram_of_wear_counts_every_block_once() {
         for erases in [vec![], vec![7], (0..1000).collect(), vec![3, 3, 90, 91]] {
-            let histogram = EraseHistogram::of(erases.iter().copied());
+            let histogram = EraseHistogram::of_erase_counts(erases.iter().copied());
             assert_eq!(histogram.blocks.iter().sum::<u32>() as usize, erases.len());
-            assert!(histogram.blocks.len() <= BINS_MAX as usize, "{histogram:?}");
+            assert!(histogram.blocks.len() <= HISTOGRAM_BINS_MAX as usize, "{histogram:?}");
         }
-        let two = EraseHistogram::of([3, 3, 90].into_iter());
+        let two = EraseHistogram::of_erase_counts([3, 3, 90].into_iter());
         assert_eq!(
             (two.first_erases, two.erases_per_bin, two.blocks[0], two.blocks.last()),
             (3, 3, 2, Some(&1))

@@ -5,7 +5,7 @@
 //! per step, so that damage is known early. It changes nothing on flash: GC programs the copy of an uncorrectable page
 //! as lost (`store/lost.rs`), and the logical pages read as lost both before and after that.
 
-use crate::address::{Address, BlockId, Lpn, Ppn, is_page};
+use crate::address::{Address, BlockId, Lpn, Ppn, is_flash_page};
 use crate::error::Result;
 use crate::ftl::Ftl;
 use crate::nand::{Nand, PageKind};
@@ -14,9 +14,9 @@ use crate::store::{BlockState, Stream};
 
 /// Result of one step of a scrub, which reads pages to find uncorrectable ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Scrubbed {
+pub struct ScrubProgress {
     /// First flash page of the next step of the scrub; `None` after the last page of the device.
-    pub next: Option<Ppn>,
+    pub next_page: Option<Ppn>,
     /// Pages read in this step of the scrub.
     pub read_pages: u32,
 }
@@ -29,7 +29,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<Scrubbed> {
+    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress> {
         let end = self.store.geometry().pages() as u32;
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let (mut next, mut read_pages) = (first.0, 0);
@@ -43,7 +43,7 @@ impl<N: Nand> Ftl<N> {
             }
             next += 1;
         }
-        Ok(Scrubbed { next: (next < end).then_some(Ppn(next)), read_pages })
+        Ok(ScrubProgress { next_page: (next < end).then_some(Ppn(next)), read_pages })
     }
 
     /// Whether flash page `ppn` may hold data or metadata that is still needed. If page validity is on flash, dead data
@@ -59,9 +59,11 @@ impl<N: Nand> Ftl<N> {
         let stream = match self.store.blocks().kind(block) {
             PageKind::Data if self.validity.is_on_flash() => return self.is_programmed(block, ppn),
             PageKind::Data => return Ok(self.validity.is_valid(ppn)),
-            PageKind::Delta => return Ok(self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn))),
+            PageKind::Delta => {
+                return Ok(self.delta.as_ref().is_some_and(|stage| stage.has_live_deltas(ppn)));
+            }
             PageKind::Chunk => {
-                let page = vec![(ppn, self.store.owner(ppn).0)];
+                let page = vec![(ppn, self.store.owner_in_oob(ppn).0)];
                 return Ok(self.chunks.as_ref().is_some_and(|stage| !stage.used_pages(page).is_empty()));
             }
             PageKind::Translation => Stream::Translation,
@@ -69,7 +71,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Validity => Stream::Validity,
             PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         };
-        Ok(self.owns_metadata(stream, self.store.owner(ppn).0, ppn))
+        Ok(self.owns_metadata(stream, self.store.owner_in_oob(ppn).0, ppn))
     }
 
     fn is_programmed(&mut self, block: BlockId, ppn: Ppn) -> Result<bool> {
@@ -88,19 +90,19 @@ impl<N: Nand> Ftl<N> {
         if self.store.unreadable_pages().next().is_none() {
             return Vec::new();
         }
-        let Ok(map) = self.whole_map() else { return Vec::new() };
+        let Ok(map) = self.read_whole_map() else { return Vec::new() };
         let lost_page = |(lpn, unit): (Lpn, crate::address::Unit)| {
             let lost = |ppn: &Ppn| self.store.is_unreadable(*ppn);
-            let of_delta = self.delta.as_ref().and_then(|stage| stage.page_of(lpn));
+            let of_delta = self.delta.as_ref().and_then(|stage| stage.delta_page_of(lpn));
             let culprit = match &self.chunks {
-                Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
-                    stage.pages_of(unit).iter().copied().find(lost).or(of_delta.filter(lost))
+                Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
+                    stage.flash_pages_of(unit).iter().copied().find(lost).or(of_delta.filter(lost))
                 }
                 _ => Some(Ppn(unit.0)).filter(lost).or(of_delta.filter(lost)),
             };
-            culprit.filter(|_| !self.is_pending(lpn)).map(|ppn| (lpn, ppn))
+            culprit.filter(|_| !self.is_buffered_for_chunk(lpn)).map(|ppn| (lpn, ppn))
         };
-        let mapped = (0..).map(Lpn).zip(map).filter(|(_, unit)| unit.some().is_some());
+        let mapped = (0..).map(Lpn).zip(map).filter(|(_, unit)| unit.to_option().is_some());
         mapped.filter_map(lost_page).collect()
     }
 }

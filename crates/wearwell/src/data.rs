@@ -25,7 +25,7 @@ impl Fingerprint {
     pub fn combine(parts: impl IntoIterator<Item = u64>) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for part in parts {
-            state = mix(state.rotate_left(23) ^ part);
+            state = mix_bits(state.rotate_left(23) ^ part);
         }
         Self(state.max(1))
     }
@@ -33,7 +33,7 @@ impl Fingerprint {
 
 /// Mixes the bits of a 64-bit number (finaliser with the constants of Stafford's "variant 13", as in `SplitMix64`).
 #[inline]
-pub fn mix(mut x: u64) -> u64 {
+pub fn mix_bits(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
@@ -45,21 +45,21 @@ pub fn mix(mut x: u64) -> u64 {
 pub struct Descriptor {
     /// Fingerprint of the page's content.
     pub fingerprint: Fingerprint,
-    /// Compressed size of the page with an LZ-class compressor, bytes, at most the page size; `Descriptor::UNKNOWN` if
-    /// not known.
+    /// Compressed size of the page with an LZ-class compressor, bytes, at most the page size;
+    /// `Descriptor::UNKNOWN_SIZE` if not known.
     pub compressed_bytes: u16,
-    /// Size in bytes of the delta (compressed XOR) to the earlier content of the same address; `Descriptor::UNKNOWN` if
-    /// not known, or if there is no earlier content.
+    /// Size in bytes of the delta (compressed XOR) to the earlier content of the same address;
+    /// `Descriptor::UNKNOWN_SIZE` if not known, or if there is no earlier content.
     pub delta_bytes: u16,
 }
 
 impl Descriptor {
     /// Value of a size in a descriptor if the trace does not record the size.
-    pub const UNKNOWN: u16 = u16::MAX;
+    pub const UNKNOWN_SIZE: u16 = u16::MAX;
 
     /// Returns a content descriptor with this fingerprint and unknown compressed and delta sizes.
-    pub fn of(fingerprint: Fingerprint) -> Self {
-        Self { fingerprint, compressed_bytes: Self::UNKNOWN, delta_bytes: Self::UNKNOWN }
+    pub fn of_fingerprint(fingerprint: Fingerprint) -> Self {
+        Self { fingerprint, compressed_bytes: Self::UNKNOWN_SIZE, delta_bytes: Self::UNKNOWN_SIZE }
     }
 }
 
@@ -77,7 +77,7 @@ impl<'a> Content<'a> {
     /// descriptor with `fingerprint`.
     pub fn of_page(bytes: &'a [u8], fingerprint: Fingerprint) -> Self {
         if bytes.is_empty() {
-            Content::Descriptor(Descriptor::of(fingerprint))
+            Content::Descriptor(Descriptor::of_fingerprint(fingerprint))
         } else {
             Content::Bytes(bytes)
         }
@@ -98,7 +98,7 @@ impl<'a> Content<'a> {
     pub fn compressed_bytes(&self) -> Option<usize> {
         match self {
             Content::Descriptor(d) => {
-                (d.compressed_bytes != Descriptor::UNKNOWN).then_some(d.compressed_bytes as usize)
+                (d.compressed_bytes != Descriptor::UNKNOWN_SIZE).then_some(d.compressed_bytes as usize)
             }
             Content::Bytes(bytes) => Some(compressed_len(bytes)),
         }
@@ -124,12 +124,12 @@ pub fn compressed_len(bytes: &[u8]) -> usize {
 /// Returns the size in bytes of the delta (compressed XOR) between two versions of a page, at most the page size; 0 if
 /// they are equal.
 pub fn delta_len(new: &[u8], old: &[u8]) -> usize {
-    delta_of(new, old).len().min(new.len())
+    compute_delta(new, old).len().min(new.len())
 }
 
 /// Returns the delta (compressed XOR) between two versions of a page; empty if they are equal. May be longer than the
 /// page.
-pub fn delta_of(new: &[u8], old: &[u8]) -> Vec<u8> {
+pub fn compute_delta(new: &[u8], old: &[u8]) -> Vec<u8> {
     if new == old {
         return Vec::new();
     }
@@ -137,7 +137,7 @@ pub fn delta_of(new: &[u8], old: &[u8]) -> Vec<u8> {
     lz4_flex::block::compress(&difference)
 }
 
-/// Changes `page` from the old version into the new version for which [`delta_of`] made `delta`.
+/// Changes `page` from the old version into the new version for which [`compute_delta`] made `delta`.
 ///
 /// # Errors
 /// `delta` is damaged and cannot be decompressed.

@@ -15,7 +15,7 @@ use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::operation::FlashOp;
 use crate::recovery::RecoveryReport;
-use crate::write_buffer::{BufferOptions, Buffered, PageData, SectorMask, WriteBuffer};
+use crate::write_buffer::{BufferOptions, BufferedPage, PageData, SectorMask, WriteBuffer};
 
 /// Bytes per sector, the unit of host addresses.
 pub const SECTOR_BYTES: u64 = 512;
@@ -62,16 +62,19 @@ pub struct Device<N> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PartialWrites {
     /// Number of page writes that covered only some sectors of their page.
-    pub pages: u64,
+    pub page_writes: u64,
     /// Number of partial page writes whose page held data, which was read first (read-modify-write).
-    pub completed: u64,
+    pub read_modify_writes: u64,
 }
 
 impl PartialWrites {
     /// Returns the counts of partial page writes since `earlier`, an earlier reading of the same counters.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
-        Self { pages: self.pages - earlier.pages, completed: self.completed - earlier.completed }
+        Self {
+            page_writes: self.page_writes - earlier.page_writes,
+            read_modify_writes: self.read_modify_writes - earlier.read_modify_writes,
+        }
     }
 }
 
@@ -107,13 +110,13 @@ impl<N: Nand> Device<N> {
     }
 
     /// Returns the capacity that the drive exports to the host, bytes.
-    pub fn bytes(&self) -> u64 {
+    pub fn capacity_bytes(&self) -> u64 {
         self.ftl.logical_pages() as u64 * self.page_bytes
     }
 
     /// Returns the number of page writes that the write buffer absorbed: their page was already in the buffer.
     pub fn absorbed_writes(&self) -> u64 {
-        self.buffer.absorbed()
+        self.buffer.absorbed_writes()
     }
 
     /// Returns the counts of page writes that covered only some sectors of their page, since the drive was built.
@@ -132,15 +135,15 @@ impl<N: Nand> Device<N> {
     }
 
     /// Returns the flash operations of the last host request; empty unless
-    /// [`OpList::listen`](crate::stats::OpList::listen) is on.
-    pub fn ops(&self) -> &[FlashOp] {
-        self.ftl.store().ops.as_slice()
+    /// [`FlashOpList::set_collecting_ops`](crate::stats::FlashOpList::set_collecting_ops) is on.
+    pub fn flash_ops(&self) -> &[FlashOp] {
+        self.ftl.store().flash_ops.as_slice()
     }
 
     /// Returns the deferred flash operations of the last host request, which the FTL started on its own and for which
-    /// no request waits; see [`OpList`](crate::stats::OpList).
+    /// no request waits; see [`FlashOpList`](crate::stats::FlashOpList).
     pub fn deferred_ops(&self) -> &[FlashOp] {
-        self.ftl.store().ops.deferred()
+        self.ftl.store().flash_ops.deferred_ops()
     }
 
     /// Returns the bytes of RAM that a controller needs for this device, by data structure.
@@ -155,7 +158,7 @@ impl<N: Nand> Device<N> {
     /// Writes `len` bytes at byte `offset`, both multiples of the sector size.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Options`] for a request that is not whole sectors, and the errors of
+    /// [`Error::OutOfRange`], [`Error::InvalidOptions`] for a request that is not whole sectors, and the errors of
     /// [`Ftl::write`].
     pub fn write(&mut self, offset: u64, len: u64, data: HostData<'_>) -> Result<()> {
         self.require_request(offset, len)?;
@@ -163,7 +166,7 @@ impl<N: Nand> Device<N> {
             match data {
                 HostData::Descriptors(descriptors) => {
                     let content = Content::Descriptor(descriptors[k.min(descriptors.len() - 1)]);
-                    self.write_piece(piece.lpn, PageData::of(content), piece.mask)?;
+                    self.write_piece(piece.lpn, PageData::from_content(content), piece.mask)?;
                 }
                 HostData::Bytes(bytes) => self.write_bytes(piece, bytes)?,
             }
@@ -191,13 +194,13 @@ impl<N: Nand> Device<N> {
         if self.buffer.is_off() {
             return self.ftl.write(lpn, content);
         }
-        self.write_piece(lpn, PageData::of(content), SectorMask::range(0, self.page_sectors()))
+        self.write_piece(lpn, PageData::from_content(content), SectorMask::range(0, self.page_sectors()))
     }
 
     /// Whether [`Device::write_pages`] is faster than repeated [`Device::write_page`] for the design of this drive.
     #[inline]
-    pub fn writes_in_runs(&self) -> bool {
-        self.buffer.is_off() && self.ftl.writes_in_runs()
+    pub fn supports_write_batches(&self) -> bool {
+        self.buffer.is_off() && self.ftl.supports_write_batches()
     }
 
     /// Writes whole pages in order, for designs that do not look at content. Returns the number of pages written before
@@ -208,9 +211,9 @@ impl<N: Nand> Device<N> {
     #[inline]
     pub fn write_pages(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.buffer.is_off() {
-            return self.ftl.write_run(lpns);
+            return self.ftl.write_page_batch(lpns);
         }
-        let descriptor = Descriptor::of(Fingerprint::ZERO_PAGE);
+        let descriptor = Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
         let refused =
             lpns.iter().zip(0..).find_map(|(&lpn, k)| Some((k, self.write_page(lpn, descriptor).err()?)));
         refused.map_or((lpns.len(), Ok(())), |(written, error)| (written, Err(error)))
@@ -223,7 +226,7 @@ impl<N: Nand> Device<N> {
         if self.buffer.is_full_for(lpn) {
             self.evict()?;
         }
-        self.buffer.put(lpn, data, mask);
+        self.buffer.insert_or_merge(lpn, data, mask);
         Ok(())
     }
 
@@ -237,13 +240,13 @@ impl<N: Nand> Device<N> {
     /// its write was acknowledged. Exception: if only a part of the page was written and its other sectors are
     /// uncorrectable on flash, the part is dropped, so that it does not block all later evictions. The logical page
     /// then reads as lost until it is overwritten as a whole.
-    fn write_partial_pages(&mut self, page: Option<Buffered>) -> Result<()> {
+    fn write_partial_pages(&mut self, page: Option<BufferedPage>) -> Result<()> {
         let Some(page) = page else { return Ok(()) };
-        match self.store_page(page.lpn, &page.data, page.mask) {
-            Err(Error::Lost { .. }) => Ok(()),
+        match self.store_page(page.lpn, &page.data, page.written_sectors) {
+            Err(Error::LogicalPageLost { .. }) => Ok(()),
             stored => {
                 if stored.is_err() {
-                    self.buffer.put_back(page);
+                    self.buffer.reinsert(page);
                 }
                 stored
             }
@@ -256,19 +259,19 @@ impl<N: Nand> Device<N> {
             return self.ftl.write(lpn, data.content());
         }
         let whole = self.complete(lpn, data, mask)?;
-        self.partial.pages += 1;
+        self.partial.page_writes += 1;
         self.ftl.write(lpn, whole.content())
     }
 
     /// Returns the content of `lpn` that the FTL stores, with the sectors in `mask` overwritten by `data`.
     fn complete(&mut self, lpn: Lpn, data: &PageData, mask: SectorMask) -> Result<PageData> {
         let Self { ftl, page, partial, .. } = self;
-        partial.completed += u64::from(ftl.read_for_modify(lpn, page)?);
+        partial.read_modify_writes += u64::from(ftl.read_for_modify(lpn, page)?);
         let mut whole = match data {
             PageData::Bytes(_) => PageData::Bytes(page.clone()),
             PageData::Descriptor(_) => {
                 let old = ftl.fingerprint_of(lpn)?.unwrap_or(Fingerprint::ZERO_PAGE);
-                PageData::Descriptor(Descriptor::of(old))
+                PageData::Descriptor(Descriptor::of_fingerprint(old))
             }
         };
         whole.overlay(data, mask);
@@ -295,7 +298,8 @@ impl<N: Nand> Device<N> {
 
     fn read_piece(&mut self, piece: Piece, into: &mut [u8]) -> Result<()> {
         let wanted = !into.is_empty();
-        let buffered = self.buffer.get(piece.lpn).filter(|page| page.mask.0 & piece.mask.0 == piece.mask.0);
+        let buffered =
+            self.buffer.get(piece.lpn).filter(|page| page.written_sectors.0 & piece.mask.0 == piece.mask.0);
         if let Some(page) = buffered {
             if let (PageData::Bytes(bytes), true) = (&page.data, wanted) {
                 into[piece.at..piece.at + piece.to - piece.from]
@@ -317,7 +321,7 @@ impl<N: Nand> Device<N> {
     fn overlay_buffered(&self, lpn: Lpn, page: &mut Box<[u8]>) {
         let Some(buffered) = self.buffer.get(lpn) else { return };
         let mut merged = PageData::Bytes(std::mem::take(page));
-        merged.overlay(&buffered.data, buffered.mask);
+        merged.overlay(&buffered.data, buffered.written_sectors);
         if let PageData::Bytes(bytes) = merged {
             *page = bytes;
         }
@@ -379,7 +383,7 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// The errors of [`Ftl::write`].
     pub fn flush(&mut self) -> Result<()> {
-        self.empty_buffer()?;
+        self.write_out_buffer()?;
         self.ftl.flush()
     }
 
@@ -387,7 +391,7 @@ impl<N: Nand> Device<N> {
     ///
     /// # Errors
     /// The errors of [`Ftl::write`].
-    pub fn empty_buffer(&mut self) -> Result<()> {
+    pub fn write_out_buffer(&mut self) -> Result<()> {
         while self.buffer.len() > 0 {
             self.evict()?;
         }
@@ -400,7 +404,7 @@ impl<N: Nand> Device<N> {
     /// # Errors
     /// The errors of [`Ftl::recover`].
     pub fn recover(&mut self) -> Result<RecoveryReport> {
-        self.buffer.forget();
+        self.buffer.clear_on_power_loss();
         self.ftl.recover()
     }
 
@@ -410,12 +414,12 @@ impl<N: Nand> Device<N> {
 
     fn require_request(&self, offset: u64, len: u64) -> Result<()> {
         if !offset.is_multiple_of(SECTOR_BYTES) || !len.is_multiple_of(SECTOR_BYTES) {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "request of {len} bytes at byte {offset}: requests are whole sectors of {SECTOR_BYTES} bytes"
             )));
         }
         match offset.checked_add(len) {
-            Some(end) if end <= self.bytes() => Ok(()),
+            Some(end) if end <= self.capacity_bytes() => Ok(()),
             _ => Err(Error::OutOfRange {
                 lpn: offset.saturating_add(len.max(1) - 1) / self.page_bytes,
                 pages: self.ftl.logical_pages(),

@@ -75,7 +75,7 @@ pub enum Error {
     Damaged(String),
     /// The medium lost the data of a logical page. An overwrite or a trim of the logical page clears the error.
     #[error("logical page {lpn} is lost: flash page {ppn} is uncorrectable; an overwrite or a trim heals it")]
-    Lost {
+    LogicalPageLost {
         /// Logical page whose data is lost.
         lpn: Lpn,
         /// Flash page that is uncorrectable.
@@ -83,7 +83,7 @@ pub enum Error {
     },
     /// A user-supplied GC victim policy failed to choose a victim, or chose a block that cannot be a victim.
     #[error("victim policy {name} failed: {why}")]
-    Policy {
+    VictimPolicyFailed {
         /// Name of the victim policy.
         name: String,
         /// Error message of the policy itself, or what is wrong with its choice.
@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// Options of the device contradict each other or the flash geometry.
     #[error("{0}")]
-    Options(String),
+    InvalidOptions(String),
 }
 
 impl From<NandError> for Error {
@@ -104,15 +104,15 @@ impl Error {
     /// Whether the cause of the error is an uncorrectable flash page. An overwrite of the logical page clears such an
     /// error.
     pub fn is_media_error(&self) -> bool {
-        matches!(self, Error::Nand(NandError::Uncorrectable(_)) | Error::Lost { .. })
+        matches!(self, Error::Nand(NandError::Uncorrectable(_)) | Error::LogicalPageLost { .. })
     }
 
-    /// Converts an error of the medium during a read of `lpn`: an uncorrectable flash page becomes [`Error::Lost`] of
-    /// that logical page.
+    /// Converts an error of the medium during a read of `lpn`: an uncorrectable flash page becomes
+    /// [`Error::LogicalPageLost`] of that logical page.
     #[cold]
-    pub(crate) fn of_read(self, lpn: Lpn) -> Self {
+    pub(crate) fn lost_page_if_uncorrectable(self, lpn: Lpn) -> Self {
         match self {
-            Error::Nand(NandError::Uncorrectable(ppn)) => Error::Lost { lpn, ppn },
+            Error::Nand(NandError::Uncorrectable(ppn)) => Error::LogicalPageLost { lpn, ppn },
             other => other,
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! The list of [`FlashOp`](crate::operation::FlashOp) has what a timing model needs: planes and causes. A reader who
 //! follows the engine page by page also needs the pages, why a metadata page was written, and from which candidates GC
-//! chose. [`OpList::record_events`](crate::stats::OpList::record_events) turns the recording on. It is off in every
-//! simulation: nothing on the way of a write checks for it that does not check for listeners anyway, and a choice of a
-//! victim or a write of a metadata page checks it once.
+//! chose. [`FlashOpList::enable_event_recording`](crate::stats::FlashOpList::enable_event_recording) turns the
+//! recording on. It is off in every simulation: nothing on the way of a write checks for it that does not check for
+//! listeners anyway, and a choice of a victim or a write of a metadata page checks it once.
 
 use crate::address::{BlockId, Ppn};
 use crate::nand::PageKind;
@@ -12,7 +12,7 @@ use crate::operation::Cause;
 
 /// One event of a request, in the order in which the engine caused it.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Event {
+pub enum FtlEvent {
     /// A flash page was read.
     Read {
         /// Page that was read.
@@ -81,7 +81,7 @@ pub struct CandidateFigures {
     /// Kind of data in the block's pages.
     pub kind: PageKind,
     /// Figure by which the rule ranks the block; `None` if the rule did not look at the block.
-    pub figure: Option<f64>,
+    pub rank_figure: Option<f64>,
 }
 
 /// Rule by which GC chose a victim.
@@ -90,7 +90,7 @@ pub enum VictimRule {
     /// The victim policy of the design.
     Policy,
     /// A victim policy that the user supplied.
-    OwnPolicy,
+    UserPolicy,
     /// The block with the fewest valid pages, whatever the policy, because the pool is short of free blocks.
     Urgent,
     /// The block with the fewest valid pages of those whose valid pages fit into open blocks, because the pool has no
@@ -110,7 +110,7 @@ impl VictimRule {
     /// All rules by which GC chooses a victim.
     pub const ALL: [Self; 8] = [
         Self::Policy,
-        Self::OwnPolicy,
+        Self::UserPolicy,
         Self::Urgent,
         Self::NoFreeBlock,
         Self::MetadataShare,
@@ -123,7 +123,7 @@ impl VictimRule {
     pub fn name(self) -> &'static str {
         match self {
             Self::Policy => "policy",
-            Self::OwnPolicy => "own-policy",
+            Self::UserPolicy => "own-policy",
             Self::Urgent => "urgent",
             Self::NoFreeBlock => "no-free-block",
             Self::MetadataShare => "metadata-share",

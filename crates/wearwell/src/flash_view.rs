@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -90,12 +90,12 @@ pub struct FlashView {
     pub blocks: Vec<FlashBlock>,
     /// For each logical page the first flash page that holds its content (if stored as a delta: its base page); `None`
     /// if nothing is stored.
-    pub places: Vec<Option<Ppn>>,
+    pub first_page_of_lpn: Vec<Option<Ppn>>,
     /// For each logical page the form in which it is stored: whole, shared, delta, compressed, or buffered.
-    pub forms: Vec<PageState>,
+    pub form_of_lpn: Vec<PageState>,
     /// For each logical page that is stored in several flash pages those that a read needs in addition to the page in
     /// `places`: the page of its delta (none while the delta is in RAM), or the other pages of its compressed chunk.
-    pub further_places: BTreeMap<Lpn, Vec<Ppn>>,
+    pub further_pages_of_lpn: BTreeMap<Lpn, Vec<Ppn>>,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -105,7 +105,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Power loss, or a translation page that cannot be read.
     pub fn flash_view(&mut self) -> Result<FlashView> {
-        let map = self.whole_map().map_err(Error::Damaged)?;
+        let map = self.read_whole_map().map_err(Error::Damaged)?;
         let mut pages = self.pages_by_spare_areas()?;
         self.count_logical_pages(&map, &mut pages);
         for (ppn, page) in (0..).map(Ppn).zip(&mut pages) {
@@ -116,9 +116,15 @@ impl<N: Nand> Ftl<N> {
         self.find_packed_pages(&mut pages);
         let blocks = self.view_blocks(&pages);
         let (places, forms) =
-            (0..).map(Lpn).zip(&map).map(|(lpn, unit)| self.view_logical(lpn, unit.some())).unzip();
+            (0..).map(Lpn).zip(&map).map(|(lpn, unit)| self.view_logical(lpn, unit.to_option())).unzip();
         let further_places = self.view_further_places(&map);
-        Ok(FlashView { pages, blocks, places, forms, further_places })
+        Ok(FlashView {
+            pages,
+            blocks,
+            first_page_of_lpn: places,
+            form_of_lpn: forms,
+            further_pages_of_lpn: further_places,
+        })
     }
 
     /// Returns the states of all flash pages as their spare areas describe them: free, torn, or (until the L2P table
@@ -152,10 +158,10 @@ impl<N: Nand> Ftl<N> {
 
     fn count_logical_pages(&self, map: &[Unit], pages: &mut [FlashPage]) {
         let physical_pages = self.store.geometry().pages();
-        for unit in map.iter().filter_map(|unit| unit.some()) {
+        for unit in map.iter().filter_map(|unit| unit.to_option()) {
             match &self.chunks {
-                Some(stage) if !is_page(unit, physical_pages) => {
-                    stage.pages_of(unit).iter().for_each(|ppn| pages[ppn.index()].logical_pages += 1);
+                Some(stage) if !is_flash_page(unit, physical_pages) => {
+                    stage.flash_pages_of(unit).iter().for_each(|ppn| pages[ppn.index()].logical_pages += 1);
                 }
                 _ => pages[unit.0 as usize].logical_pages += 1,
             }
@@ -174,7 +180,7 @@ impl<N: Nand> Ftl<N> {
             Some(PageKind::Head | PageKind::Tail) => true,
             Some(PageKind::Delta | PageKind::Chunk) | None => false,
         };
-        let is_remembered = || self.recycle.as_ref().is_some_and(|stage| stage.part.is_dead(ppn));
+        let is_remembered = || self.recycle.as_ref().is_some_and(|stage| stage.recycler.is_dead(ppn));
         match is_valid {
             true => FlashPageState::Valid,
             false if is_remembered() => FlashPageState::Recyclable,
@@ -229,8 +235,9 @@ impl<N: Nand> Ftl<N> {
         }
         let Some(stage) = &self.chunks else { return further };
         for (lpn, unit) in (0..).map(Lpn).zip(map) {
-            if let Some(unit) = unit.some().filter(|&unit| !is_page(unit, self.store.geometry().pages()))
-                && let [_, others @ ..] = stage.pages_of(unit)
+            if let Some(unit) =
+                unit.to_option().filter(|&unit| !is_flash_page(unit, self.store.geometry().pages()))
+                && let [_, others @ ..] = stage.flash_pages_of(unit)
                 && !others.is_empty()
             {
                 further.entry(lpn).or_insert_with(Vec::new).extend(others);
@@ -241,10 +248,15 @@ impl<N: Nand> Ftl<N> {
 
     fn view_logical(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, PageState) {
         let place = unit.map(|unit| match &self.chunks {
-            Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.pages_of(unit)[0],
+            Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
+                stage.flash_pages_of(unit)[0]
+            }
             _ => Ppn(unit.0),
         });
-        (place, if self.is_pending(lpn) { PageState::Waiting } else { self.form_at(lpn, unit) })
+        (
+            place,
+            if self.is_buffered_for_chunk(lpn) { PageState::Waiting } else { self.page_state_at(lpn, unit) },
+        )
     }
 }
 
@@ -256,7 +268,7 @@ impl<N: Nand> Device<N> {
     /// The errors of [`Ftl::flash_view`].
     pub fn flash_view(&mut self) -> Result<FlashView> {
         let mut view = self.ftl_mut().flash_view()?;
-        for (lpn, form) in (0..).map(Lpn).zip(&mut view.forms) {
+        for (lpn, form) in (0..).map(Lpn).zip(&mut view.form_of_lpn) {
             if self.is_buffered(lpn) {
                 *form = PageState::Waiting;
             }

@@ -129,7 +129,7 @@ pub mod write_buffer;
 /// them.
 pub const CODE_DIGEST: &str = env!("CODE_DIGEST");
 
-pub use damage::Scrubbed;
+pub use damage::ScrubProgress;
 pub use device::{Device, DeviceOptions};
 pub use error::{Error, Result};
 pub use ftl::Ftl;

@@ -110,9 +110,9 @@ pub struct FlashOp {
     /// Distance back, in the request's list of operations, to the operation whose result this operation needs, as a GC
     /// program needs its read: 1 is the operation just before. 0 if the operation can start when the request arrives.
     /// Never refers to a batch of copies or a scan.
-    pub after: u16,
+    pub dependency_distance: u16,
     /// Bytes transferred over the channel: 0 for an erase, only the spare bytes for a read of a spare area.
-    pub bytes: u32,
+    pub transfer_bytes: u32,
     /// Number of page copies in a batch, or of NVRAM lines in a scan; 1 for all other kinds of operations.
     pub count: u32,
 }
@@ -126,7 +126,7 @@ impl FlashOp {
 
     /// Returns the number of flash reads, programs and erases in this record: 2 per copy, 0 for a scan of NVRAM.
     #[inline]
-    pub fn operations(&self) -> u64 {
+    pub fn flash_operation_count(&self) -> u64 {
         match self.kind {
             OpKind::Copies => 2 * u64::from(self.count),
             OpKind::Scan => 0,
@@ -136,14 +136,14 @@ impl FlashOp {
 
     /// Returns the record of a scan of `bytes` bytes of NVRAM. `plane` is the first plane of the GC victim whose
     /// referrers are searched for, if there is a victim.
-    pub fn scan(plane: Option<PlaneId>, bytes: u64) -> FlashOp {
+    pub fn nvram_scan(plane: Option<PlaneId>, bytes: u64) -> FlashOp {
         let lines = bytes.div_ceil(u64::from(NVRAM_LINE_BYTES));
         FlashOp {
             plane: plane.unwrap_or(PlaneId::NONE),
             kind: OpKind::Scan,
             cause: Cause::RemapLog,
-            after: 0,
-            bytes: NVRAM_LINE_BYTES,
+            dependency_distance: 0,
+            transfer_bytes: NVRAM_LINE_BYTES,
             count: u32::try_from(lines).unwrap_or(u32::MAX),
         }
     }
@@ -151,13 +151,13 @@ impl FlashOp {
     /// Whether the operation reads the reverse map's log on flash. The next NVRAM scan in the request's list waits for
     /// such a read.
     #[inline]
-    pub(crate) fn reads_log(&self) -> bool {
+    pub(crate) fn reads_reverse_map_log(&self) -> bool {
         (self.kind, self.cause) == (OpKind::Read, Cause::RemapLog)
     }
 
     /// Returns the read and the program of which each page copy of this batch consists.
-    pub fn copy(&self) -> [FlashOp; 2] {
-        let read = FlashOp { kind: OpKind::Read, after: 0, count: 1, ..*self };
-        [read, FlashOp { kind: OpKind::Program, after: 1, ..read }]
+    pub fn copy_read_and_program(&self) -> [FlashOp; 2] {
+        let read = FlashOp { kind: OpKind::Read, dependency_distance: 0, count: 1, ..*self };
+        [read, FlashOp { kind: OpKind::Program, dependency_distance: 1, ..read }]
     }
 }

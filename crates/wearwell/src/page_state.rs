@@ -5,7 +5,7 @@
 //! operation and changes no counter or state. The price: a design with its map on flash reports every page that is not
 //! buffered as stored, because the exact form could cost a read.
 
-use crate::address::{Lpn, Unit, is_page};
+use crate::address::{Lpn, Unit, is_flash_page};
 use crate::device::Device;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
@@ -50,21 +50,25 @@ impl PageState {
 impl<N: Nand> Ftl<N> {
     /// Returns the form in which logical page `lpn` is stored; `lpn` must be within the device. O(1).
     pub fn page_state(&self, lpn: Lpn) -> PageState {
-        if self.is_pending(lpn) {
+        if self.is_buffered_for_chunk(lpn) {
             return PageState::Waiting;
         }
         let place = match &self.mapping {
             AnyMapping::Flat(flat) => flat.get(lpn),
             AnyMapping::Cached(_) | AnyMapping::Journalled(_) => return PageState::Stored,
         };
-        self.form_at(lpn, place)
+        self.page_state_at(lpn, place)
     }
 
     /// Returns the form in which logical page `lpn` is stored if the L2P table maps it to `place` (a flash page or a
     /// member of a compressed chunk); ignores buffers in RAM.
-    pub(crate) fn form_at(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
+    pub(crate) fn page_state_at(&self, lpn: Lpn, place: Option<Unit>) -> PageState {
         let Some(unit) = place else { return PageState::Hole };
-        if self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(unit) > 0) {
+        if self
+            .sharing
+            .as_ref()
+            .is_some_and(|sharing| sharing.reference_counts.referrers_beyond_first(unit) > 0)
+        {
             return PageState::Shared;
         }
         if self.delta.as_ref().is_some_and(|stage| stage.fingerprint(lpn).is_some()) {
@@ -74,7 +78,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn is_member(&self, unit: Unit) -> bool {
-        self.chunks.is_some() && !is_page(unit, self.store.geometry().pages())
+        self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages())
     }
 
     /// Returns the share of the spare blocks (blocks in addition to those that the logical pages fill) that are still
@@ -105,8 +109,8 @@ mod tests {
     use crate::design::{SharingDesign, remap};
     use crate::device::HostData;
     use crate::gc::GcOptions;
-    use crate::nand::{Geometry, Retain, SimNand};
-    use crate::sharing::counts::RefsPart;
+    use crate::nand::{Geometry, RetainedFields, SimNand};
+    use crate::sharing::counts::ReferenceCountForm;
     use crate::sharing::reverse_map::ReverseMapPart;
 
     #[test]
@@ -123,12 +127,12 @@ mod tests {
         };
         let sharing = SharingDesign {
             reverse_map: ReverseMapPart::Ideal,
-            refs: RefsPart::Sparse,
+            reference_counts: ReferenceCountForm::Sparse,
             dedup: None,
             atomic_commands: false,
         };
         let parts = remap(GcOptions::default(), sharing);
-        let medium = SimNand::new(geometry, Retain::ALL);
+        let medium = SimNand::new(geometry, RetainedFields::ALL);
         let mut device = Device::new(medium, 20, &parts, DeviceOptions::default()).expect("it fits");
         let states = |device: &Device<SimNand>| [0, 1, 2].map(|lpn| device.page_state(Lpn(lpn)));
         assert_eq!(states(&device), [PageState::Hole; 3]);

@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use crate::address::Ppn;
-use crate::events::{Event, MetadataReason};
+use crate::events::{FtlEvent, MetadataReason};
 use crate::nand::PageKind;
 use crate::operation::{Cause, FlashOp, OpKind};
 
 /// Counts of flash operations per [`Cause`], indexed by `Cause as usize`.
-pub type ByCause = [u64; Cause::COUNT];
+pub type CountsByCause = [u64; Cause::COUNT];
 
 /// Returns the counts of flash operations that are not zero, keyed by the name of their cause.
-pub fn by_cause(counts: &ByCause) -> BTreeMap<String, u64> {
+pub fn nonzero_counts_by_cause(counts: &CountsByCause) -> BTreeMap<String, u64> {
     Cause::ALL
         .iter()
         .map(|&cause| (cause.name().to_owned(), counts[cause as usize]))
@@ -52,17 +52,17 @@ pub struct Stats {
     pub demoted_full: u64,
     /// Trimmed pages that were overwritten with zeros because the reverse map could not record the trim. They count as
     /// host programs, but not as host page writes.
-    pub zeroed_trims: u64,
+    pub trims_written_as_zeros: u64,
     /// Atomic remap commands that were refused because the reverse map had no room for all their entries.
-    pub refused_commands: u64,
+    pub refused_remap_commands: u64,
     /// Page programs, by cause.
-    pub programs: ByCause,
+    pub programs: CountsByCause,
     /// Page reads by cause, reads of spare areas included.
-    pub reads: ByCause,
+    pub reads: CountsByCause,
     /// Reads of spare areas alone, by cause; also counted in [`Self::reads`].
-    pub spare_reads: ByCause,
+    pub spare_reads: CountsByCause,
     /// Physical block erases by cause. A superblock counts as each of its blocks.
-    pub erases: ByCause,
+    pub erases: CountsByCause,
     /// Host programs that stored no host page: the program failed and was repeated elsewhere, or power was lost during
     /// it.
     pub wasted_programs: u64,
@@ -73,7 +73,7 @@ pub struct Stats {
     /// Pages that GC programmed as lost: copies of uncorrectable pages, with an OOB record but without readable data.
     pub lost_pages: u64,
     /// Work of the controller other than flash operations: hashing, delta encoding, compression, NVRAM.
-    pub work: Work,
+    pub controller_work: ControllerWorkCounts,
     /// Victim blocks that GC collected.
     pub gc_victims: u64,
     /// Victim blocks collected by GC that held deltas.
@@ -87,7 +87,7 @@ pub struct Stats {
     /// of the collection.
     pub gc_validity_copies: u64,
     /// Bytes of NVRAM scanned to find the referrers of GC victims (the logical pages mapped to their pages); also
-    /// counted in [`Work::nvram_read_bytes`].
+    /// counted in [`ControllerWorkCounts::nvram_read_bytes`].
     pub referrer_scan_bytes: u64,
     /// Maximum number of bytes of NVRAM scanned for the referrers of one GC victim.
     pub largest_referrer_scan_bytes: u64,
@@ -96,7 +96,7 @@ pub struct Stats {
 /// Work of the controller that takes time and energy but is no flash operation. Only counted here; timing and energy
 /// models assign the costs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Work {
+pub struct ControllerWorkCounts {
     /// Pages whose content was hashed to a fingerprint.
     pub hashed_pages: u64,
     /// Deltas (compressed differences between two versions of a page) encoded.
@@ -116,7 +116,7 @@ pub struct Work {
     pub nvram_read_bytes: u64,
 }
 
-impl Work {
+impl ControllerWorkCounts {
     /// Returns the controller's work since `earlier`, an earlier reading of the same counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -164,9 +164,9 @@ impl Stats {
 }
 
 /// Where a flash operation takes place, and what is stored there: for a trace of single operations
-/// ([`OpList::places`]).
+/// ([`FlashOpList::op_pages`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OpPlace {
+pub struct FlashOpPage {
     /// Page that is read or programmed; of an erase, the block's first page on the plane.
     pub ppn: Ppn,
     /// Kind of the pages in the block.
@@ -176,60 +176,60 @@ pub struct OpPlace {
 }
 
 /// Flash operations of the current request, collected for a timing engine; stays empty unless collecting is switched on
-/// ([`OpList::listen`]).
+/// ([`FlashOpList::set_collecting_ops`]).
 ///
 /// There are two lists. The first holds the operations of the request itself. The second holds *deferred* operations:
 /// work that the FTL starts on its own while it handles the request, and for which no request waits, whatever its
 /// cause.
 #[derive(Clone, Debug, Default)]
-pub struct OpList {
+pub struct FlashOpList {
     listening: bool,
     locating: bool,
     defers: bool,
     ops: Vec<FlashOp>,
     deferred: Vec<FlashOp>,
     /// Places of the operations in `ops` and in `deferred`; empty unless `locating`.
-    places: [Vec<OpPlace>; 2],
+    places: [Vec<FlashOpPage>; 2],
     /// Events of the request, in order; `None` unless they are recorded.
-    events: Option<Vec<Event>>,
+    events: Option<Vec<FtlEvent>>,
 }
 
-impl OpList {
+impl FlashOpList {
     /// Switches the collection of flash operations for a timing engine on or off, and empties both lists.
-    pub fn listen(&mut self, listening: bool) {
+    pub fn set_collecting_ops(&mut self, listening: bool) {
         self.listening = listening;
         self.clear();
     }
 
     /// Switches on or off that the place of every collected flash operation is recorded, for a trace of single
-    /// operations ([`OpList::places`]). Costs 12 bytes and a look at the page's owner per operation.
-    pub fn locate(&mut self, locating: bool) {
+    /// operations ([`FlashOpList::op_pages`]). Costs 12 bytes and a look at the page's owner per operation.
+    pub fn set_recording_pages(&mut self, locating: bool) {
         self.locating = locating;
         self.clear();
     }
 
     /// Whether the places of flash operations are recorded.
     #[inline]
-    pub(crate) fn is_locating(&self) -> bool {
+    pub(crate) fn is_recording_pages(&self) -> bool {
         self.locating
     }
 
     /// Switches the collection of flash operations on, and in addition records events: operations with their pages, and
     /// the reasons for them. Empties all lists.
-    pub fn record_events(&mut self) {
+    pub fn enable_event_recording(&mut self) {
         self.events = Some(Vec::new());
-        self.listen(true);
+        self.set_collecting_ops(true);
     }
 
     /// Whether events are recorded.
     #[inline]
-    pub(crate) fn records_events(&self) -> bool {
+    pub(crate) fn is_recording_events(&self) -> bool {
         self.events.is_some()
     }
 
     /// Records the event that `event` returns, if events are recorded.
     #[inline]
-    pub(crate) fn note_event(&mut self, event: impl FnOnce() -> Event) {
+    pub(crate) fn record_event(&mut self, event: impl FnOnce() -> FtlEvent) {
         if let Some(events) = &mut self.events {
             events.push(event());
         }
@@ -237,59 +237,59 @@ impl OpList {
 
     /// Records why the metadata pages that follow are written, if events are recorded.
     #[inline]
-    pub(crate) fn note_reason(&mut self, reason: MetadataReason) {
-        self.note_event(|| Event::Metadata(reason));
+    pub(crate) fn record_metadata_reason(&mut self, reason: MetadataReason) {
+        self.record_event(|| FtlEvent::Metadata(reason));
     }
 
-    /// Returns the events of the request since the last [`OpList::clear`], in order; none unless
-    /// [`OpList::record_events`] was called.
-    pub fn events(&self) -> &[Event] {
+    /// Returns the events of the request since the last [`FlashOpList::clear`], in order; none unless
+    /// [`FlashOpList::enable_event_recording`] was called.
+    pub fn events(&self) -> &[FtlEvent] {
         self.events.as_deref().unwrap_or_default()
     }
 
     /// Sets whether the flash operations collected from now on are deferred (no request waits for them); returns the
     /// setting before.
-    pub(crate) fn defer(&mut self, defers: bool) -> bool {
+    pub(crate) fn set_deferring(&mut self, defers: bool) -> bool {
         std::mem::replace(&mut self.defers, defers)
     }
 
     /// Whether flash operations are collected for a timing engine.
     #[inline]
-    pub fn is_listening(&self) -> bool {
+    pub fn is_collecting_ops(&self) -> bool {
         self.listening
     }
 
-    /// Appends a flash operation to the list of the request, or to the list of deferred operations if [`Self::defer`]
-    /// is set.
+    /// Appends a flash operation to the list of the request, or to the list of deferred operations if
+    /// [`Self::set_deferring`] is set.
     #[inline]
     pub(crate) fn push(&mut self, op: FlashOp) {
         if self.defers { self.deferred.push(op) } else { self.ops.push(op) }
     }
 
     /// Appends the place of the flash operation pushed last; of a batch of copies, two for each copy.
-    pub(crate) fn push_place(&mut self, place: OpPlace) {
+    pub(crate) fn push_page(&mut self, place: FlashOpPage) {
         self.places[usize::from(self.defers)].push(place);
     }
 
     /// Returns the places of the flash operations of the request, in order: one for each read, program and erase, two
-    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`OpList::locate`] is on.
-    pub fn places(&self) -> &[OpPlace] {
+    /// for each copy of a batch, none for a scan of NVRAM. Empty unless [`FlashOpList::set_recording_pages`] is on.
+    pub fn op_pages(&self) -> &[FlashOpPage] {
         &self.places[0]
     }
 
-    /// Returns the places of the deferred flash operations, as [`OpList::places`] does for those of the request.
-    pub fn deferred_places(&self) -> &[OpPlace] {
+    /// Returns the places of the deferred flash operations, as [`FlashOpList::op_pages`] does for those of the request.
+    pub fn deferred_op_pages(&self) -> &[FlashOpPage] {
         &self.places[1]
     }
 
-    /// Returns the flash operations of the request since the last [`OpList::clear`], in the order of issue.
+    /// Returns the flash operations of the request since the last [`FlashOpList::clear`], in the order of issue.
     pub fn as_slice(&self) -> &[FlashOp] {
         &self.ops
     }
 
-    /// Returns the deferred flash operations, for which no request waits, since the last [`OpList::clear`], in the
+    /// Returns the deferred flash operations, for which no request waits, since the last [`FlashOpList::clear`], in the
     /// order of issue. Input of [`Timing::submit_background`](crate::timing::Timing::submit_background).
-    pub fn deferred(&self) -> &[FlashOp] {
+    pub fn deferred_ops(&self) -> &[FlashOp] {
         &self.deferred
     }
 
@@ -304,10 +304,10 @@ impl OpList {
         }
     }
 
-    /// Returns the value of [`FlashOp::after`] for an operation that needs the result of a read just before it: 1 if
-    /// the last flash operation of the list is a read, otherwise 0.
+    /// Returns the value of [`FlashOp::dependency_distance`] for an operation that needs the result of a read just
+    /// before it: 1 if the last flash operation of the list is a read, otherwise 0.
     #[inline]
-    pub(crate) fn since_last_read(&self) -> u16 {
+    pub(crate) fn ops_since_last_read(&self) -> u16 {
         let list = if self.defers { &self.deferred } else { &self.ops };
         u16::from(list.last().is_some_and(|op| op.kind == OpKind::Read))
     }

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::address::Lpn;
 use crate::data::{Content, Descriptor, Fingerprint};
-use crate::tables::Recency;
+use crate::tables::LruList;
 
 /// Order in which the write buffer evicts pages: FIFO or segmented LRU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,7 +60,7 @@ pub(crate) enum PageData {
 }
 
 impl PageData {
-    pub(crate) fn of(content: Content<'_>) -> Self {
+    pub(crate) fn from_content(content: Content<'_>) -> Self {
         match content {
             Content::Descriptor(descriptor) => Self::Descriptor(descriptor),
             Content::Bytes(bytes) => Self::Bytes(bytes.into()),
@@ -95,15 +95,15 @@ fn copy_sectors(page: &mut [u8], over: &[u8], mask: SectorMask) {
 }
 
 fn merged(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> Descriptor {
-    Descriptor::of(Fingerprint::combine([under.0, over.0, mask.0 as u64, (mask.0 >> 64) as u64]))
+    Descriptor::of_fingerprint(Fingerprint::combine([under.0, over.0, mask.0 as u64, (mask.0 >> 64) as u64]))
 }
 
 /// A page in the write buffer that was not yet written to the FTL.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Buffered {
+pub(crate) struct BufferedPage {
     pub(crate) lpn: Lpn,
     pub(crate) data: PageData,
-    pub(crate) mask: SectorMask,
+    pub(crate) written_sectors: SectorMask,
     protected: bool,
 }
 
@@ -113,10 +113,10 @@ pub(crate) struct WriteBuffer {
     options: BufferOptions,
     page_sectors: u32,
     index: FxHashMap<Lpn, u32>,
-    slots: Vec<Option<Buffered>>,
+    slots: Vec<Option<BufferedPage>>,
     free: Vec<u32>,
-    probation: Recency,
-    protected: Recency,
+    probation: LruList,
+    protected: LruList,
     absorbed: u64,
 }
 
@@ -128,8 +128,8 @@ impl WriteBuffer {
             index: FxHashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            probation: Recency::default(),
-            protected: Recency::default(),
+            probation: LruList::default(),
+            protected: LruList::default(),
             absorbed: 0,
         }
     }
@@ -140,7 +140,7 @@ impl WriteBuffer {
     }
 
     /// Returns the number of page writes that the write buffer absorbed: their page was already in it.
-    pub(crate) fn absorbed(&self) -> u64 {
+    pub(crate) fn absorbed_writes(&self) -> u64 {
         self.absorbed
     }
 
@@ -148,7 +148,7 @@ impl WriteBuffer {
         self.index.len()
     }
 
-    pub(crate) fn get(&self, lpn: Lpn) -> Option<&Buffered> {
+    pub(crate) fn get(&self, lpn: Lpn) -> Option<&BufferedPage> {
         let &slot = self.index.get(&lpn)?;
         self.slots[slot as usize].as_ref()
     }
@@ -160,25 +160,25 @@ impl WriteBuffer {
 
     /// Inserts a page into the write buffer, or merges it with the buffered sectors of the same page. The caller has
     /// made room: [`WriteBuffer::is_full_for`] is false.
-    pub(crate) fn put(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
+    pub(crate) fn insert_or_merge(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) {
         if let Some(&slot) = self.index.get(&lpn) {
             self.absorbed += 1;
             self.merge(slot, data, mask);
             self.protect_rewritten(slot);
             return;
         }
-        let slot = self.insert(Buffered { lpn, data, mask, protected: false });
+        let slot = self.insert(BufferedPage { lpn, data, written_sectors: mask, protected: false });
         self.probation.push(slot);
     }
 
     /// Inserts a page into the write buffer again that was evicted but could not be written to the FTL. The buffer will
     /// evict it first.
-    pub(crate) fn put_back(&mut self, page: Buffered) {
-        let slot = self.insert(Buffered { protected: false, ..page });
+    pub(crate) fn reinsert(&mut self, page: BufferedPage) {
+        let slot = self.insert(BufferedPage { protected: false, ..page });
         self.probation.push_oldest(slot);
     }
 
-    fn insert(&mut self, page: Buffered) -> u32 {
+    fn insert(&mut self, page: BufferedPage) -> u32 {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
             self.slots.push(None);
@@ -191,15 +191,15 @@ impl WriteBuffer {
     fn merge(&mut self, slot: u32, data: PageData, mask: SectorMask) {
         let page_sectors = self.page_sectors;
         let entry = self.entry(slot);
-        if mask.is_full(page_sectors) || mask == entry.mask {
+        if mask.is_full(page_sectors) || mask == entry.written_sectors {
             entry.data = data;
         } else {
             entry.data.overlay(&data, mask);
         }
-        entry.mask.0 |= mask.0;
+        entry.written_sectors.0 |= mask.0;
     }
 
-    fn entry(&mut self, slot: u32) -> &mut Buffered {
+    fn entry(&mut self, slot: u32) -> &mut BufferedPage {
         self.slots[slot as usize].as_mut().expect("an indexed slot is in use")
     }
 
@@ -221,18 +221,18 @@ impl WriteBuffer {
     }
 
     /// Removes and returns the page that the write buffer evicts next.
-    pub(crate) fn take_oldest(&mut self) -> Option<Buffered> {
+    pub(crate) fn take_oldest(&mut self) -> Option<BufferedPage> {
         let slot = self.probation.oldest().or_else(|| self.protected.oldest())?;
         Some(self.take(slot))
     }
 
     /// Removes logical page `lpn` from the write buffer and returns it, if it is buffered.
-    pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<Buffered> {
+    pub(crate) fn remove(&mut self, lpn: Lpn) -> Option<BufferedPage> {
         let slot = *self.index.get(&lpn)?;
         Some(self.take(slot))
     }
 
-    fn take(&mut self, slot: u32) -> Buffered {
+    fn take(&mut self, slot: u32) -> BufferedPage {
         let entry = self.slots[slot as usize].take().expect("an indexed slot is in use");
         let segment = if entry.protected { &mut self.protected } else { &mut self.probation };
         segment.remove(slot);
@@ -242,7 +242,7 @@ impl WriteBuffer {
     }
 
     /// Empties the write buffer, because power was lost.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn clear_on_power_loss(&mut self) {
         *self = Self::new(self.options, self.page_sectors);
     }
 

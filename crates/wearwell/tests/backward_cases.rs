@@ -11,7 +11,7 @@ use wearwell::design::{GeckoFtlOptions, MappingPart, Parts, Persistence, geckoft
 use wearwell::ftl::Ftl;
 use wearwell::gc::GcOptions;
 use wearwell::mapping::{AnyMapping, CachedOptions};
-use wearwell::nand::{Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::nand::{Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::recovery::RecoverySteps;
 use wearwell::validity::{AnyValidity, GeckoOptions, MergeMode};
 
@@ -42,7 +42,7 @@ fn bytes_of(lpn: u32, version: u64) -> Vec<u8> {
 }
 
 fn parts() -> Parts {
-    let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+    let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     // Victims are collected when a case requests one.
     let gc = GcOptions { background_blocks: u32::MAX, ..GcOptions::default() };
     geckoftl(gc, GeckoFtlOptions { cache_entries: CACHE, gecko })
@@ -53,7 +53,8 @@ impl Rig {
     /// no entry is dirty.
     fn new(parts: &Parts, spare_blocks: u32) -> Self {
         let of_blocks = |blocks| {
-            let nand = SimNand::new(flat_geometry([1, blocks, BLOCK_PAGES, PAGE as u32]), Retain::ALL);
+            let nand =
+                SimNand::new(flat_geometry([1, blocks, BLOCK_PAGES, PAGE as u32]), RetainedFields::ALL);
             Ftl::new(nand, LOGICAL, parts).ok()
         };
         let least = (LOGICAL / BLOCK_PAGES..LOGICAL)
@@ -74,7 +75,7 @@ impl Rig {
     /// Returns a device without checkpoints, so that an entry stays dirty until a case writes it.
     fn patient() -> Self {
         let MappingPart::Cached(options) = parts().mapping else { panic!("the map is on flash") };
-        let mapping = MappingPart::Cached(CachedOptions { checkpoints: false, ..options });
+        let mapping = MappingPart::Cached(CachedOptions { makes_checkpoints: false, ..options });
         Self::new(&Parts { mapping, persistence: Persistence::BatteryRam, ..parts() }, 4)
     }
 
@@ -363,16 +364,20 @@ fn recovery_may_be_repeated() {
 #[test]
 fn recovery_and_the_correction_after_it_read_no_more_than_the_bounds() {
     const ENTRIES: u32 = 512;
-    let gecko = GeckoOptions { size_ratio: 2, parts: 4, merge: MergeMode::MultiWay };
+    let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 4, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });
-    let nand = SimNand::new(flat_geometry([1, 2048, 16, 512]), Retain { sequence: true, ..parts.retain() });
+    let nand = SimNand::new(
+        flat_geometry([1, 2048, 16, 512]),
+        RetainedFields { sequence: true, ..parts.needed_sim_fields() },
+    );
     let logical = 20_000;
     let mut ftl = Ftl::new(nand, logical, &parts).expect("it fits");
     let mut random = Random::new(5);
     let mut overwrite = |ftl: &mut Ftl<SimNand>, pages: u64| {
         for _ in 0..pages {
             let lpn = Lpn(random.below(u64::from(logical)) as u32);
-            ftl.write(lpn, Content::Descriptor(Descriptor::of(Fingerprint(1)))).expect("there is room");
+            ftl.write(lpn, Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1))))
+                .expect("there is room");
         }
     };
     overwrite(&mut ftl, 60_000);
@@ -383,12 +388,20 @@ fn recovery_and_the_correction_after_it_read_no_more_than_the_bounds() {
         let steps = ftl.recover().expect("a healthy medium recovers").steps;
         // One block per kind of page is open, and its last page is searched for.
         let look_ups = 4 * 16;
-        assert!(steps.blocks.spare_reads <= 2048 + look_ups, "K: {:?}", steps.blocks);
+        assert!(steps.find_blocks.spare_reads <= 2048 + look_ups, "K: {:?}", steps.find_blocks);
         // The scan goes back to the last but one checkpoint, and to the last write of the buffer. A checkpoint waits
         // for the end of a collection, and the last page of each visited block is one read more.
         let entries_met = 2 * (entries + 16) + 4 * buffered;
-        assert!(steps.entries.spare_reads <= entries_met + entries_met / 16 + 2, "2C: {:?}", steps.entries);
-        assert!(steps.buffer.page_reads <= 2 * buffered, "2V: {:?}", steps.buffer);
+        assert!(
+            steps.restore_map_entries.spare_reads <= entries_met + entries_met / 16 + 2,
+            "2C: {:?}",
+            steps.restore_map_entries
+        );
+        assert!(
+            steps.restore_validity_buffer.page_reads <= 2 * buffered,
+            "2V: {:?}",
+            steps.restore_validity_buffer
+        );
         let AnyMapping::Cached(cached) = ftl.mapping() else { panic!("the map is on flash") };
         assert!(
             u64::from(cached.dirty_entries()) <= 2 * (entries + 16),

@@ -6,7 +6,7 @@ use wearwell::design::integrated;
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
-use wearwell::nand::{Retain, SimNand};
+use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::stats::Stats;
 use wearwell::{Device, DeviceOptions};
@@ -20,14 +20,14 @@ const HOST: usize = Cause::Host as usize;
 /// Returns a device of twelve blocks of eight pages that compresses, and with `dedup` also deduplicates.
 fn device(dedup: bool) -> Device<SimNand> {
     let dedup = dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
-    let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), Retain::ALL);
+    let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), RetainedFields::ALL);
     Device::new(nand, 40, &integrated(GcOptions::default(), dedup, true), DeviceOptions::default())
         .expect("it fits")
 }
 
 /// Returns a page of which `random` percent cannot be compressed, different for every `id`.
 fn page(id: u64, random: usize) -> Vec<u8> {
-    let word = |k: usize| wearwell::data::mix(id << 16 | k as u64).to_le_bytes();
+    let word = |k: usize| wearwell::data::mix_bits(id << 16 | k as u64).to_le_bytes();
     let noise = PAGE * random / 100 / 8;
     (0..PAGE / 8).flat_map(|k| if k < noise { word(k) } else { [id as u8; 8] }).collect()
 }
@@ -64,7 +64,7 @@ fn a_chunk_lives_as_long_as_its_last_member() {
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 30)));
     let valid = |device: &Device<SimNand>| -> u32 {
         let blocks = device.ftl().store().blocks();
-        (0..blocks.len()).map(|block| blocks.valid(wearwell::address::BlockId(block))).sum()
+        (0..blocks.len()).map(|block| blocks.valid_pages(wearwell::address::BlockId(block))).sum()
     };
     assert_eq!(valid(&device), 2);
     for lpn in 0..3 {
@@ -92,7 +92,7 @@ fn partly_dead_chunks_survive_collection() {
         audit(&mut device);
     }
     let counts = device.ftl().chunk_statistics().expect("the design compresses");
-    assert!(counts.repacked + counts.unpacked > 0 && stats(&device).gc_victims > 0, "{counts:?}");
+    assert!(counts.repacked_chunks + counts.split_chunks > 0 && stats(&device).gc_victims > 0, "{counts:?}");
     (0..40).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(newest[lpn as usize], 30), "page {lpn}"));
 }
 
@@ -157,11 +157,11 @@ fn a_trimmed_waiting_page_stays_trimmed() {
 fn a_member_costs_its_whole_chunk() {
     let mut device = device(false);
     (0..4).for_each(|lpn| write(&mut device, lpn, &page(lpn, 60)));
-    let (before, work) = (stats(&device).reads[HOST], stats(&device).work.decompressed_pages);
+    let (before, work) = (stats(&device).reads[HOST], stats(&device).controller_work.decompressed_pages);
     assert_eq!(stats(&device).programs[CONTENT], 3);
     assert_eq!(read(&mut device, 1), page(1, 60));
     assert_eq!(stats(&device).reads[HOST] - before, 3);
-    assert_eq!(stats(&device).work.decompressed_pages - work, 4);
+    assert_eq!(stats(&device).controller_work.decompressed_pages - work, 4);
 }
 
 /// Requirement I20: while deduplication is off, nothing is added to the index, but contents that die are removed. A
@@ -208,18 +208,20 @@ fn members_are_shared_and_outlive_their_writer() {
 fn incompressible_pages_reach_every_pool() {
     use wearwell::Ftl;
     use wearwell::address::Lpn;
-    use wearwell::data::{Content, Descriptor, Fingerprint, mix};
+    use wearwell::data::{Content, Descriptor, Fingerprint, mix_bits};
     use wearwell::design::{integrated, page_map};
     use wearwell::gc::GcOptions;
-    use wearwell::nand::{Retain, SimNand};
+    use wearwell::nand::{RetainedFields, SimNand};
 
     let amplification = |parts: &wearwell::design::Parts| {
-        let nand =
-            SimNand::new(flat_geometry([8, 40, 32, 4096]), Retain { fingerprint: true, ..Retain::default() });
+        let nand = SimNand::new(
+            flat_geometry([8, 40, 32, 4096]),
+            RetainedFields { fingerprint: true, ..RetainedFields::default() },
+        );
         let mut ftl = Ftl::new(nand, 7000, parts).expect("it fits");
         for k in 0..60_000_u64 {
-            let content = Content::Descriptor(Descriptor::of(Fingerprint(k + 1)));
-            ftl.write(Lpn((mix(k) % 7000) as u32), content).expect("there is room");
+            let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(k + 1)));
+            ftl.write(Lpn((mix_bits(k) % 7000) as u32), content).expect("there is room");
         }
         ftl.stats().total_programs() as f64 / ftl.stats().host_page_writes as f64
     };

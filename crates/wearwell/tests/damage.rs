@@ -1,9 +1,9 @@
 //! Pages become unreadable, and no other data is lost: every design, every world, with garbage collection running.
 //!
 //! A plain array holds the expected contents, as in `oracle.rs`. After each damage a copy of the device reads every
-//! logical page. The pages whose read fails were hit. From then on they may read as [`Error::Lost`] or as their right
-//! content, until they are overwritten or trimmed. No other read may fail or be wrong, no operation except a read of
-//! lost data may fail, and errors only name pages that were hit.
+//! logical page. The pages whose read fails were hit. From then on they may read as [`Error::LogicalPageLost`] or as
+//! their right content, until they are overwritten or trimmed. No other read may fail or be wrong, no operation except
+//! a read of lost data may fail, and errors only name pages that were hit.
 
 use common::{
     BUFFERS, DesignUnderTest, Mix, Op, Oracle, Random, SECTOR, Scene, World, audit, designs, device,
@@ -42,14 +42,14 @@ impl Witness {
 
     /// Damages a flash page and records which logical pages it held; returns how many.
     fn damage(&mut self, device: &mut Device<SimNand>, ppn: Ppn) -> usize {
-        device.ftl_mut().store_mut().nand_mut().damage(ppn);
+        device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
         let mut copy = device.clone();
         let mut hits = 0;
         let mut bytes = vec![0; self.page_bytes() as usize];
         for lpn in 0..self.lost.len() {
             match copy.read(lpn as u64 * self.page_bytes(), self.page_bytes(), &mut bytes) {
                 Ok(()) => {}
-                Err(Error::Lost { lpn: named, .. }) if named == Lpn(lpn as u32) => {
+                Err(Error::LogicalPageLost { lpn: named, .. }) if named == Lpn(lpn as u32) => {
                     hits += usize::from(!std::mem::replace(&mut self.lost[lpn], true));
                 }
                 Err(error) => panic!("a read of {lpn} answers {error}"),
@@ -68,7 +68,7 @@ impl Witness {
     }
 
     fn require_lost(&mut self, error: &Error, what: Op) -> u64 {
-        let Error::Lost { lpn, .. } = *error else { panic!("{what:?}: {error}") };
+        let Error::LogicalPageLost { lpn, .. } = *error else { panic!("{what:?}: {error}") };
         assert!(self.lost[lpn.index()], "{what:?}: {error}, and it was not hit");
         self.errors += 1;
         u64::from(lpn.0)
@@ -241,7 +241,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
 /// Whether the device needs a flash page: without it, in a copy of the device, some logical page is lost.
 fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
     let mut copy = device.clone();
-    copy.ftl_mut().store_mut().nand_mut().damage(ppn);
+    copy.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
     scrub(&mut copy);
     copy.ftl_mut().lost_logical_pages().iter().any(|&(_, lost)| lost == ppn)
 }
@@ -249,7 +249,7 @@ fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
 fn scrub<N: Nand>(device: &mut Device<N>) {
     let mut next = Some(Ppn(0));
     while let Some(first) = next {
-        next = device.ftl_mut().scrub(first, 64).expect("a healthy medium has power").next;
+        next = device.ftl_mut().scrub(first, 64).expect("a healthy medium has power").next_page;
     }
 }
 
@@ -289,7 +289,7 @@ fn lost_translation_pages_refuse_writes_with_an_error_and_reads_go_on() {
         }
         let Some(ppn) = current_translation_page(&mut device) else { continue };
         let _scene = Scene { what: design.name, world: world.name, seed: number, operation: 0 };
-        device.ftl_mut().store_mut().nand_mut().damage(ppn);
+        device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
         let (mut read, mut failed, mut refused) = (0, 0, 0);
         let mut uncertain = vec![false; pages as usize];
         for _ in 0..4 * pages {

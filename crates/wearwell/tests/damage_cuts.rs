@@ -4,7 +4,7 @@
 //! Requests are whole pages, so every version of a page is identified by one number. After each damage two copies of
 //! the device read every logical page, one as it is and one after a power loss. A page whose read fails was hit in the
 //! version that it holds there. From then on, after any cut, a page must hold its last durable version or a later one,
-//! or read as [`Error::Lost`] if one of these versions was hit.
+//! or read as [`Error::LogicalPageLost`] if one of these versions was hit.
 
 use common::{
     BUFFERS, DesignUnderTest, Patterns, Random, SECTOR, Scene, World, audit, designs, device, full_medium,
@@ -89,7 +89,7 @@ impl Witness {
         let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
         let fresh = Versions { issued: vec![0], durable: 0, lost_before: 0 };
         Self {
-            pages: vec![fresh; (device.bytes() / page_bytes) as usize],
+            pages: vec![fresh; (device.capacity_bytes() / page_bytes) as usize],
             patterns: Patterns::new(design.contents(CONTENTS).into(), page_bytes as usize / SECTOR),
             page_bytes,
             trims_are_durable: design.parts.persistence != Persistence::OobScan,
@@ -139,7 +139,7 @@ impl Witness {
         let mut bytes = vec![0xa5; self.page_bytes as usize];
         match device.read(page * self.page_bytes, self.page_bytes, &mut bytes) {
             Ok(()) => Some(bytes),
-            Err(Error::Lost { lpn, .. }) if lpn == Lpn(page as u32) => None,
+            Err(Error::LogicalPageLost { lpn, .. }) if lpn == Lpn(page as u32) => None,
             Err(error) => panic!("a read of logical page {page} answers {error}"),
         }
     }
@@ -230,15 +230,15 @@ impl Scenario<'_> {
             }
             let op = draw(&mut random, pages, contents);
             let tried = witness.perform(&mut device.clone(), op);
-            if matches!(tried, Err(Error::Lost { .. } | Error::NotAtomic { .. })) {
+            if matches!(tried, Err(Error::LogicalPageLost { .. } | Error::NotAtomic { .. })) {
                 // A remap that must read lost data, or an atomic command without room for its entries.
                 continue;
             }
             let before = device.clone();
-            device.ftl_mut().store_mut().nand_mut().restore(None);
+            device.ftl_mut().store_mut().nand_mut().restore_power(None);
             witness.issue(op);
             witness.perform(&mut device, op).expect("no operation needs what is lost");
-            let operations = device.ftl().store().nand().operations();
+            let operations = device.ftl().store().nand().operations_since_restore();
             for _ in 0..operations.min(2) {
                 let cut_at = random.below(operations);
                 self.cut(&before, &witness, op, cut_at, tally);
@@ -259,11 +259,11 @@ impl Scenario<'_> {
         if is_blind && device.ftl_mut().may_be_needed(ppn) != Ok(true) {
             return None;
         }
-        device.ftl_mut().store_mut().nand_mut().damage(ppn);
+        device.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);
         if is_blind || random.chance(30) {
             let mut next = Some(Ppn(0));
             while let Some(first) = next {
-                next = device.ftl_mut().scrub(first, 64).expect("power is on").next;
+                next = device.ftl_mut().scrub(first, 64).expect("power is on").next_page;
             }
         }
         Some(oob.owner)
@@ -271,19 +271,19 @@ impl Scenario<'_> {
 
     fn cut(&self, before: &Cuttable, witness: &Witness, op: Op, cut_at: u64, tally: &mut Tally) {
         let mut device = before.clone();
-        device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+        device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
         let error = witness.perform(&mut device, op).expect_err("the cut is inside the operation");
         assert!(error.is_power_loss(), "a cut is reported as {error}");
         tally.cuts += 1;
         // Writes on battery power cannot be cut.
         if self.design.parts.persistence != Persistence::BatteryFlush && tally.cuts.is_multiple_of(3) {
-            device.ftl_mut().store_mut().nand_mut().restore(Some(tally.cuts % 5));
+            device.ftl_mut().store_mut().nand_mut().restore_power(Some(tally.cuts % 5));
             match device.recover() {
                 Err(error) if error.is_power_loss() => tally.second_cuts += 1,
                 recovered => drop(recovered.expect("a cut is the only reason to fail")),
             }
         }
-        device.ftl_mut().store_mut().nand_mut().restore(None);
+        device.ftl_mut().store_mut().nand_mut().restore_power(None);
         device.recover().expect("power stays on");
         audit(&mut device);
         let found = witness.judge(&mut device);

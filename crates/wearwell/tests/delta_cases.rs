@@ -4,16 +4,16 @@
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::content::delta::DeltaStatistics;
-use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::{
     DeltaDesign, DftlOptions, MappingPart, SharingDesign, delta, delta_with_journal, dftl,
 };
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::{AnyMapping, CachedOptions, JournalCounts, JournalOptions};
-use wearwell::nand::{PageKind, Retain, SimNand};
+use wearwell::nand::{PageKind, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
 use wearwell::{Device, DeviceOptions, Error};
@@ -37,7 +37,7 @@ struct Operations {
 }
 
 fn unscanned() -> DeltaDesign {
-    DeltaDesign { scan_interval_writes: 0, area_share: 1.0, ..DeltaDesign::default() }
+    DeltaDesign { cold_scan_interval_writes: 0, delta_area_share: 1.0, ..DeltaDesign::default() }
 }
 
 /// Returns GC options by which victims are only collected when a test requests it.
@@ -47,7 +47,7 @@ fn on_demand(policy: VictimPolicy) -> GcOptions {
 
 /// Returns version `version` of a page: random bytes, of which each version changes `changed` bytes of its own.
 fn page(lpn: u64, version: u64, changed: usize) -> Vec<u8> {
-    let noise = |seed: u64| (0..).flat_map(move |k| mix(seed << 20 | k).to_le_bytes());
+    let noise = |seed: u64| (0..).flat_map(move |k| mix_bits(seed << 20 | k).to_le_bytes());
     let mut bytes: Vec<u8> = noise(lpn + 1).take(PAGE).collect();
     if version > 0 {
         let at = version as usize * 37 % (PAGE - changed + 1);
@@ -62,7 +62,7 @@ impl Drive {
     }
 
     fn with(design: DeltaDesign, gc: GcOptions, cache_entries: Option<u32>) -> Self {
-        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let parts = delta(gc, design, cache_entries.map(CachedOptions::of_entries));
         let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("it fits");
         Self { device }
@@ -80,7 +80,7 @@ impl Drive {
 
     /// Writes a page of which only the fingerprint and the size of the delta to its old version are given.
     fn write_sized(&mut self, lpn: u32, id: u64, delta_bytes: u16) {
-        let content = Descriptor { delta_bytes, ..Descriptor::of(Fingerprint(id)) };
+        let content = Descriptor { delta_bytes, ..Descriptor::of_fingerprint(Fingerprint(id)) };
         self.device.write_page(Lpn(lpn), content).expect("there is room");
         audit(&mut self.device);
     }
@@ -153,7 +153,7 @@ impl Drive {
     fn valid_pages(&self, kind: PageKind) -> u32 {
         let blocks = self.device.ftl().store().blocks();
         let used = |&block: &BlockId| blocks.state(block) != BlockState::Free && blocks.kind(block) == kind;
-        (0..blocks.len()).map(BlockId).filter(used).map(|block| blocks.valid(block)).sum()
+        (0..blocks.len()).map(BlockId).filter(used).map(|block| blocks.valid_pages(block)).sum()
     }
 }
 
@@ -193,7 +193,7 @@ fn an_incompressible_difference_is_a_page() {
 /// is.
 #[test]
 fn a_delta_beyond_the_bound_is_a_page() {
-    let mut drive = Drive::new(DeltaDesign { max_ratio: 0.5, ..unscanned() });
+    let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.5, ..unscanned() });
     drive.write_sized(0, 1, 0);
     drive.write_sized(0, 2, 2_100);
     assert_eq!((drive.delta_writes(), drive.statistics().incompressible), (0, 1));
@@ -218,7 +218,7 @@ fn deltas_are_against_the_stored_page() {
 /// bypasses deltas at a bound between the two.
 #[test]
 fn the_packed_ratio_is_pages_over_deltas() {
-    let mut drive = Drive::new(DeltaDesign { max_ratio: 0.7, ..unscanned() });
+    let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.7, ..unscanned() });
     (0..6).for_each(|lpn| drive.write_sized(lpn, u64::from(lpn) + 1, 0));
     // A large delta, then two that share a page: pages alternately hold one and two deltas.
     for write in 0..900_u64 {
@@ -228,14 +228,14 @@ fn the_packed_ratio_is_pages_over_deltas() {
     let counts = drive.statistics();
     let ratio = counts.committed_pages as f64 / counts.committed_deltas as f64;
     assert!((0.66..0.68).contains(&ratio), "the load packs as intended: {ratio}");
-    assert_eq!(counts.bypassed, 0);
+    assert_eq!(counts.hot_writes_stored_whole, 0);
 }
 
 /// Requirements D11, D32: deltas that do not pay are bypassed until they are tried again; existing ones stay readable.
 /// A device that tries single deltas never notices that they became smaller.
 #[test]
 fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
-    let mut drive = Drive::new(DeltaDesign { max_ratio: 0.8, ..unscanned() });
+    let mut drive = Drive::new(DeltaDesign { max_delta_ratio: 0.8, ..unscanned() });
     let mut id = 100;
     drive.write(20, 0);
     drive.write(20, 1);
@@ -249,13 +249,13 @@ fn deltas_that_do_not_pay_are_bypassed_and_old_ones_stay_readable() {
     };
     overwrite(&mut drive, 400, 3_000);
     let counts = drive.statistics();
-    assert!(counts.bypassed > 300, "{counts:?}");
+    assert!(counts.hot_writes_stored_whole > 300, "{counts:?}");
     drive.expect(20, 1);
     // When deltas are tried again after a while, their smaller size ends the bypass.
     overwrite(&mut drive, 5_000, 300);
-    let before = drive.statistics().bypassed;
+    let before = drive.statistics().hot_writes_stored_whole;
     overwrite(&mut drive, 100, 300);
-    assert_eq!(drive.statistics().bypassed, before, "deltas pay again");
+    assert_eq!(drive.statistics().hot_writes_stored_whole, before, "deltas pay again");
     drive.expect(20, 1);
 }
 
@@ -274,10 +274,10 @@ fn a_page_in_delta_form_takes_two_reads() {
     drive.write_sized(1, 1, 0);
     drive.commit_staged(1);
     assert_eq!(drive.valid_pages(PageKind::Delta), 1);
-    let decoded = drive.device.ftl().stats().work.decoded_deltas;
+    let decoded = drive.device.ftl().stats().controller_work.decoded_deltas;
     assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(2, 0));
     assert_eq!(drive.statistics().double_reads, 1);
-    assert_eq!(drive.device.ftl().stats().work.decoded_deltas - decoded, 1);
+    assert_eq!(drive.device.ftl().stats().controller_work.decoded_deltas - decoded, 1);
 }
 
 /// Requirement D14: the read that makes a page read-hot merges base and delta into one page, which costs one program
@@ -298,14 +298,14 @@ fn a_page_that_becomes_read_hot_is_merged_once() {
 /// a program, and the write that starts a scan for all of its merges; the mean write of trace F1 took a tenth longer.
 #[test]
 fn merges_keep_no_host_request_waiting() {
-    let design = DeltaDesign { scan_interval_writes: 8, scan_entries: 8, ..unscanned() };
+    let design = DeltaDesign { cold_scan_interval_writes: 8, cold_scan_entries: 8, ..unscanned() };
     let mut drive = Drive::new(design);
-    drive.device.ftl_mut().store_mut().ops.listen(true);
+    drive.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
     let mut read_hot_merges = 0;
     let mut write_cold_merges = 0;
     for step in 0..400_u64 {
         let before = drive.statistics();
-        drive.device.ftl_mut().store_mut().ops.clear();
+        drive.device.ftl_mut().store_mut().flash_ops.clear();
         let lpn = (step / 4 + step % 3) % 30;
         if step % 5 == 0 {
             drive.expect_anything(lpn);
@@ -319,11 +319,11 @@ fn merges_keep_no_host_request_waiting() {
             ops.iter().filter(|op| op.kind == OpKind::Program && op.cause == Cause::Content).count() as u64
         };
         let committed = drive.statistics().committed_pages - before.committed_pages;
-        assert_eq!(programs(drive.device.ops()), committed, "step {step}: the request's own programs");
+        assert_eq!(programs(drive.device.flash_ops()), committed, "step {step}: the request's own programs");
         assert_eq!(programs(drive.device.deferred_ops()), merges, "step {step}: one program per merge");
         read_hot_merges += drive.statistics().read_hot_merges - before.read_hot_merges;
         write_cold_merges += drive.statistics().write_cold_merges - before.write_cold_merges;
-        let host_reads = drive.device.ops().iter().filter(|op| op.kind == OpKind::Read).count();
+        let host_reads = drive.device.flash_ops().iter().filter(|op| op.kind == OpKind::Read).count();
         assert!(host_reads <= 2, "step {step}: base and delta are read once");
     }
     assert!(read_hot_merges > 0 && write_cold_merges > 5, "{read_hot_merges} {write_cold_merges}");
@@ -333,7 +333,7 @@ fn merges_keep_no_host_request_waiting() {
 /// is still written remains a delta. With counts that only increase, a page that was hot once would be hot for ever.
 #[test]
 fn a_page_that_goes_write_cold_is_merged() {
-    let design = DeltaDesign { scan_interval_writes: 8, scan_entries: 2, ..unscanned() };
+    let design = DeltaDesign { cold_scan_interval_writes: 8, cold_scan_entries: 2, ..unscanned() };
     let mut drive = Drive::new(design);
     drive.write(0, 0);
     drive.write(0, 1);
@@ -566,12 +566,12 @@ fn a_delta_over_a_shared_base_is_of_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
     let sharing = SharingDesign {
         reverse_map: ReverseMapPart::Ideal,
-        refs: RefsPart::Dense,
+        reference_counts: ReferenceCountForm::Dense,
         dedup: None,
         atomic_commands: false,
     };
     parts.content.sharing = Some(sharing);
-    let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+    let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
     let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
     let mut drive = Drive { device };
     (0..3).for_each(|version| drive.write(0, version));
@@ -594,11 +594,15 @@ fn a_delta_over_a_shared_base_is_of_one_logical_page() {
 fn a_delta_that_a_bind_ended_does_not_come_back() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);
     let reverse_map = ReverseMapPart::Ideal;
-    parts.content.sharing =
-        Some(SharingDesign { reverse_map, refs: RefsPart::Sparse, dedup: None, atomic_commands: false });
+    parts.content.sharing = Some(SharingDesign {
+        reverse_map,
+        reference_counts: ReferenceCountForm::Sparse,
+        dedup: None,
+        atomic_commands: false,
+    });
     let parts = parts.without_battery().expect("the map is flat");
     let geometry = flat_geometry([1, 16, 8, PAGE as u32]);
-    let nand = SimNand::new(geometry.clone(), Retain::ALL);
+    let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
     let nand = nand.with_nvram(parts.nvram_bytes_with_map(&geometry, LOGICAL));
     let device = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).expect("they go together");
     let mut drive = Drive { device };
@@ -640,14 +644,18 @@ fn deltas_outlive_their_cached_entries() {
 /// served request fail.
 #[test]
 fn a_full_device_serves_without_merging() {
-    let design =
-        DeltaDesign { heat_entries: Some(8), scan_interval_writes: 1, scan_entries: 8, ..unscanned() };
-    let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), Retain::ALL);
+    let design = DeltaDesign {
+        heat_entries: Some(8),
+        cold_scan_interval_writes: 1,
+        cold_scan_entries: 8,
+        ..unscanned()
+    };
+    let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), RetainedFields::ALL);
     let parts = delta(GcOptions::default(), design, None);
     let most = (1..32)
         .rev()
         .find(|&pages| {
-            let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), Retain::ALL);
+            let nand = SimNand::new(flat_geometry([1, 8, 4, PAGE as u32]), RetainedFields::ALL);
             Device::new(nand, pages, &parts, DeviceOptions::default()).is_ok()
         })
         .expect("it fits");
@@ -656,7 +664,7 @@ fn a_full_device_serves_without_merging() {
     let mut held = vec![0; most as usize];
     (0..most as u64).for_each(|lpn| drive.write(lpn, 0));
     for round in 1..400_u64 {
-        let lpn = mix(round) % u64::from(most);
+        let lpn = mix_bits(round) % u64::from(most);
         let version = round % 50;
         match drive.device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(&page(lpn, version, 200))) {
             Ok(()) => held[lpn as usize] = version,
@@ -674,19 +682,21 @@ fn a_full_device_serves_without_merging() {
 /// a page written with bytes reads as it was written.
 #[test]
 fn bytes_survive_beside_pages_that_are_only_described() {
-    let design = DeltaDesign { scan_interval_writes: 16, area_share: 1.0, ..DeltaDesign::default() };
+    let design =
+        DeltaDesign { cold_scan_interval_writes: 16, delta_area_share: 1.0, ..DeltaDesign::default() };
     for seed in 0..20 {
-        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let mut device =
             Device::new(nand, LOGICAL, &delta(GcOptions::default(), design, None), DeviceOptions::default())
                 .expect("it fits");
         let mut written = vec![None; LOGICAL as usize];
         for step in 0..2000u64 {
-            let draw = mix(seed << 32 | step);
+            let draw = mix_bits(seed << 32 | step);
             let lpn = (draw >> 8) % 12 + if draw.is_multiple_of(5) { 30 } else { 0 };
             let offset = lpn * PAGE as u64;
             let outcome = if draw.is_multiple_of(3) {
-                let descriptor = Descriptor { delta_bytes: 300, ..Descriptor::of(Fingerprint(step + 1)) };
+                let descriptor =
+                    Descriptor { delta_bytes: 300, ..Descriptor::of_fingerprint(Fingerprint(step + 1)) };
                 written[lpn as usize] = None;
                 device.write(offset, PAGE as u64, HostData::Descriptors(&[descriptor]))
             } else {
@@ -723,7 +733,7 @@ fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
         Some(journal) => delta_with_journal(gc, never_hot, cache, journal),
         None => delta(gc, never_hot, Some(cache)),
     };
-    let nand = SimNand::new(flat_geometry([1, 160, 16, SMALL_PAGE]), Retain::ALL);
+    let nand = SimNand::new(flat_geometry([1, 160, 16, SMALL_PAGE]), RetainedFields::ALL);
     let mut device = Device::new(nand, MAPPED, &parts, DeviceOptions::default()).expect("it fits");
     let bytes = |lpn: u32, round: u8| [(lpn % 120) as u8 + 120 * round; SMALL_PAGE as usize];
     let at = |lpn: u32| u64::from(lpn * SMALL_PAGE);
@@ -754,11 +764,11 @@ fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
 fn a_journal_leaves_the_capacitor_a_page() {
     let (all, none) = after_power_loss(None);
     assert_eq!((all, none), (u64::from(MAPPED.div_ceil(SMALL_PAGE / 4)), JournalCounts::default()));
-    let (last, counts) = after_power_loss(Some(JournalOptions { pages: 4 }));
+    let (last, counts) = after_power_loss(Some(JournalOptions { max_pages: 4 }));
     assert_eq!(last, 1);
     assert!(counts.records >= 2 * u64::from(MAPPED), "{counts:?}");
-    assert_eq!(counts.pages, counts.records / RECORDS_PER_PAGE, "{counts:?}");
-    assert_eq!(counts.merges, counts.pages / 4, "{counts:?}");
+    assert_eq!(counts.written_pages, counts.records / RECORDS_PER_PAGE, "{counts:?}");
+    assert_eq!(counts.merges, counts.written_pages / 4, "{counts:?}");
     assert!(counts.merged_pages >= counts.merges, "{counts:?}");
 }
 
@@ -766,14 +776,14 @@ fn a_journal_leaves_the_capacitor_a_page() {
 #[test]
 fn a_journal_elsewhere_is_refused() {
     let cache = CachedOptions::of_entries(8);
-    let journal = JournalOptions { pages: 4 };
+    let journal = JournalOptions { max_pages: 4 };
     let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 8 });
     parts.mapping = MappingPart::Journalled { cache, journal };
-    let lazy = CachedOptions { checkpoints: true, ..cache };
+    let lazy = CachedOptions { makes_checkpoints: true, ..cache };
     let lazily = delta_with_journal(GcOptions::default(), unscanned(), lazy, journal);
     for parts in [parts, lazily] {
-        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), Retain::ALL);
+        let nand = SimNand::new(flat_geometry([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();
-        assert!(matches!(refused, Some(Error::Options(_))), "{refused:?}");
+        assert!(matches!(refused, Some(Error::InvalidOptions(_))), "{refused:?}");
     }
 }

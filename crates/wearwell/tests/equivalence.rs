@@ -10,7 +10,7 @@ use common::{
 use wearwell::address::{BlockId, Lpn, Ppn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{RecycleOptions, StorePolicy};
-use wearwell::data::{Content, Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix};
+use wearwell::data::{Content, Descriptor, Fingerprint, compressed_len, delta_len, fingerprint_of, mix_bits};
 use wearwell::design::{
     DeltaDesign, DftlOptions, Parts, RecycleDesign, SharingDesign, delta, dftl, integrated, page_map,
     recyclable, remap,
@@ -20,10 +20,10 @@ use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::lifetime::ContentSchemes;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PageKind, PowerCut, Recorded, Recording,
-    Retain, SimNand, Word,
+    CopyRun, CutOutcome, FaultPlan, Faulty, Nand, NandError, Oob, PageKind, PageWord, PowerCut, RecordedOp,
+    Recording, RetainedFields, SimNand,
 };
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::stats::Stats;
 use wearwell::store::BlockState;
@@ -63,9 +63,9 @@ fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: BufferOptions, see
     device
 }
 
-fn log_of(world: &World, logical: u32, parts: &Parts, buffer: BufferOptions, seed: u64) -> Vec<Recorded> {
+fn log_of(world: &World, logical: u32, parts: &Parts, buffer: BufferOptions, seed: u64) -> Vec<RecordedOp> {
     let device = run(Recording::new(full_medium(world)), logical, parts, buffer, seed);
-    device.ftl().store().nand().log().to_vec()
+    device.ftl().store().nand().recorded_ops().to_vec()
 }
 
 /// Asserts that the logs of two designs are equal on every world and with every buffer, at a size that both accept.
@@ -78,7 +78,7 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
             let other_log = log_of(&world, logical, other, buffer, number);
             let first_difference = log.iter().zip(&other_log).position(|(a, b)| a != b);
             assert_eq!((first_difference, log.len()), (None, other_log.len()), "world {}", world.name);
-            erases += log.iter().filter(|entry| matches!(entry, Recorded::Erase(_))).count();
+            erases += log.iter().filter(|entry| matches!(entry, RecordedOp::Erase(_))).count();
         }
     }
     assert!(erases > 10_000, "garbage collection has to be at work: {erases} erases");
@@ -89,7 +89,7 @@ const POLICIES: [VictimPolicy; 4] =
 
 /// Returns log and counters of a design after a run. With `reads_ahead`, entries are prefetched before each operation,
 /// most of them for pages that the operation does not access.
-fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<Recorded>, Stats) {
+fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<RecordedOp>, Stats) {
     let contents = design.contents(CONTENTS);
     let mut device = device(world, &design.parts, BUFFERS[0], Recording::new(full_medium(world)));
     let mut oracle = Oracle::of(&device, contents as usize);
@@ -102,12 +102,12 @@ fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Ve
         .collect();
     for _ in 0..OPERATIONS / 8 {
         if reads_ahead {
-            device.ftl().prefetch(&lpns, &known);
+            device.ftl().prefetch_writes(&lpns, &known);
         }
         oracle.apply(&mut device, mix.draw()).expect("there is room");
     }
     let stats = device.ftl().stats().clone();
-    (device.ftl().store().nand().log().to_vec(), stats)
+    (device.ftl().store().nand().recorded_ops().to_vec(), stats)
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
             let (written, outcome) = device.write_pages(&burst);
             assert_eq!((written, outcome), (burst.len(), Ok(())));
         } else {
-            let zeros = Descriptor::of(Fingerprint::ZERO_PAGE);
+            let zeros = Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE);
             for &lpn in &burst {
                 device.write_page(lpn, zeros).expect("there is room");
             }
@@ -153,17 +153,18 @@ fn writes_in_runs_are_writes_one_by_one() {
     for design in designs() {
         for (number, world) in design.worlds().into_iter().enumerate() {
             let new = || device(&world, &design.parts, BUFFERS[0], Recording::new(full_medium(&world)));
-            let runs = new().writes_in_runs();
+            let runs = new().supports_write_batches();
             in_runs += u32::from(runs);
             // Where pages are written one by one in either case, one world shows it.
             if !runs && number > 0 {
                 continue;
             }
             let [one_by_one, together] = [false, true].map(|together| outcome_of_bursts(new(), together));
-            let [log, other] = [&one_by_one, &together].map(|device| device.ftl().store().nand().log());
+            let [log, other] =
+                [&one_by_one, &together].map(|device| device.ftl().store().nand().recorded_ops());
             let what = format!("{} on {}", design.name, world.name);
             assert!(log == other, "{what}");
-            let collects = log.iter().any(|entry| matches!(entry, Recorded::Erase(_)));
+            let collects = log.iter().any(|entry| matches!(entry, RecordedOp::Erase(_)));
             assert!(collects || !runs, "{what} collects nothing");
             assert_eq!(one_by_one.ftl().stats(), together.ftl().stats(), "{what}");
         }
@@ -174,7 +175,8 @@ fn writes_in_runs_are_writes_one_by_one() {
 /// If the program of a page in a run of writes fails, the page is written elsewhere, and the rest of the run follows.
 #[test]
 fn runs_survive_failed_programs() {
-    let plan = FaultPlan { program: 0.01, erase: 0.0, max_failures: 2 };
+    let plan =
+        FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 2 };
     let parts = page_map(GcOptions::default());
     for world in worlds() {
         let nand = Faulty::new(full_medium(&world), plan, 5);
@@ -211,9 +213,9 @@ fn pages_reported_by_a_run_survive_every_cut() {
                     break;
                 }
             }
-            device.ftl_mut().store_mut().nand_mut().restore(None);
+            device.ftl_mut().store_mut().nand_mut().restore_power(None);
             let places: Vec<Ppn> = acknowledged.iter().map(|&lpn| place_of(&device, lpn)).collect();
-            let cut_program = device.ftl().store().sequence();
+            let cut_program = device.ftl().store().last_sequence();
             device.recover().expect("a cut leaves a device that recovers");
             audit(&mut device);
             for (&lpn, before) in acknowledged.iter().zip(places) {
@@ -249,7 +251,12 @@ fn sharing(reverse_map: ReverseMapPart, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
     remap(
         gc(VictimPolicy::Greedy),
-        SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: false },
+        SharingDesign {
+            reverse_map,
+            reference_counts: ReferenceCountForm::Dense,
+            dedup,
+            atomic_commands: false,
+        },
     )
 }
 
@@ -262,7 +269,7 @@ fn remapping_without_a_reverse_map_is_page_map() {
 #[test]
 fn delta_encoding_of_nothing_is_page_map() {
     let never_hot = DeltaDesign { heat_entries: Some(0), ..DeltaDesign::default() };
-    let no_space = DeltaDesign { area_share: 0.0, ..DeltaDesign::default() };
+    let no_space = DeltaDesign { delta_area_share: 0.0, ..DeltaDesign::default() };
     for design in [never_hot, no_space] {
         assert_equal_logs(&page_map(GcOptions::default()), &delta(GcOptions::default(), design, None));
     }
@@ -282,7 +289,7 @@ fn reverse_maps_with_room_agree() {
     for (number, world) in (0u64..).zip(worlds()) {
         let logical = world.logical_pages(&sharing(ReverseMapPart::Ideal, None));
         let run = |part: ReverseMapPart| {
-            let medium = SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(NVRAM_BYTES);
+            let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
             let parts = sharing(part, None);
             let options = DeviceOptions { buffer: BUFFERS[0] };
             let mut device = Device::new(Recording::new(medium), logical, &parts, options).expect("it fits");
@@ -297,7 +304,7 @@ fn reverse_maps_with_room_agree() {
             let stats = device.ftl().stats();
             assert_eq!(stats.demoted_full, 0, "there is room for every entry");
             assert!(stats.deduplicated_writes > 100 && stats.gc_victims > 10, "world {}", world.name);
-            device.ftl().store().nand().log().to_vec()
+            device.ftl().store().nand().recorded_ops().to_vec()
         };
         let ideal = run(ReverseMapPart::Ideal);
         for part in [segments(64), segments(1024), log] {
@@ -335,7 +342,7 @@ fn lazy_maps_agree_with_eager_ones_once_everything_is_written() {
                 !matches!(blocks.state(block), BlockState::Free | BlockState::Retired)
                     && blocks.kind(block) == PageKind::Data
             });
-            let valid: u32 = of_data.map(|block| blocks.valid(block)).sum();
+            let valid: u32 = of_data.map(|block| blocks.valid_pages(block)).sum();
             let is_mapped = |&lpn: &u32| device.ftl_mut().read(Lpn(lpn), &mut []).expect("it reads");
             let mapped: Vec<u32> = (0..logical).filter(is_mapped).collect();
             assert_eq!(valid as usize, mapped.len(), "{} on {}", design.name, world.name);
@@ -367,7 +374,7 @@ fn recycling_aware_gc_without_reads_is_greedy() {
         for op in whole_writes.take(OPERATIONS as usize) {
             oracle.apply(&mut device, op).expect("there is room");
         }
-        device.ftl().store().nand().log().to_vec()
+        device.ftl().store().nand().recorded_ops().to_vec()
     };
     let mut erases = 0;
     for (seed, world) in (0u64..).zip(worlds()) {
@@ -376,7 +383,7 @@ fn recycling_aware_gc_without_reads_is_greedy() {
             let aware = log_of(&world, VictimPolicy::RecycleAware, entries, seed);
             let first_difference = greedy.iter().zip(&aware).position(|(a, b)| a != b);
             assert_eq!((first_difference, greedy.len()), (None, aware.len()), "world {}", world.name);
-            erases += greedy.iter().filter(|entry| matches!(entry, Recorded::Erase(_))).count();
+            erases += greedy.iter().filter(|entry| matches!(entry, RecordedOp::Erase(_))).count();
         }
     }
     assert!(erases > 10_000, "garbage collection has to be at work: {erases} erases");
@@ -418,7 +425,7 @@ fn closed_blocks(device: &Device<SimNand>) -> Vec<(BlockId, u32, u32)> {
     (0..store.blocks().len())
         .map(BlockId)
         .filter(|&block| store.blocks().state(block) == BlockState::Closed)
-        .map(|block| (block, store.blocks().valid(block), store.nand().erase_count(block)))
+        .map(|block| (block, store.blocks().valid_pages(block), store.nand().erase_count(block)))
         .collect()
 }
 
@@ -499,8 +506,8 @@ impl Nand for PageByPage {
     fn nvram(&self) -> &[u64] {
         self.0.nvram()
     }
-    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.0.store_word(index, word)
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.0.store_nvram_word(index, word)
     }
 }
 
@@ -547,7 +554,10 @@ fn copies_and_wrappers_change_nothing() {
             {
                 assert_eq!(*other, stats);
             }
-            assert_eq!(uncut.ftl().store().nand().operations(), count(recorded.ftl().store().nand().log()));
+            assert_eq!(
+                uncut.ftl().store().nand().operations_since_restore(),
+                count(recorded.ftl().store().nand().recorded_ops())
+            );
             let media = [
                 by_page.ftl().store().nand().0.clone(),
                 uncut.ftl().store().nand().clone().into_inner(),
@@ -562,7 +572,7 @@ fn copies_and_wrappers_change_nothing() {
     }
 }
 
-fn count(log: &[Recorded]) -> u64 {
+fn count(log: &[RecordedOp]) -> u64 {
     log.len() as u64
 }
 
@@ -572,7 +582,7 @@ fn count(log: &[Recorded]) -> u64 {
 fn a_copy_run_with_an_unreadable_page_stops_alike() {
     use wearwell::nand::Fragile;
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
-    let mut bulk = SimNand::new(world.geometry.clone(), Retain::ALL);
+    let mut bulk = SimNand::new(world.geometry.clone(), RetainedFields::ALL);
     for ppn in 0..6 {
         if ppn == 3 {
             bulk.tear_program(Ppn(3));
@@ -590,7 +600,7 @@ fn a_copy_run_with_an_unreadable_page_stops_alike() {
     let mut by_page = PageByPage(bulk.clone());
     let from: Vec<Ppn> = (1..6).map(Ppn).collect();
     let owners: Vec<Lpn> = (1..6).map(Lpn).collect();
-    let run = CopyRun { from: &from, owners: &owners, to: Ppn(16), sequence: 100 };
+    let run = CopyRun { source_pages: &from, owners: &owners, first_destination: Ppn(16), sequence: 100 };
     let mut page = vec![0; 512];
     let outcome = (2, Err(NandError::Uncorrectable(Ppn(3))));
     assert_eq!(bulk.copy(run, &mut page), outcome);
@@ -608,9 +618,9 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
     let geometry = world.geometry.clone();
     let with_spare = (geometry.page_bytes + geometry.spare_bytes) as usize;
     for seed in 0..8 {
-        let mut nand = SimNand::new(geometry.clone(), Retain::default());
+        let mut nand = SimNand::new(geometry.clone(), RetainedFields::default());
         let mut model = std::collections::BTreeMap::<Ppn, Vec<u8>>::new();
-        let mut draw = (1..).map(|k| mix(seed << 32 | k));
+        let mut draw = (1..).map(|k| mix_bits(seed << 32 | k));
         let mut below = |n: usize| (draw.next().expect("no end") % n as u64) as usize;
         let mut next = vec![0; geometry.blocks() as usize];
         for sequence in 1..1000 {
@@ -640,17 +650,18 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
                     bytes
                 }
                 (1, Some((base, bytes))) => {
-                    let run = CopyRun { from: &[base], owners: &[Lpn(7)], to, sequence };
+                    let run =
+                        CopyRun { source_pages: &[base], owners: &[Lpn(7)], first_destination: to, sequence };
                     assert_eq!(nand.copy(run, &mut vec![0; with_spare]), (1, Ok(())));
                     bytes
                 }
                 (_, Some((base, mut bytes))) => {
                     let places = (below(with_spare / 4)..with_spare / 4).step_by(1 + below(40));
-                    let words = places.map(|at| Word { index: at as u32, value: below(1 << 32) as u32 });
-                    let words: Vec<Word> = words.collect();
+                    let words = places.map(|at| PageWord { index: at as u32, value: below(1 << 32) as u32 });
+                    let words: Vec<PageWord> = words.collect();
                     nand.program_changed(to, oob, base, &words).expect("it is erased");
                     for word in words {
-                        word.exchange(&mut bytes);
+                        word.exchange_in(&mut bytes);
                     }
                     bytes
                 }
@@ -666,10 +677,13 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
                 let mut read = vec![1; with_spare];
                 nand.read(ppn, &mut read).expect("it is healthy");
                 assert!(read == *bytes, "page {ppn}, seed {seed}, step {sequence}");
-                let mut words: Vec<Word> =
-                    (0..with_spare as u32 / 4).map(|k| Word::of(&[0; 4096], k)).collect();
+                let mut words: Vec<PageWord> =
+                    (0..with_spare as u32 / 4).map(|k| PageWord::read_from(&[0; 4096], k)).collect();
                 nand.read_words(ppn, &mut words).expect("it is healthy");
-                assert!(words.iter().all(|&word| word == Word::of(bytes, word.index)), "words of page {ppn}");
+                assert!(
+                    words.iter().all(|&word| word == PageWord::read_from(bytes, word.index)),
+                    "words of page {ppn}"
+                );
             }
         }
     }
@@ -679,7 +693,7 @@ fn versions_of_metadata_pages_read_as_they_were_programmed() {
 fn page_of(id: u64, page_bytes: usize) -> Vec<u8> {
     let mut page = vec![0; page_bytes];
     for (word, at) in page.chunks_exact_mut(8).zip(0u64..).filter(|&(_, at)| at % 64 < 24) {
-        word.copy_from_slice(&mix(id << 16 ^ at).to_le_bytes());
+        word.copy_from_slice(&mix_bits(id << 16 ^ at).to_le_bytes());
     }
     page
 }
@@ -703,7 +717,7 @@ struct Twins {
 impl Twins {
     fn new(world: &World, parts: &Parts, buffer: BufferOptions) -> Self {
         let live = device(world, parts, buffer, full_medium(world));
-        let described = SimNand::new(world.geometry.clone(), parts.retain())
+        let described = SimNand::new(world.geometry.clone(), parts.needed_sim_fields())
             .with_nvram(common::nvram_bytes(&world.geometry));
         let contents = vec![None; live.ftl().logical_pages() as usize];
         Self { replay: device(world, parts, buffer, described), live, contents }
@@ -723,7 +737,7 @@ impl Twins {
         let descriptor = Descriptor {
             fingerprint: fingerprint_of(&page),
             compressed_bytes: compressed_len(&page) as u16,
-            delta_bytes: old.map_or(Descriptor::UNKNOWN, |old| delta_len(&page, &old) as u16),
+            delta_bytes: old.map_or(Descriptor::UNKNOWN_SIZE, |old| delta_len(&page, &old) as u16),
         };
         let offset = lpn as u64 * page_bytes;
         self.live.write(offset, page_bytes, HostData::Bytes(&page)).expect("there is room");
@@ -794,7 +808,7 @@ fn bytes_and_descriptors_give_the_same_counters() {
     for (number, design) in (0u64..).zip(designs()) {
         let content = &design.parts.content;
         let sizes_matter = content.delta.is_some() || content.chunks.is_some();
-        let is_silent = content.filters != ContentSchemes::NONE;
+        let is_silent = content.stateless_mechanisms != ContentSchemes::NONE;
         let binds_equal = content.recycle.is_some() || content.sharing.is_some();
         let finds_equal = is_silent || binds_equal;
         let remaps = if sizes_matter { 0 } else { 10 };

@@ -11,7 +11,7 @@
 use common::{DesignUnderTest, SECTOR, Scene, accepts, audit, designs, flat_geometry, nvram_bytes};
 use wearwell::design::Parts;
 use wearwell::device::HostData;
-use wearwell::nand::{Geometry, Retain, SimNand};
+use wearwell::nand::{Geometry, RetainedFields, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions};
 
@@ -69,7 +69,7 @@ impl Node {
     /// the reserve.
     fn new(design: &DesignUnderTest, buffer: BufferOptions) -> Self {
         let geometry = geometry(&design.parts);
-        let nand = SimNand::new(geometry.clone(), Retain::ALL).with_nvram(nvram_bytes(&geometry));
+        let nand = SimNand::new(geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry));
         let device = Device::new(nand, LOGICAL, &design.parts, DeviceOptions { buffer }).expect("it fits");
         let mut node = Self { device, expected: [0; LOGICAL as usize] };
         for k in 0..9 {

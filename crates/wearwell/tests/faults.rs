@@ -33,7 +33,8 @@ fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool
 /// those planned.
 fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
     let max_failures = affordable_failures(world, &design.parts);
-    let plan = FaultPlan { program: 0.005, erase: 0.02, max_failures };
+    let plan =
+        FaultPlan { program_failure_probability: 0.005, erase_failure_probability: 0.02, max_failures };
     let nand = Faulty::new(full_medium(world), plan, seed);
     let mut device = roomy_device(world, &design.parts, BUFFERS[0], nand);
     let mut oracle = Oracle::of(&device, CONTENTS as usize);
@@ -177,9 +178,10 @@ fn a_device_of_unequal_blocks_dies_block_by_block_and_still_reads() {
         for world in design.worlds() {
             let mut random = Random::new(number + 79);
             let mut nand = full_medium(&world);
-            let limit = |ends_by| WearLimit { cycles: 4 + random.below(6) as u32, ends_by };
+            let limit =
+                |ends_by| WearLimit { erase_cycles: 4 + random.below(6) as u32, failing_operation: ends_by };
             let kinds = [WearFailure::Erase, WearFailure::Program].into_iter().cycle();
-            nand.set_limits(kinds.take(world.geometry.blocks() as usize).map(limit).collect());
+            nand.set_wear_limits(kinds.take(world.geometry.blocks() as usize).map(limit).collect());
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
             if gathers_everything(&device, &design) {
                 continue;

@@ -24,10 +24,10 @@ fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
         assert_eq!(seen.stream.is_some(), seen.state == BlockState::Open, "{what}: stream of block {block}");
         assert_eq!(seen.erases, store.nand().erase_count(block), "{what}: erases of block {block}");
         if learns_at_once && seen.state != BlockState::Erasing {
-            assert_eq!(seen.valid_pages, blocks.valid(block), "{what}: valid pages of block {block}");
+            assert_eq!(seen.valid_pages, blocks.valid_pages(block), "{what}: valid pages of block {block}");
         }
         assert!(
-            seen.valid_pages <= blocks.valid(block),
+            seen.valid_pages <= blocks.valid_pages(block),
             "{what}: nobody forgets a valid page of block {block}"
         );
     }
@@ -38,7 +38,7 @@ fn compare<N: Nand>(device: &mut Device<N>, what: &str) -> FlashView {
 /// Asserts that each mapped logical page has a valid flash page, and that each valid data page has a logical page.
 fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
     let mut counted = vec![0; view.pages.len()];
-    for (lpn, (place, form)) in view.places.iter().zip(&view.forms).enumerate() {
+    for (lpn, (place, form)) in view.first_page_of_lpn.iter().zip(&view.form_of_lpn).enumerate() {
         let has_place = match form {
             PageState::Hole => false,
             PageState::Waiting => place.is_some(),
@@ -56,7 +56,7 @@ fn compare_places<N: Nand>(device: &Device<N>, view: &FlashView, what: &str) {
             assert_eq!(page.state == FlashPageState::Valid, count > 0, "{what}: worth of a page of data");
         }
     }
-    assert_eq!(view.places.len(), device.ftl().logical_pages() as usize);
+    assert_eq!(view.first_page_of_lpn.len(), device.ftl().logical_pages() as usize);
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_view_of_the_flash_says_what_the_engine_counts() {
                 if operation % LOOK_EVERY == 0 {
                     audit(&mut device);
                     let view = compare(&mut device, &what);
-                    let forms = |form| view.forms.iter().filter(|&&each| each == form).count();
+                    let forms = |form| view.form_of_lpn.iter().filter(|&&each| each == form).count();
                     shared += forms(PageState::Shared);
                     packed += forms(PageState::Packed);
                     deltas += forms(PageState::Delta);

@@ -78,7 +78,7 @@ fn a_burst_of_reports_becomes_a_run_of_several_pages() {
                 rig.update(&mut random);
             }
             rig.settle_with_questions(&mut random);
-            longest = longest.max(rig.gecko.runs().next().map_or(0, |(_, _, pages)| pages));
+            longest = longest.max(rig.gecko.run_sizes().next().map_or(0, |(_, _, pages)| pages));
         }
         assert!(longest > 1);
         rig.check_scan();
@@ -125,10 +125,10 @@ fn without_collisions_the_runs_are_a_binary_counter() {
             };
             assert_eq!(rig.programs() - programs, 1 + merged, "{mode:?}: pages written by flush {flush}");
             assert_eq!(rig.reads() - reads, merged, "{mode:?}: pages read by flush {flush}");
-            let levels: Vec<u32> = rig.gecko.runs().map(|(level, _, _)| level).collect();
+            let levels: Vec<u32> = rig.gecko.run_sizes().map(|(level, _, _)| level).collect();
             let digits: Vec<u32> = (0..8).filter(|level| flush >> level & 1 == 1).collect();
             assert_eq!(levels, digits, "{mode:?}: levels after flush {flush}");
-            assert!(rig.gecko.runs().all(|(level, _, pages)| pages == 1 << level));
+            assert!(rig.gecko.run_sizes().all(|(level, _, pages)| pages == 1 << level));
         }
         rig.check_scan();
     }
@@ -154,17 +154,17 @@ fn merging_at_once_writes_about_half_of_what_merging_in_pairs_writes() {
 #[test]
 fn a_flush_on_request_makes_everything_durable_even_if_it_is_nothing() {
     let mut rig = Rig::new(&geometry(64, 16, 512), GeckoOptions::default());
-    assert_eq!(rig.gecko.durable_until(), 0);
+    assert_eq!(rig.gecko.durable_until_sequence(), 0);
     rig.invalidate(5);
     rig.write_deferred();
     assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (1, 0));
     rig.gecko.request_flush();
     rig.write_deferred();
     assert_eq!((rig.gecko.insertions_since_flush(), rig.programs()), (0, 1));
-    let before = rig.store.sequence();
+    let before = rig.store.last_sequence();
     rig.gecko.request_flush();
     rig.write_deferred();
-    assert_eq!(rig.gecko.durable_until(), before);
+    assert_eq!(rig.gecko.durable_until_sequence(), before);
     assert_eq!(rig.scan(), vec![(0, vec![5])]);
 }
 
@@ -206,7 +206,7 @@ fn a_full_device_is_an_error_that_can_be_tried_again() {
     let geometry = geometry(6, 4, 512);
     let mut rig = Rig::new(&geometry, options_of(2, 4, MergeMode::MultiWay));
     let append = |store: &mut Store<_>| {
-        let content = Content::Descriptor(Descriptor::of(Fingerprint(1)));
+        let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
         store.append(Stream::Host, 0, 0, content, Fingerprint(1), Cause::Host)
     };
     let places: Vec<Ppn> = (0..24).map(|_| append(&mut rig.store).expect("24 pages")).collect();
@@ -234,7 +234,7 @@ fn options_that_make_no_sense_are_refused() {
         (options_of(2, 17, MergeMode::MultiWay), "use 1 to 16"),
         (options_of(2, 0, MergeMode::MultiWay), "use 1 to 16"),
     ] {
-        let Err(Error::Options(why)) = Gecko::new(&geometry, options) else {
+        let Err(Error::InvalidOptions(why)) = Gecko::new(&geometry, options) else {
             panic!("{options:?} is accepted")
         };
         assert!(why.contains(hint), "{why}");
@@ -248,7 +248,7 @@ fn memory_and_space_at_two_tebibytes_are_those_of_the_closed_forms() {
     let gecko = Gecko::new(&geometry, GeckoOptions::default()).expect("valid");
     assert_eq!(gecko.buffer_entries(), 506);
     // 5 keys per block: ceil(5 * 2^22 / 506) pages, 2^15 <= 41 446 < 2^16.
-    assert_eq!((gecko.largest_run_pages(), gecko.levels()), (41_446, 16));
+    assert_eq!((gecko.largest_run_pages(), gecko.max_levels()), (41_446, 16));
     let bytes: Vec<u64> = gecko.ram_bytes().into_iter().map(|(_, bytes)| bytes).collect();
     assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.metadata_pages()]);
     // The largest run, a run of 2^(i+1) - 1 pages at each smaller level, and an output.

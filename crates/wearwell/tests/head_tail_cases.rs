@@ -8,11 +8,11 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::design::{BlockSurvey, Parts, page_map};
 use wearwell::gc::GcOptions;
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::recovery::RecoverySteps;
 use wearwell::sharing::reverse_map::ReverseMapPart;
-use wearwell::store::HeadTail;
+use wearwell::store::HeadTailLayout;
 use wearwell::{Device, DeviceOptions, Ftl};
 
 use crate::common;
@@ -29,9 +29,15 @@ fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
     let AnyMapping::Flat(map) = ftl.mapping() else { panic!("the map is flat") };
     let places = (0..ftl.logical_pages()).map(|lpn| map.get(Lpn(lpn)).map(|unit| unit.0)).collect();
     let blocks = ftl.store().blocks();
-    let of_block =
-        |block| format!("{:?} {} {}", blocks.state(block), blocks.valid(block), blocks.closed_at(block));
-    (places, (0..blocks.len()).map(BlockId).map(of_block).collect(), ftl.store().sequence())
+    let of_block = |block| {
+        format!(
+            "{:?} {} {}",
+            blocks.state(block),
+            blocks.valid_pages(block),
+            blocks.closed_at_sequence(block)
+        )
+    };
+    (places, (0..blocks.len()).map(BlockId).map(of_block).collect(), ftl.store().last_sequence())
 }
 
 /// Executes step `k` of a sequence of writes, remaps and trims, with the collections they cause.
@@ -52,15 +58,15 @@ fn compare_both_ways(build: &Build, count: u32, is_cut: impl Fn(u32, u64) -> boo
         let mut drive = Build { outcome, ..build.clone() }.drive();
         for k in 0..count {
             let before = drive.clone();
-            drive.device.ftl_mut().store_mut().nand_mut().restore(None);
+            drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
             steps(&mut drive, k).expect("there is room");
-            let operations = drive.device.ftl().store().nand().operations();
+            let operations = drive.device.ftl().store().nand().operations_since_restore();
             for cut_at in (0..operations).filter(|_| is_cut(k, operations)) {
                 let mut lost = before.clone();
-                lost.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+                lost.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
                 steps(&mut lost, k).expect_err("the cut is inside the step");
                 let mut scanned = lost.clone();
-                scanned.device.ftl_mut().survey_by(BlockSurvey::OobScan);
+                scanned.device.ftl_mut().set_block_survey(BlockSurvey::OobScan);
                 lost.restore();
                 scanned.restore();
                 assert_eq!(
@@ -96,7 +102,7 @@ fn both_ways_recover_the_same_device_at_every_cut() {
 fn a_tail_of_several_pages_counts_when_it_is_complete() {
     let geometry = flat_geometry([1, 8, 96, PAGE_BYTES as u32]);
     let build = Build { geometry, ..build(durable()[1]) };
-    let parts = HeadTail::of(&build.geometry).expect("it fits");
+    let parts = HeadTailLayout::of_geometry(&build.geometry).expect("it fits");
     assert_eq!((parts.data_pages, parts.tail_pages), (92, 3));
     let cuts = compare_both_ways(&build, 1200, |k, operations| operations > 4 || k % 61 == 0);
     assert!(cuts > 200, "{cuts} cuts");
@@ -126,7 +132,7 @@ fn a_tail_of_an_earlier_life_is_not_taken() {
             let is_full = nand.probe(Ppn(last.0 - 1)) != Ok(None);
             let Some((oob, bytes)) = tails[block as usize].as_ref().filter(|_| is_full) else { continue };
             let mut copy = drive.clone();
-            let sequence = copy.device.ftl().store().sequence() + 1;
+            let sequence = copy.device.ftl().store().last_sequence() + 1;
             let nand = copy.device.ftl_mut().store_mut().nand_mut();
             let content = wearwell::data::Content::Bytes(bytes);
             nand.program(last, Oob { sequence, ..*oob }, content).expect("the page is erased");
@@ -167,13 +173,13 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
         spare_bytes: 64,
         superblock_planes: 16,
     };
-    let retain = Retain { sequence: true, ..Retain::default() };
+    let retain = RetainedFields { sequence: true, ..RetainedFields::default() };
     let parts = Parts { survey: BlockSurvey::HeadTail, ..page_map(GcOptions::default()) };
     let logical = (superblocks - 4) * (16384 - 49);
     let nand = SimNand::new(geometry, retain);
     let mut device = Device::new(nand, logical, &parts, DeviceOptions::default()).expect("it fits");
     let written = (superblocks - 2) as u64 * (16384 - 49) + 1;
-    let zeros = wearwell::data::Descriptor::of(wearwell::data::Fingerprint::ZERO_PAGE);
+    let zeros = wearwell::data::Descriptor::of_fingerprint(wearwell::data::Fingerprint::ZERO_PAGE);
     (0..written)
         .for_each(|k| device.write_page(Lpn((k % logical as u64) as u32), zeros).expect("there is room"));
     let in_use = superblocks as u64 - u64::from(Ftl::store(device.ftl()).total_free_blocks());
@@ -186,10 +192,10 @@ fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
 #[test]
 fn a_recovery_reads_a_head_per_superblock_and_48_tail_pages_per_full_one() {
     let (steps, in_use) = recovery_of_full(8);
-    assert_eq!((steps.blocks.page_reads, steps.blocks.spare_reads), (8, 0));
+    assert_eq!((steps.find_blocks.page_reads, steps.find_blocks.spare_reads), (8, 0));
     // All blocks in use except the open one have a tail; in the open one the first tail page is read, too.
-    assert_eq!(steps.tails.page_reads, (in_use - 1) * 48 + 1);
-    assert!(steps.open_blocks.spare_reads <= 16384 && steps.open_blocks.page_reads == 0);
+    assert_eq!(steps.read_tails.page_reads, (in_use - 1) * 48 + 1);
+    assert!(steps.scan_open_blocks.spare_reads <= 16384 && steps.scan_open_blocks.page_reads == 0);
 }
 
 /// Paper figure RM-45 at full size, 36 GiB: `cargo test --release -p wearwell head_tail_cases:: -- --ignored --nocapture`
@@ -199,8 +205,8 @@ fn the_recovery_of_36_gib() {
     let (steps, in_use) = recovery_of_full(576);
     println!(
         "36 GiB, {in_use} of 576 superblocks in use: {:?}, {:?}, {:?}",
-        steps.blocks, steps.tails, steps.open_blocks
+        steps.find_blocks, steps.read_tails, steps.scan_open_blocks
     );
-    assert_eq!(steps.blocks.page_reads, 576);
-    assert_eq!(steps.tails.page_reads, (in_use - 1) * 48 + 1);
+    assert_eq!(steps.find_blocks.page_reads, 576);
+    assert_eq!(steps.read_tails.page_reads, (in_use - 1) * 48 + 1);
 }

@@ -7,9 +7,10 @@
 use proptest::prelude::*;
 use wearwell::data::Fingerprint;
 use wearwell::lifetime::{
-    Activity, Configuration, Counters, Decision, EnergyModel, History, Lifetime, LifetimeOptions, Observed,
-    RatioEstimate, Sampler, SchemeEstimate, SchemeSet, Throttle, chunk_pages, chunk_write_ratio, decide,
-    dedup_write_ratio, epoch_capacity_bytes, remaining_bytes,
+    EnergyModel, EpochAverage, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
+    PaperConfiguration, SchemeBytes, SchemeEstimate, SchemeSet, ShadowSampler, Throttle, WriteActivity,
+    WriteRatioEstimate, chunk_write_ratio, decide_schemes, dedup_write_ratio, epoch_capacity_bytes,
+    pages_per_chunk, remaining_endurance_bytes,
 };
 
 const MIB: f64 = 1_048_576.0;
@@ -27,15 +28,15 @@ fn assert_prints(value: f64, printed: &str) {
 /// Energies of compression, hash and program (paper, section IV): 64 us at 60 mW, 8.6 us at 49 mW, 600 us at 48.5 mW.
 #[test]
 fn energies_follow_from_power_and_time() {
-    let model = EnergyModel::STATED;
+    let model = EnergyModel::STATED_IN_PAPER;
     assert_eq!(model.compress.energy_pj(), 3_840_000);
     assert_eq!(model.hash.energy_pj(), 421_400);
     assert_eq!(model.program.energy_pj(), 29_100_000);
     assert_prints(model.compression_overhead(), "0.132");
     assert_prints(model.dedup_overhead(), "0.0145");
-    assert_prints(EnergyModel::FITTED.compression_overhead(), "0.264");
-    assert_eq!(EnergyModel::FITTED.hash, model.hash);
-    assert_eq!(EnergyModel::FITTED.program, model.program);
+    assert_prints(EnergyModel::FITTED_TO_PAPER.compression_overhead(), "0.264");
+    assert_eq!(EnergyModel::FITTED_TO_PAPER.hash, model.hash);
+    assert_eq!(EnergyModel::FITTED_TO_PAPER.program, model.program);
 }
 
 /// Figure 2a of the paper: compression of four pages saves nothing if it removes less than 0.25 of their bytes.
@@ -57,7 +58,7 @@ fn a_chunk_saves_whole_pages() {
     assert_eq!(chunk_write_ratio(2.0 / 3.0, 3), 1.0 / 3.0, "a third is not a hair more than a page");
     assert_eq!(chunk_write_ratio(0.99, 1), 1.0, "a page alone cannot become less than a page");
     assert_eq!(chunk_write_ratio(-0.1, 4), 1.0, "what grows is stored raw");
-    assert_eq!([1, 4096, 4097, 16_384].map(|bytes| chunk_pages(bytes, 4096)), [1, 1, 2, 4]);
+    assert_eq!([1, 4096, 4097, 16_384].map(|bytes| pages_per_chunk(bytes, 4096)), [1, 1, 2, 4]);
 }
 
 /// Figure 2a of the paper: the smallest ratio at which compression saves energy. The paper's text says 0.5. Its own
@@ -68,18 +69,18 @@ fn compression_saves_energy_from_a_quarter_as_stated_and_from_a_half_as_fitted()
         SchemeEstimate::new(chunk_write_ratio(removed, 4), model.compression_overhead()).energy_ratio
     };
     let threshold = |model| (0..=100).map(|percent| percent as f64 / 100.0).find(|&r| energy(r, model) < 1.0);
-    assert_eq!(threshold(EnergyModel::STATED), Some(0.25));
-    assert_eq!(threshold(EnergyModel::FITTED), Some(0.5));
-    assert_prints(energy(0.25, EnergyModel::STATED), "0.882");
-    assert_prints(energy(0.25, EnergyModel::FITTED), "1.014");
-    assert_prints(energy(0.5, EnergyModel::FITTED), "0.764");
+    assert_eq!(threshold(EnergyModel::STATED_IN_PAPER), Some(0.25));
+    assert_eq!(threshold(EnergyModel::FITTED_TO_PAPER), Some(0.5));
+    assert_prints(energy(0.25, EnergyModel::STATED_IN_PAPER), "0.882");
+    assert_prints(energy(0.25, EnergyModel::FITTED_TO_PAPER), "1.014");
+    assert_prints(energy(0.5, EnergyModel::FITTED_TO_PAPER), "0.764");
 }
 
 /// Figure 2b of the paper: deduplication saves writes and energy in proportion to the share of duplicates; energy from
 /// a share of 1.45 % on.
 #[test]
 fn deduplication_is_linear() {
-    let overhead = EnergyModel::STATED.dedup_overhead();
+    let overhead = EnergyModel::STATED_IN_PAPER.dedup_overhead();
     let estimate = |duplicates| SchemeEstimate::new(dedup_write_ratio(duplicates), overhead);
     for percent in 0..=100 {
         let duplicates = percent as f64 / 100.0;
@@ -95,10 +96,10 @@ fn deduplication_is_linear() {
 /// Capacity of an epoch of a new device: 64 GiB and 3000 cycles for five years.
 #[test]
 fn epoch_capacity_of_a_new_device() {
-    let options = LifetimeOptions::of(Configuration::Integrated, &EnergyModel::STATED);
+    let options = LifetimeOptions::of_paper(PaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
     assert_eq!(options.target_epochs(), 525_600);
     let blocks = 131_072;
-    let left = remaining_bytes(blocks, 3000, 0, 128 * 4096);
+    let left = remaining_endurance_bytes(blocks, 3000, 0, 128 * 4096);
     assert_prints(left as f64 / (MIB * MIB), "187.5");
     let capacity = epoch_capacity_bytes(left, options.target_epochs());
     assert_prints(capacity / MIB, "374.06");
@@ -111,7 +112,7 @@ fn epoch_capacity_of_a_new_device() {
 /// and 173 GiB a day).
 #[test]
 fn lifetimes_of_the_paper_imply_write_rates() {
-    let left = remaining_bytes(131_072, 3000, 0, 128 * 4096) as f64;
+    let left = remaining_endurance_bytes(131_072, 3000, 0, 128 * 4096) as f64;
     let rates = [(6.8, "0.961", "77"), (3.8, "1.720", "138"), (3.04, "2.150", "173")];
     for (years, megabytes_per_s, gib_per_day) in rates {
         let rate = left / (years * wearwell::lifetime::YEAR_S as f64);
@@ -125,13 +126,13 @@ fn capacity_follows_what_is_left() {
     assert_eq!(epoch_capacity_bytes(1000, 10), 100.0);
     assert_eq!(epoch_capacity_bytes(1000, 1), 1000.0);
     assert_eq!(epoch_capacity_bytes(1000, 0), 1000.0, "after the target all that is left may be used");
-    assert_eq!(remaining_bytes(10, 100, 990, 64), 640);
-    assert_eq!(remaining_bytes(10, 100, 1001, 64), 0, "more erases than rated");
+    assert_eq!(remaining_endurance_bytes(10, 100, 990, 64), 640);
+    assert_eq!(remaining_endurance_bytes(10, 100, 1001, 64), 0, "more erases than rated");
 }
 
 #[test]
 fn the_newest_epoch_counts_ten_times_the_oldest() {
-    let mut history = History::default();
+    let mut history = EpochAverage::default();
     assert_eq!(history.average(), None);
     history.push(7.0);
     assert_eq!(history.average(), Some(7.0));
@@ -148,14 +149,14 @@ fn the_newest_epoch_counts_ten_times_the_oldest() {
 /// Two hosts that differ only in schemes and throttling have the same demand.
 #[test]
 fn demand_is_that_of_an_ssd_without_schemes_and_without_throttling() {
-    let plain = Activity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, held_ns: 0 };
+    let plain = WriteActivity { host_bytes: 1000, stored_bytes: 1000, flash_bytes: 1500, throttled_ns: 0 };
     assert_eq!(plain.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
-    let halved = Activity { stored_bytes: 500, flash_bytes: 750, ..plain };
+    let halved = WriteActivity { stored_bytes: 500, flash_bytes: 750, ..plain };
     assert_eq!(halved.demand_bytes(EPOCH_NS, EPOCH_NS), 1500.0);
-    let held = Activity { held_ns: EPOCH_NS, ..plain };
+    let held = WriteActivity { throttled_ns: EPOCH_NS, ..plain };
     assert_eq!(held.demand_bytes(2 * EPOCH_NS, EPOCH_NS), 1500.0);
     assert_eq!(plain.demand_bytes(3 * EPOCH_NS, EPOCH_NS), 500.0, "three epochs took it");
-    let all_duplicates = Activity { stored_bytes: 0, flash_bytes: 0, ..plain };
+    let all_duplicates = WriteActivity { stored_bytes: 0, flash_bytes: 0, ..plain };
     assert_eq!(all_duplicates.demand_bytes(EPOCH_NS, EPOCH_NS), 1000.0);
 }
 
@@ -209,10 +210,13 @@ fn decision_table() {
                 let (demand, capacity) = (65_536.0, 65_536.0 * factor);
                 let estimates =
                     [dedup, comp].map(|(d, e)| SchemeEstimate { write_ratio: d, energy_ratio: e });
-                let decision = decide(&estimates, demand, capacity);
+                let decision = decide_schemes(&estimates, demand, capacity);
                 let throttled = decision.throttle_bytes_per_epoch;
-                let outcome =
-                    (decision.enabled.contains(0), decision.enabled.contains(1), throttled.is_some());
+                let outcome = (
+                    decision.enabled_schemes.contains(0),
+                    decision.enabled_schemes.contains(1),
+                    throttled.is_some(),
+                );
                 assert_eq!(
                     outcome,
                     listing(dedup, comp, demand, capacity),
@@ -230,8 +234,8 @@ fn decision_table() {
 #[test]
 fn any_number_of_schemes() {
     let throttled = |demand: f64, schemes: &[SchemeEstimate]| {
-        let decision = decide(schemes, demand, 100.0);
-        (decision.enabled, decision.throttle_bytes_per_epoch.is_some())
+        let decision = decide_schemes(schemes, demand, 100.0);
+        (decision.enabled_schemes, decision.throttle_bytes_per_epoch.is_some())
     };
     assert_eq!(throttled(99.0, &[]), (SchemeSet::NONE, false));
     assert_eq!(throttled(100.0, &[]), (SchemeSet::NONE, false), "what fits exactly is not throttled");
@@ -270,20 +274,20 @@ fn decisions_for_the_traces_of_table_one() {
             SchemeEstimate::new(d_comp, model.compression_overhead()),
         ]
     };
-    for model in [EnergyModel::STATED, EnergyModel::FITTED] {
+    for model in [EnergyModel::STATED_IN_PAPER, EnergyModel::FITTED_TO_PAPER] {
         // Trace WKSN: both schemes save, and five years are reached easily.
-        let wksn = decide(&schemes(0.819, 0.325, model), demand(6.8), capacity);
-        assert_eq!((wksn.enabled, wksn.throttle_bytes_per_epoch), (SchemeSet::first(2), None));
+        let wksn = decide_schemes(&schemes(0.819, 0.325, model), demand(6.8), capacity);
+        assert_eq!((wksn.enabled_schemes, wksn.throttle_bytes_per_epoch), (SchemeSet::of_first(2), None));
         // Trace DVMT: compression helps, with the fitted energy only because writes are short; throttled.
-        let dvmt = decide(&schemes(0.99, 0.833, model), demand(3.04), capacity);
-        assert!(dvmt.enabled.contains(1) && dvmt.throttle_bytes_per_epoch.is_some());
-        let lightly_used = decide(&schemes(0.99, 0.833, model), demand(10.0), capacity);
-        assert_eq!(lightly_used.enabled.contains(1), model == EnergyModel::STATED);
+        let dvmt = decide_schemes(&schemes(0.99, 0.833, model), demand(3.04), capacity);
+        assert!(dvmt.enabled_schemes.contains(1) && dvmt.throttle_bytes_per_epoch.is_some());
+        let lightly_used = decide_schemes(&schemes(0.99, 0.833, model), demand(10.0), capacity);
+        assert_eq!(lightly_used.enabled_schemes.contains(1), model == EnergyModel::STATED_IN_PAPER);
     }
     // Trace Media: with the fitted energy, compression is not worth its energy (D = 0.987); deduplication hardly
     // matters.
-    let media = decide(&schemes(0.997, 0.987, EnergyModel::FITTED), demand(3.8), capacity);
-    assert!(!media.enabled.contains(1) && media.throttle_bytes_per_epoch.is_some());
+    let media = decide_schemes(&schemes(0.997, 0.987, EnergyModel::FITTED_TO_PAPER), demand(3.8), capacity);
+    assert!(!media.enabled_schemes.contains(1) && media.throttle_bytes_per_epoch.is_some());
 }
 
 fn schemes() -> impl Strategy<Value = Vec<SchemeEstimate>> {
@@ -297,17 +301,17 @@ proptest! {
     fn decisions_are_monotone_in_the_capacity(
         schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64, more in 1.0..3.0_f64,
     ) {
-        let tight = decide(&schemes, demand, demand * share);
-        let ample = decide(&schemes, demand, demand * share * more);
+        let tight = decide_schemes(&schemes, demand, demand * share);
+        let ample = decide_schemes(&schemes, demand, demand * share * more);
         for k in 0..schemes.len() {
-            prop_assert!(tight.enabled.contains(k) || !ample.enabled.contains(k));
+            prop_assert!(tight.enabled_schemes.contains(k) || !ample.enabled_schemes.contains(k));
         }
         prop_assert!(tight.throttle_bytes_per_epoch.is_some() || ample.throttle_bytes_per_epoch.is_none());
     }
 
     #[test]
     fn an_endless_device_is_never_throttled(schemes in schemes(), demand in 0.0..1e15_f64) {
-        prop_assert_eq!(decide(&schemes, demand, f64::INFINITY).throttle_bytes_per_epoch, None);
+        prop_assert_eq!(decide_schemes(&schemes, demand, f64::INFINITY).throttle_bytes_per_epoch, None);
     }
 
     /// A scheme that saves no writes is never enabled, even with an energy ratio that no real scheme has.
@@ -317,9 +321,9 @@ proptest! {
     ) {
         let mut all = others.clone();
         all.push(SchemeEstimate { write_ratio: ratio, energy_ratio: energy });
-        let decision = decide(&all, 1e9, 1e9 * share);
-        prop_assert!(!decision.enabled.contains(others.len()));
-        prop_assert_eq!(decision, decide(&others, 1e9, 1e9 * share), "and changes nothing for the others");
+        let decision = decide_schemes(&all, 1e9, 1e9 * share);
+        prop_assert!(!decision.enabled_schemes.contains(others.len()));
+        prop_assert_eq!(decision, decide_schemes(&others, 1e9, 1e9 * share), "and changes nothing for the others");
     }
 
     /// After the decision either the writes fit the capacity, or they are throttled to it, with all schemes enabled
@@ -327,8 +331,8 @@ proptest! {
     #[test]
     fn a_decision_meets_the_capacity(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
         let capacity = demand * share;
-        let decision = decide(&schemes, demand, capacity);
-        let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled.contains(k)).map(|k| schemes[k].write_ratio).product();
+        let decision = decide_schemes(&schemes, demand, capacity);
+        let kept: f64 = (0..schemes.len()).filter(|&k| decision.enabled_schemes.contains(k)).map(|k| schemes[k].write_ratio).product();
         let fits = demand * kept <= capacity * (1.0 + 1e-12);
         prop_assert!(fits || decision.throttle_bytes_per_epoch == Some(capacity as u64));
     }
@@ -338,8 +342,8 @@ proptest! {
 
 #[test]
 fn one_group_in_sixty_four_is_sampled_as_a_whole() {
-    let sampler = Sampler::default();
-    let taken: Vec<u64> = (0..1 << 20).filter(|&n| sampler.takes_write(n)).collect();
+    let sampler = ShadowSampler::default();
+    let taken: Vec<u64> = (0..1 << 20).filter(|&n| sampler.samples_write(n)).collect();
     let share = taken.len() as f64 / (1 << 20) as f64 * 64.0;
     // 4096 groups are expected, so the standard deviation is 1.6 %.
     assert!((share - 1.0).abs() < 0.06, "{share} of what was asked for");
@@ -350,24 +354,22 @@ fn one_group_in_sixty_four_is_sampled_as_a_whole() {
 
 #[test]
 fn contents_are_sampled_all_or_none() {
-    let sampler = Sampler::new(16, 1);
-    let taken = (0..1 << 16).filter(|&n| sampler.takes_content(Fingerprint(n))).count();
+    let sampler = ShadowSampler::new(16, 1);
+    let taken = (0..1 << 16).filter(|&n| sampler.samples_content(Fingerprint(n))).count();
     assert!((taken as f64 / 4096.0 - 1.0).abs() < 0.1, "{taken} of 4096");
-    assert!(
-        (0..100)
-            .all(|n| Sampler::new(1, 4).takes_write(n) && Sampler::new(1, 4).takes_content(Fingerprint(n)))
-    );
+    assert!((0..100).all(|n| ShadowSampler::new(1, 4).samples_write(n)
+        && ShadowSampler::new(1, 4).samples_content(Fingerprint(n))));
 }
 
 /// Returns the observation of a scheme that processes all offered bytes and programs nothing itself.
-fn seen(offered_bytes: u64, kept_bytes: u64) -> Observed {
-    Observed { offered_bytes, kept_bytes, ..Observed::default() }
+fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
+    SchemeBytes { offered_bytes, kept_bytes, ..SchemeBytes::default() }
 }
 
 #[test]
 fn a_ratio_weighs_epochs_by_what_they_saw() {
-    let mut ratio = RatioEstimate::default();
-    ratio.push(Observed::default());
+    let mut ratio = WriteRatioEstimate::default();
+    ratio.push(SchemeBytes::default());
     assert_eq!(ratio.write_ratio(), None, "nothing was seen");
     ratio.push(seen(900, 450));
     assert_eq!(ratio.write_ratio(), Some(0.5));
@@ -381,7 +383,7 @@ fn a_ratio_weighs_epochs_by_what_they_saw() {
 #[test]
 fn conditional_ratios_do_not_save_a_page_twice() {
     let ratio = |offered, kept| {
-        let mut ratio = RatioEstimate::default();
+        let mut ratio = WriteRatioEstimate::default();
         ratio.push(seen(offered, kept));
         ratio.write_ratio().unwrap()
     };
@@ -421,11 +423,11 @@ fn a_greedy_host_is_paced_to_the_capacity() {
 #[test]
 fn unused_bytes_end_with_the_epoch_and_debts_do_not() {
     let throttle = Throttle::new(1000, EPOCH_NS, 0, 0);
-    let idle = throttle.renewed(1000, EPOCH_NS, 200);
+    let idle = throttle.for_next_epoch(1000, EPOCH_NS, 200);
     assert_eq!(idle, Throttle::new(1000, EPOCH_NS, EPOCH_NS, 200));
-    let indebted = throttle.renewed(500, EPOCH_NS, 1250);
+    let indebted = throttle.for_next_epoch(500, EPOCH_NS, 1250);
     assert_eq!(indebted.delay_ns(EPOCH_NS, 1250), EPOCH_NS / 2, "250 bytes at 500 per epoch");
-    let later = throttle.renewed(500, 2 * EPOCH_NS, 1250);
+    let later = throttle.for_next_epoch(500, 2 * EPOCH_NS, 1250);
     assert_eq!(later.delay_ns(2 * EPOCH_NS, 1250), 0, "an epoch without requests paid it");
 }
 
@@ -435,7 +437,7 @@ fn the_ends_of_the_number_range_do_not_overflow() {
     assert_eq!(throttle.delay_ns(0, u64::MAX), u64::MAX);
     let rich = Throttle::new(u64::MAX, 1, 0, 0);
     assert_eq!(rich.delay_ns(0, u64::MAX), 1);
-    assert_eq!(rich.renewed(1, u64::MAX, 5).delay_ns(u64::MAX, 5), 0);
+    assert_eq!(rich.for_next_epoch(1, u64::MAX, 5).delay_ns(u64::MAX, 5), 0);
 }
 
 /// A host write of `bytes`, issued `gap_ns` after the previous one, or later if it is throttled.
@@ -468,7 +470,7 @@ proptest! {
                     allowed += budgets[epoch % 64] * (current - epoch - 1) as u64 + budgets[current % 64];
                     epoch = current;
                     used = 0;
-                    throttle = throttle.renewed(budgets[epoch % 64], epoch as u64 * EPOCH_NS, flash_bytes);
+                    throttle = throttle.for_next_epoch(budgets[epoch % 64], epoch as u64 * EPOCH_NS, flash_bytes);
                 }
                 match throttle.delay_ns(now_ns, flash_bytes) {
                     0 => break,
@@ -498,42 +500,42 @@ proptest! {
 // The manager over epochs.
 
 /// Returns counters of a device whose remaining bytes give each of the paper's epochs a capacity of 1 MiB.
-fn device(activity: Activity, schemes: Vec<Observed>) -> Counters {
+fn device(activity: WriteActivity, schemes: Vec<SchemeBytes>) -> LifetimeCounters {
     let budget_bytes = 525_600 << 20;
-    Counters { activity, remaining_bytes: budget_bytes - activity.flash_bytes, schemes }
+    LifetimeCounters { activity, remaining_endurance_bytes: budget_bytes - activity.flash_bytes, schemes }
 }
 
-fn wrote(bytes: u64) -> Activity {
-    Activity { host_bytes: bytes, stored_bytes: bytes, flash_bytes: bytes, held_ns: 0 }
+fn wrote(bytes: u64) -> WriteActivity {
+    WriteActivity { host_bytes: bytes, stored_bytes: bytes, flash_bytes: bytes, throttled_ns: 0 }
 }
 
-fn manager(configuration: Configuration) -> Lifetime {
-    Lifetime::new(LifetimeOptions::of(configuration, &EnergyModel::STATED))
+fn manager(configuration: PaperConfiguration) -> LifetimeController {
+    LifetimeController::new(LifetimeOptions::of_paper(configuration, &EnergyModel::STATED_IN_PAPER))
 }
 
 #[test]
 fn epochs_are_numbered_from_the_first_request_on() {
-    let lifetime = manager(Configuration::Baseline);
-    let numbers = [0, EPOCH_NS - 1, EPOCH_NS, 5 * EPOCH_NS + 1].map(|now_ns| lifetime.epoch_of(now_ns));
+    let lifetime = manager(PaperConfiguration::Baseline);
+    let numbers = [0, EPOCH_NS - 1, EPOCH_NS, 5 * EPOCH_NS + 1].map(|now_ns| lifetime.epoch_at(now_ns));
     assert_eq!(numbers, [0, 0, 1, 5]);
 }
 
 #[test]
 fn an_epoch_is_decided_once_at_its_first_request() {
-    let mut lifetime = manager(Configuration::Throttling);
+    let mut lifetime = manager(PaperConfiguration::Throttling);
     let idle = device(wrote(0), vec![]);
     let decided = [0, 1, EPOCH_NS - 1, EPOCH_NS, EPOCH_NS, 5 * EPOCH_NS + 3, 6 * EPOCH_NS - 1]
-        .map(|now_ns| lifetime.advance(now_ns, &idle).is_some());
+        .map(|now_ns| lifetime.advance_to(now_ns, &idle).is_some());
     assert_eq!(decided, [true, false, false, true, false, true, false]);
 }
 
 #[test]
 fn without_history_nothing_runs_and_nothing_is_throttled() {
-    for configuration in [Configuration::Integrated, Configuration::Throttling] {
+    for configuration in [PaperConfiguration::Integrated, PaperConfiguration::Throttling] {
         let mut lifetime = manager(configuration);
-        let schemes = vec![Observed::default(); lifetime.options().schemes.len()];
-        let first = lifetime.advance(0, &device(wrote(0), schemes)).unwrap();
-        assert_eq!(first, Decision::default(), "{configuration:?}");
+        let schemes = vec![SchemeBytes::default(); lifetime.options().schemes.len()];
+        let first = lifetime.advance_to(0, &device(wrote(0), schemes)).unwrap();
+        assert_eq!(first, EpochDecision::default(), "{configuration:?}");
         assert_eq!(lifetime.delay_ns(0, 1 << 40), 0, "{configuration:?}");
     }
 }
@@ -541,17 +543,19 @@ fn without_history_nothing_runs_and_nothing_is_throttled() {
 /// A scheme that was never observed, because no page was sampled, does not run.
 #[test]
 fn a_scheme_without_observations_stays_off() {
-    let mut lifetime = manager(Configuration::Integrated);
-    let unknown = vec![Observed::default(); 2];
-    lifetime.advance(0, &device(wrote(0), unknown.clone())).unwrap();
-    let second = lifetime.advance(EPOCH_NS, &device(wrote(10 << 20), unknown)).unwrap();
-    assert!(second.enabled.is_empty());
+    let mut lifetime = manager(PaperConfiguration::Integrated);
+    let unknown = vec![SchemeBytes::default(); 2];
+    lifetime.advance_to(0, &device(wrote(0), unknown.clone())).unwrap();
+    let second = lifetime.advance_to(EPOCH_NS, &device(wrote(10 << 20), unknown)).unwrap();
+    assert!(second.enabled_schemes.is_empty());
     assert!(second.throttle_bytes_per_epoch.is_some(), "ten times what an epoch may take");
 }
 
 #[test]
 fn single_schemes_run_always_and_never_throttle() {
-    for configuration in [Configuration::Baseline, Configuration::Compression, Configuration::Dedup] {
+    for configuration in
+        [PaperConfiguration::Baseline, PaperConfiguration::Compression, PaperConfiguration::Dedup]
+    {
         let mut lifetime = manager(configuration);
         let schemes = lifetime.options().schemes.len();
         for epoch in 0..12 {
@@ -559,8 +563,8 @@ fn single_schemes_run_always_and_never_throttle() {
             let bytes = epoch * (10 << 20);
             let useless = seen(bytes, bytes);
             let decision =
-                lifetime.advance(epoch * EPOCH_NS, &device(wrote(bytes), vec![useless; schemes])).unwrap();
-            assert_eq!(decision.enabled, SchemeSet::first(schemes), "{configuration:?}");
+                lifetime.advance_to(epoch * EPOCH_NS, &device(wrote(bytes), vec![useless; schemes])).unwrap();
+            assert_eq!(decision.enabled_schemes, SchemeSet::of_first(schemes), "{configuration:?}");
             assert_eq!(lifetime.delay_ns(epoch * EPOCH_NS, bytes + 1000), 0, "{configuration:?}");
         }
     }
@@ -568,11 +572,11 @@ fn single_schemes_run_always_and_never_throttle() {
 
 #[test]
 fn throttling_ends_when_the_demand_falls_and_returns_with_it() {
-    let mut lifetime = manager(Configuration::Throttling);
+    let mut lifetime = manager(PaperConfiguration::Throttling);
     let mut bytes = 0;
     let mut throttled = Vec::new();
     for epoch in 0..40 {
-        let decision = lifetime.advance(epoch * EPOCH_NS, &device(wrote(bytes), vec![])).unwrap();
+        let decision = lifetime.advance_to(epoch * EPOCH_NS, &device(wrote(bytes), vec![])).unwrap();
         throttled.push(decision.throttle_bytes_per_epoch.is_some());
         bytes += if (12..26).contains(&epoch) { 2 << 20 } else { 1 << 19 };
     }
@@ -586,14 +590,14 @@ fn throttling_ends_when_the_demand_falls_and_returns_with_it() {
 /// epoch.
 #[test]
 fn a_throttled_host_stays_throttled() {
-    let mut lifetime = manager(Configuration::Throttling);
-    let (mut now_ns, mut activity) = (0, Activity::default());
+    let mut lifetime = manager(PaperConfiguration::Throttling);
+    let (mut now_ns, mut activity) = (0, WriteActivity::default());
     let (mut released, mut throttled_since) = (0, None);
     for _ in 0..20_000 {
         // 64 KiB every two seconds are 9.4 MiB per epoch.
         now_ns += 2_000_000_000;
         loop {
-            if let Some(decision) = lifetime.advance(now_ns, &device(activity, vec![])) {
+            if let Some(decision) = lifetime.advance_to(now_ns, &device(activity, vec![])) {
                 match decision.throttle_bytes_per_epoch {
                     None => released += 1,
                     Some(_) => throttled_since = throttled_since.or(Some((now_ns, activity.flash_bytes))),
@@ -603,11 +607,12 @@ fn a_throttled_host_stays_throttled() {
                 0 => break,
                 delay_ns => {
                     now_ns += delay_ns;
-                    activity.held_ns += delay_ns;
+                    activity.throttled_ns += delay_ns;
                 }
             }
         }
-        activity = Activity { held_ns: activity.held_ns, ..wrote(activity.host_bytes + 65_536) };
+        activity =
+            WriteActivity { throttled_ns: activity.throttled_ns, ..wrote(activity.host_bytes + 65_536) };
     }
     assert_eq!(released, 1, "only the first epoch, of which nothing is known");
     let (since_ns, before_bytes) = throttled_since.expect("the host writes too much");
@@ -624,14 +629,15 @@ fn a_throttled_host_stays_throttled() {
 /// A scheme that saves nothing is off after the first epoch, and on again when its samples show savings.
 #[test]
 fn schemes_follow_what_is_observed() {
-    let mut lifetime = manager(Configuration::Integrated);
-    let (mut bytes, mut dedup, mut comp) = (0, Observed::default(), Observed::default());
+    let mut lifetime = manager(PaperConfiguration::Integrated);
+    let (mut bytes, mut dedup, mut comp) = (0, SchemeBytes::default(), SchemeBytes::default());
     let mut enabled = Vec::new();
     for epoch in 0..40 {
-        let decision = lifetime.advance(epoch * EPOCH_NS, &device(wrote(bytes), vec![dedup, comp])).unwrap();
-        enabled.push((decision.enabled.contains(0), decision.enabled.contains(1)));
+        let decision =
+            lifetime.advance_to(epoch * EPOCH_NS, &device(wrote(bytes), vec![dedup, comp])).unwrap();
+        enabled.push((decision.enabled_schemes.contains(0), decision.enabled_schemes.contains(1)));
         bytes += 1 << 19;
-        let sampled = if decision.enabled.contains(1) { 1 << 19 } else { 1 << 13 };
+        let sampled = if decision.enabled_schemes.contains(1) { 1 << 19 } else { 1 << 13 };
         dedup = seen(dedup.offered_bytes + (1 << 19), dedup.kept_bytes + (1 << 18));
         let kept = if epoch < 20 { sampled } else { sampled / 2 };
         comp = seen(comp.offered_bytes + sampled, comp.kept_bytes + kept);
@@ -644,11 +650,11 @@ fn schemes_follow_what_is_observed() {
 
 #[test]
 fn a_worn_out_device_is_slow_and_not_stopped() {
-    let mut lifetime = manager(Configuration::Throttling);
-    let worn = Counters { activity: wrote(1 << 40), remaining_bytes: 0, schemes: vec![] };
-    lifetime.advance(0, &worn);
-    let busy = Counters { activity: wrote((1 << 40) + 4096), ..worn };
-    lifetime.advance(EPOCH_NS, &busy);
+    let mut lifetime = manager(PaperConfiguration::Throttling);
+    let worn = LifetimeCounters { activity: wrote(1 << 40), remaining_endurance_bytes: 0, schemes: vec![] };
+    lifetime.advance_to(0, &worn);
+    let busy = LifetimeCounters { activity: wrote((1 << 40) + 4096), ..worn };
+    lifetime.advance_to(EPOCH_NS, &busy);
     let delay_ns = lifetime.delay_ns(EPOCH_NS, (1 << 40) + 8192);
     assert!((4096 * EPOCH_NS..u64::MAX).contains(&delay_ns));
 }

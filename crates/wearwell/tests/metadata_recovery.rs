@@ -8,8 +8,8 @@ use wearwell::address::Lpn;
 use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::design::{DftlOptions, Parts, UFtlOptions, dftl, ibftl, lazyftl};
 use wearwell::gc::GcOptions;
-use wearwell::nand::{Retain, SimNand};
-use wearwell::recovery::{RecoveryReport, StepCost};
+use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::recovery::{RecoveryReport, RecoveryStepCost};
 use wearwell::validity::AnyValidity;
 
 use crate::common;
@@ -24,7 +24,7 @@ const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
 
 /// Returns a device after use: every page written, then as many random overwrites as the device has pages.
 fn used(parts: &Parts) -> Ftl<SimNand> {
-    let nand = SimNand::new(flat_geometry([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), Retain::ALL);
+    let nand = SimNand::new(flat_geometry([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), RetainedFields::ALL);
     let mut ftl = Ftl::new(nand, LOGICAL, parts).expect("the device is large enough");
     let mut random = Random::new(7);
     (0..LOGICAL).for_each(|lpn| write(&mut ftl, lpn));
@@ -33,7 +33,7 @@ fn used(parts: &Parts) -> Ftl<SimNand> {
 }
 
 fn write(ftl: &mut Ftl<SimNand>, lpn: u32) {
-    let content = Content::Descriptor(Descriptor::of(Fingerprint(u64::from(lpn) + 1)));
+    let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(u64::from(lpn) + 1)));
     ftl.write(Lpn(lpn), content).expect("there is room");
 }
 
@@ -54,7 +54,7 @@ fn of_dftl() -> Parts {
 /// Returns the duration of a recovery in seconds, with one operation after the other at the paper's times.
 fn seconds(report: &RecoveryReport) -> f64 {
     let steps = report.steps.by_name();
-    let sum = |of: fn(&StepCost) -> u64| steps.iter().map(|(_, cost)| of(cost)).sum::<u64>() as f64;
+    let sum = |of: fn(&RecoveryStepCost) -> u64| steps.iter().map(|(_, cost)| of(cost)).sum::<u64>() as f64;
     sum(|cost| cost.spare_reads) * 3e-6
         + sum(|cost| cost.page_reads) * 1e-4
         + sum(|cost| cost.programs) * 1e-3
@@ -68,14 +68,14 @@ fn the_battery_of_dftl_saves_the_bitmap() {
     let report = recover(&mut ftl);
     let steps = report.steps;
     assert!(report.battery_programs >= BITMAP_PAGES, "{} battery programs", report.battery_programs);
-    assert_eq!(steps.counts.page_reads, BITMAP_PAGES, "the bitmap is read once");
+    assert_eq!(steps.recount_valid_pages.page_reads, BITMAP_PAGES, "the bitmap is read once");
     let device_pages = u64::from(BLOCKS * BLOCK_PAGES);
     let spare_reads: u64 = steps.by_name().iter().map(|(_, cost)| cost.spare_reads).sum();
     // One per block and per metadata page, and those of the binary search in open blocks.
     assert!(spare_reads < device_pages / 10, "{spare_reads} spare areas of {device_pages} pages");
-    let by_recovery = report.reads - report.battery_reads;
+    let by_recovery = report.page_and_spare_reads - report.battery_reads;
     assert_eq!(by_recovery, spare_reads + BITMAP_PAGES, "nothing else is read");
-    assert_eq!(steps.synchronisation.programs, 0);
+    assert_eq!(steps.synchronise_map.programs, 0);
 }
 
 #[test]
@@ -108,10 +108,14 @@ fn ibftl_reads_its_log_once() {
     let mut ftl = used(&ibftl(GcOptions::default(), options));
     let report = recover(&mut ftl);
     let AnyValidity::Log(log) = ftl.validity() else { panic!("IB-FTL has a log") };
-    let log_pages = u64::from(log.pages_held());
+    let log_pages = u64::from(log.log_pages());
     assert!(log_pages > 20, "{log_pages} pages of the log");
-    assert_eq!(report.steps.counts.page_reads, 0, "the counts follow from what was read before");
+    assert_eq!(report.steps.recount_valid_pages.page_reads, 0, "the counts follow from what was read before");
     // The following synchronisation may write pages of the log.
-    let written = report.steps.synchronisation.programs;
-    assert!(report.steps.validity.page_reads <= log_pages + written, "{:?} of {log_pages}", report.steps);
+    let written = report.steps.synchronise_map.programs;
+    assert!(
+        report.steps.rebuild_validity.page_reads <= log_pages + written,
+        "{:?} of {log_pages}",
+        report.steps
+    );
 }

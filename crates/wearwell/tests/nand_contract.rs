@@ -5,7 +5,7 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::nand::{
     CopyRun, CutOutcome, FaultPlan, Faulty, Fragile, Geometry, Nand, NandError, Oob, PageKind, PowerCut,
-    Recorded, Recording, Retain, SimNand, WearFailure, WearLimit,
+    RecordedOp, Recording, RetainedFields, SimNand, WearFailure, WearLimit,
 };
 
 const FIRST: BlockId = BlockId(0);
@@ -22,7 +22,7 @@ fn medium() -> SimNand {
         spare_bytes: 16,
         superblock_planes: 1,
     };
-    SimNand::new(geometry, Retain::ALL)
+    SimNand::new(geometry, RetainedFields::ALL)
 }
 
 fn oob(kind: PageKind, owner: u32) -> Oob {
@@ -165,7 +165,12 @@ fn a_half_erased_block_is_not_programmed() {
 fn a_copy_run_has_one_source_block() {
     let mut nand = medium();
     (0..8).for_each(|ppn| program(&mut nand, ppn).unwrap());
-    let run = CopyRun { from: &[Ppn(3), Ppn(4)], owners: &[Lpn(3), Lpn(4)], to: Ppn(8), sequence: 50 };
+    let run = CopyRun {
+        source_pages: &[Ppn(3), Ppn(4)],
+        owners: &[Lpn(3), Lpn(4)],
+        first_destination: Ppn(8),
+        sequence: 50,
+    };
     let _ = nand.copy(run, &mut []);
 }
 
@@ -189,7 +194,7 @@ fn the_spare_area_of_a_damaged_page_is_readable() {
     let mut nand = medium();
     program(&mut nand, 0).unwrap();
     program(&mut nand, 1).unwrap();
-    nand.damage(Ppn(1));
+    nand.make_uncorrectable(Ppn(1));
     assert_eq!(read(&mut nand, 1), Err(NandError::Uncorrectable(Ppn(1))));
     let oob = nand.probe(Ppn(1)).unwrap().expect("it is programmed");
     assert_eq!(nand.read_spare(Ppn(1), &mut []), Ok(oob));
@@ -213,7 +218,11 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     assert_eq!(spare, [7; 4]);
     assert_eq!(nand.lost_pages(), [Ppn(1)]);
     assert_eq!(
-        nand.copy(CopyRun { from: &[Ppn(1)], owners: &[Lpn(0)], to: Ppn(2), sequence: 9 }, &mut []).0,
+        nand.copy(
+            CopyRun { source_pages: &[Ppn(1)], owners: &[Lpn(0)], first_destination: Ppn(2), sequence: 9 },
+            &mut []
+        )
+        .0,
         0
     );
     nand.erase(FIRST).unwrap();
@@ -266,10 +275,12 @@ fn an_erase_beyond_the_endurance_fails_and_keeps_the_block() {
 #[test]
 fn a_block_that_ends_by_a_program_fails_the_first_one_after_its_last_erase() {
     let mut nand = medium();
-    let mut limits =
-        vec![WearLimit { cycles: 9, ends_by: WearFailure::Erase }; nand.geometry().blocks() as usize];
-    limits[FIRST.index()] = WearLimit { cycles: 1, ends_by: WearFailure::Program };
-    nand.set_limits(limits);
+    let mut limits = vec![
+        WearLimit { erase_cycles: 9, failing_operation: WearFailure::Erase };
+        nand.geometry().blocks() as usize
+    ];
+    limits[FIRST.index()] = WearLimit { erase_cycles: 1, failing_operation: WearFailure::Program };
+    nand.set_wear_limits(limits);
     nand.erase(FIRST).unwrap();
     program(&mut nand, 0).unwrap();
     nand.erase(FIRST).unwrap();
@@ -281,7 +292,8 @@ fn a_block_that_ends_by_a_program_fails_the_first_one_after_its_last_erase() {
 
 #[test]
 fn a_faulty_medium_fails_as_planned_and_not_more_often() {
-    let plan = FaultPlan { program: 1.0, erase: 1.0, max_failures: 2 };
+    let plan =
+        FaultPlan { program_failure_probability: 1.0, erase_failure_probability: 1.0, max_failures: 2 };
     let mut nand = Faulty::new(medium(), plan, 1);
     assert_eq!(program(&mut nand, 0), Err(NandError::ProgramFailed(Ppn(0))));
     assert_eq!(nand.erase(FIRST), Err(NandError::EraseFailed(FIRST)));
@@ -298,7 +310,7 @@ fn a_cut_leaves_the_flash_in_the_state_that_was_asked_for() {
         assert_eq!(program(&mut nand, 1), Err(NandError::PowerLost));
         assert_eq!(read(&mut nand, 0), Err(NandError::PowerLost), "nothing works without power");
         assert_eq!(nand.erase(FIRST), Err(NandError::PowerLost));
-        nand.restore(Some(0));
+        nand.restore_power(Some(0));
         let left = nand.probe(Ppn(1));
         match outcome {
             CutOutcome::Before => assert_eq!(left, Ok(None)),
@@ -306,7 +318,7 @@ fn a_cut_leaves_the_flash_in_the_state_that_was_asked_for() {
             CutOutcome::AfterUnacknowledged => assert_eq!(left, Ok(Some(oob(PageKind::Data, 1)))),
         }
         assert_eq!(nand.erase(FIRST), Err(NandError::PowerLost));
-        nand.restore(None);
+        nand.restore_power(None);
         let left = nand.probe(Ppn(0));
         match outcome {
             CutOutcome::Before => assert_eq!(left, Ok(Some(oob(PageKind::Data, 0)))),
@@ -322,13 +334,14 @@ fn a_recording_lists_programs_and_erases_in_order() {
     program(&mut nand, 0).unwrap();
     nand.erase(BlockId(2)).unwrap();
     read(&mut nand, 0).unwrap();
-    assert_eq!(nand.log(), [Recorded::Program(Ppn(0), 0), Recorded::Erase(BlockId(2))]);
+    assert_eq!(nand.recorded_ops(), [RecordedOp::Program(Ppn(0), 0), RecordedOp::Erase(BlockId(2))]);
 }
 
 #[test]
 fn without_bytes_a_medium_keeps_descriptors_and_all_metadata() {
-    let mut nand = SimNand::new(medium().geometry().clone(), Retain { bytes: false, ..Retain::ALL });
-    let content = Content::Descriptor(Descriptor::of(Fingerprint(5)));
+    let mut nand =
+        SimNand::new(medium().geometry().clone(), RetainedFields { bytes: false, ..RetainedFields::ALL });
+    let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(5)));
     nand.program(Ppn(0), oob(PageKind::Data, 5), content).unwrap();
     assert_eq!(nand.fingerprint(Ppn(0)), Fingerprint(5));
     nand.program(Ppn(4), oob(PageKind::Translation, 0), Content::Bytes(&[3; 512])).unwrap();
@@ -345,11 +358,16 @@ fn without_bytes_a_medium_may_keep_pages_of_deltas_and_chunks() {
     page[3..9].copy_from_slice(&[1, 0, 2, 3, 0, 4]);
     page[510..516].copy_from_slice(&[5, 6, 7, 0, 0, 8]);
     for kind in [PageKind::Delta, PageKind::Chunk] {
-        let mut nand = SimNand::new(geometry.clone(), Retain { bytes: false, ..Retain::ALL });
+        let mut nand = SimNand::new(geometry.clone(), RetainedFields { bytes: false, ..RetainedFields::ALL });
         assert!(nand.keeps_bytes_of(kind) && !nand.keeps_bytes_of(PageKind::Data));
         nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&page)).unwrap();
         nand.program(Ppn(1), oob(kind, 2), Content::Bytes(&[0; 512])).unwrap();
-        let run = |to: u32| CopyRun { from: &[Ppn(0)], owners: &[Lpn(1)], to: Ppn(to), sequence: 20 };
+        let run = |to: u32| CopyRun {
+            source_pages: &[Ppn(0)],
+            owners: &[Lpn(1)],
+            first_destination: Ppn(to),
+            sequence: 20,
+        };
         nand.copy(run(4), &mut []).1.unwrap();
         let mut wrapped = Recording::new(nand);
         wrapped.copy(run(5), &mut [0; 512 + 16]).1.unwrap();
@@ -366,7 +384,7 @@ fn without_bytes_a_medium_may_keep_pages_of_deltas_and_chunks() {
         nand.erase(FIRST).unwrap();
         nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&[7; 512])).unwrap();
         assert_eq!(read(&mut nand, 0), Ok(vec![7; 512]));
-        let nothing = SimNand::new(geometry.clone(), Retain::default());
+        let nothing = SimNand::new(geometry.clone(), RetainedFields::default());
         assert!(!nothing.keeps_bytes_of(kind) && nothing.keeps_bytes_of(PageKind::Translation));
     }
 }

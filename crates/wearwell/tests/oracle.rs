@@ -58,7 +58,7 @@ fn run(design: &DesignUnderTest, world: &World, buffer: BufferOptions, operation
     if let Some(statistics) = device.ftl().chunk_statistics() {
         assert!(statistics.chunks > operations / 1000, "compression has to be at work");
     }
-    if design.parts.content.filters != ContentSchemes::NONE {
+    if design.parts.content.stateless_mechanisms != ContentSchemes::NONE {
         // A page is seldom written again with one of many contents.
         let least = operations * u64::from(CONTENTS) / u64::from(contents) / 1000;
         assert!(stats.unchanged_writes > least, "silent writes have to occur: {}", stats.unchanged_writes);

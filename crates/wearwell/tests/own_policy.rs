@@ -6,8 +6,8 @@ use common::{BUFFERS, Mix, Oracle, Random, audit, designs, device, full_medium};
 use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{Content, Descriptor, Fingerprint};
 use wearwell::design::page_map;
-use wearwell::gc::{Candidates, ChooseVictim, GcOptions, OwnPolicy, VictimPolicy};
-use wearwell::nand::{Geometry, Retain, SimNand};
+use wearwell::gc::{ChooseVictim, GcOptions, UserVictimPolicy, VictimCandidates, VictimPolicy};
+use wearwell::nand::{Geometry, RetainedFields, SimNand};
 use wearwell::operation::FlashOp;
 use wearwell::{Error, Ftl};
 
@@ -16,19 +16,19 @@ use crate::common;
 /// A victim policy defined by a function.
 struct By<F>(F);
 
-impl<F: FnMut(&Candidates<'_>) -> Result<Option<BlockId>, String> + Send> ChooseVictim for By<F> {
+impl<F: FnMut(&VictimCandidates<'_>) -> Result<Option<BlockId>, String> + Send> ChooseVictim for By<F> {
     fn name(&self) -> String {
         "By".into()
     }
 
-    fn choose(&mut self, candidates: &Candidates<'_>) -> Result<Option<BlockId>, String> {
+    fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
         (self.0)(candidates)
     }
 }
 
 /// Cost-benefit policy (Kawaguchi, Nishioka, Motoda): `(1 - u) / 2u * age`, computed from what a user-supplied policy
 /// sees.
-fn cost_benefit(candidates: &Candidates<'_>) -> Option<BlockId> {
+fn cost_benefit(candidates: &VictimCandidates<'_>) -> Option<BlockId> {
     let pages = f64::from(candidates.block_pages());
     let scored = candidates.iter().map(|candidate| {
         let used = f64::from(candidate.valid_pages) / pages;
@@ -51,29 +51,29 @@ fn small_drive(policy: VictimPolicy) -> Ftl<SimNand> {
         superblock_planes: 1,
     };
     let parts = page_map(GcOptions { policy, ..GcOptions::default() });
-    Ftl::new(SimNand::new(geometry, Retain::default()), 500, &parts).unwrap()
+    Ftl::new(SimNand::new(geometry, RetainedFields::default()), 500, &parts).unwrap()
 }
 
 fn content() -> Content<'static> {
-    Content::Descriptor(Descriptor::of(Fingerprint::ZERO_PAGE))
+    Content::Descriptor(Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE))
 }
 
 /// Executes 20,000 writes, four in five of them to a fifth of the pages; returns the flash operations.
 fn operations(mut ftl: Ftl<SimNand>) -> Vec<FlashOp> {
-    ftl.store_mut().ops.listen(true);
+    ftl.store_mut().flash_ops.set_collecting_ops(true);
     let mut random = Random::new(3);
     for _ in 0..20_000 {
         let pages = if random.below(5) == 0 { 500 } else { 100 };
         ftl.write(Lpn(random.below(pages) as u32), content()).unwrap();
     }
-    ftl.store().ops.as_slice().to_vec()
+    ftl.store().flash_ops.as_slice().to_vec()
 }
 
 #[test]
 fn a_policy_written_outside_acts_as_the_same_policy_inside() {
     let inside = operations(small_drive(VictimPolicy::CostBenefit));
     let mut ftl = small_drive(VictimPolicy::Greedy);
-    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|candidates: &Candidates<'_>| {
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|candidates: &VictimCandidates<'_>| {
         Ok(cost_benefit(candidates))
     }))));
     let outside = operations(ftl);
@@ -90,8 +90,8 @@ fn every_design_keeps_its_data_under_a_policy_that_chooses_at_random() {
         let mut device = device(world, &design.parts, BUFFERS[0], full_medium(world));
         let asked = Arc::new(Mutex::new(0));
         let (count, mut random) = (asked.clone(), Random::new(11));
-        device.ftl_mut().set_own_victim_policy(Some(OwnPolicy::new(By(
-            move |candidates: &Candidates<'_>| {
+        device.ftl_mut().set_user_victim_policy(Some(UserVictimPolicy::new(By(
+            move |candidates: &VictimCandidates<'_>| {
                 *count.lock().unwrap() += 1;
                 let blocks: Vec<_> = candidates.iter().collect();
                 assert!(blocks.iter().all(|block| block.valid_pages < candidates.block_pages()));
@@ -122,7 +122,9 @@ fn a_choice_that_cannot_be_is_refused_and_changes_nothing() {
         next = (next + 7) % 500;
         ftl.write(Lpn(next), content())
     };
-    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Ok(Some(BlockId(4_000)))))));
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|_: &VictimCandidates<'_>| {
+        Ok(Some(BlockId(4_000)))
+    }))));
     let error = loop {
         if let Err(error) = write(&mut ftl) {
             break error;
@@ -133,12 +135,14 @@ fn a_choice_that_cannot_be_is_refused_and_changes_nothing() {
         "victim policy By failed: it chose block 4000, which is not one of its candidates"
     );
     let (erases, programs) = (ftl.stats().total_erases(), ftl.stats().total_programs());
-    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Err("no idea".into())))));
-    assert_eq!(write(&mut ftl), Err(Error::Policy { name: "By".into(), why: "no idea".into() }));
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|_: &VictimCandidates<'_>| {
+        Err("no idea".into())
+    }))));
+    assert_eq!(write(&mut ftl), Err(Error::VictimPolicyFailed { name: "By".into(), why: "no idea".into() }));
     assert_eq!((ftl.stats().total_erases(), ftl.stats().total_programs()), (erases, programs));
     ftl.check().unwrap();
     // If a policy returns `None`, greedy chooses the victim.
-    ftl.set_own_victim_policy(Some(OwnPolicy::new(By(|_: &Candidates<'_>| Ok(None)))));
+    ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|_: &VictimCandidates<'_>| Ok(None)))));
     (0..1_000).for_each(|_| write(&mut ftl).unwrap());
     assert!(ftl.stats().total_erases() > erases);
 }

@@ -206,7 +206,7 @@ impl Scenario<'_> {
             scene.operation = operation;
             let op = switching.draw().unwrap_or_else(|| mix.draw());
             let mut before = device.clone();
-            device.ftl_mut().store_mut().nand_mut().restore(None);
+            device.ftl_mut().store_mut().nand_mut().restore_power(None);
             match perform(&mut device, &mut witness.oracle, op) {
                 // A refused command has no visible effect, at any cut.
                 Err(Error::NotAtomic { .. }) => {}
@@ -215,7 +215,7 @@ impl Scenario<'_> {
                     witness.issue(op);
                 }
             }
-            let operations = device.ftl().store().nand().operations();
+            let operations = device.ftl().store().nand().operations_since_restore();
             let step = self.failing.unwrap_or_else(one_in);
             for cut_at in ((operation + self.seed) % step..operations).step_by(step as usize) {
                 self.cut(&mut before, &mut witness, op, cut_at);
@@ -234,7 +234,8 @@ impl Scenario<'_> {
             return device(self.world, parts, self.buffer, medium(FaultPlan::default()));
         }
         let max_failures = affordable_failures(self.world, parts);
-        let plan = FaultPlan { program: 0.01, erase: 0.02, max_failures };
+        let plan =
+            FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.02, max_failures };
         roomy_device(self.world, parts, self.buffer, medium(plan))
     }
 
@@ -266,7 +267,7 @@ impl Scenario<'_> {
 
     fn cut(&mut self, before: &mut Fragile, witness: &mut Witness, op: Op, cut_at: u64) {
         let mut device = before.clone();
-        device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+        device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
         let error =
             perform(&mut device, &mut witness.oracle, op).expect_err("the cut is inside the operation");
         assert!(error.is_power_loss(), "a cut is reported as {error}");
@@ -289,7 +290,7 @@ impl Scenario<'_> {
     fn cut_recovery(&mut self, lost: &Fragile, witness: &Witness) {
         let mut once = lost.clone();
         recover(&mut once, None).expect("power stays on");
-        let operations = once.ftl().store().nand().operations();
+        let operations = once.ftl().store().nand().operations_since_restore();
         let expected = self.judge(&mut once, witness);
         for cut_at in self.battery_writes(lost)..operations {
             let mut device = lost.clone();
@@ -308,10 +309,10 @@ impl Scenario<'_> {
             return 0;
         }
         let mut device = lost.clone();
-        device.ftl_mut().store_mut().nand_mut().restore(None);
+        device.ftl_mut().store_mut().nand_mut().restore_power(None);
         let report = device.recover().expect("power stays on");
-        let operations = device.ftl().store().nand().operations();
-        operations - u64::from(report.erases > 0 && operations > report.battery_programs)
+        let operations = device.ftl().store().nand().operations_since_restore();
+        operations - u64::from(report.repeated_erases > 0 && operations > report.battery_programs)
     }
 
     /// Continues on the recovered device, which must work as usual.
@@ -363,7 +364,7 @@ fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
 }
 
 fn recover(device: &mut Fragile, cut_at: Option<u64>) -> Result<()> {
-    device.ftl_mut().store_mut().nand_mut().restore(cut_at);
+    device.ftl_mut().store_mut().nand_mut().restore_power(cut_at);
     device.recover().map(|_| ())
 }
 
@@ -386,7 +387,9 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
         }
         Op::Flush => device.flush(),
         Op::Schemes(running) => device.ftl_mut().switch_schemes(running),
-        Op::Victims(_) | Op::Fingerprints(..) => Err(Error::Options("a scenario has no switches".into())),
+        Op::Victims(_) | Op::Fingerprints(..) => {
+            Err(Error::InvalidOptions("a scenario has no switches".into()))
+        }
     }
 }
 

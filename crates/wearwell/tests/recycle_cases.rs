@@ -3,12 +3,12 @@
 
 use common::{audit, flat_geometry};
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::content::recycle::{Recycle, RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{RecycleOptions, Recycler, StorePolicy};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{Parts, RecycleDesign, recyclable};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::nand::{Nand, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::store::BlockState;
 use wearwell::{Device, DeviceOptions};
@@ -34,7 +34,7 @@ struct Drive {
 
 impl Drive {
     fn new(parts: &Parts) -> Self {
-        let nand = SimNand::new(flat_geometry([1, 12, 4, 512]), Retain::ALL);
+        let nand = SimNand::new(flat_geometry([1, 12, 4, 512]), RetainedFields::ALL);
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
@@ -42,7 +42,7 @@ impl Drive {
     /// Writes content `id` to page `lpn`; returns whether a dead page was revived for it.
     fn write(&mut self, lpn: u32, id: u64) -> bool {
         let before = self.device.ftl().stats().recycled_writes;
-        self.device.write_page(Lpn(lpn), Descriptor::of(Fingerprint(id))).expect("there is room");
+        self.device.write_page(Lpn(lpn), Descriptor::of_fingerprint(Fingerprint(id))).expect("there is room");
         audit(&mut self.device);
         self.device.ftl().stats().recycled_writes > before
     }
@@ -72,7 +72,7 @@ impl Drive {
         })
     }
 
-    fn recycle(&self) -> &Recycle {
+    fn recycle(&self) -> &Recycler {
         self.device.ftl().recycle().expect("the design recycles")
     }
 
@@ -84,7 +84,7 @@ impl Drive {
     fn versions(&self, lpn: u32) -> Vec<Ppn> {
         let AnyMapping::Flat(map) = self.device.ftl().mapping() else { panic!("the map is flat") };
         let valid = map.get(Lpn(lpn)).map(|unit| Ppn(unit.0));
-        self.recycle().versions(Lpn(lpn), valid).collect()
+        self.recycle().dead_versions(Lpn(lpn), valid).collect()
     }
 
     fn newest_dead(&self, lpn: u32) -> Option<Ppn> {
@@ -92,7 +92,7 @@ impl Drive {
     }
 
     fn spare_owner(&self, ppn: Ppn) -> Lpn {
-        self.device.ftl().store().owner(ppn)
+        self.device.ftl().store().owner_in_oob(ppn)
     }
 
     /// Fills the open block with pages that stay valid, so that it is closed.
@@ -181,16 +181,16 @@ fn a_recycled_page_keeps_its_access_count() {
     drive.write(0, 6);
     let page = drive.newest_dead(0).expect("it died");
     assert!(drive.write(1, 5));
-    assert_eq!(drive.recycle().accesses(page), 4);
+    assert_eq!(drive.recycle().read_count(page), 4);
     drive.read(1, 3);
-    assert_eq!(drive.recycle().accesses(page), 7);
+    assert_eq!(drive.recycle().read_count(page), 7);
     drive.pad([2, 3]);
     drive.trim(2);
     assert_eq!(drive.collect(), Some(BlockId(0)));
     drive.write(1, 8);
     let copy = drive.newest_dead(1).expect("it died again");
     assert_ne!(copy, page);
-    assert_eq!(drive.recycle().accesses(copy), 7);
+    assert_eq!(drive.recycle().read_count(copy), 7);
 }
 
 /// Requirement R26: a dead page is no hit any more once its block is erased, and a page revived in a victim's block is
@@ -223,7 +223,7 @@ fn gc_makes_progress_when_all_weights_are_about_zero() {
     for lpn in 0..8 {
         drive.write(lpn, 30 + lpn as u64);
     }
-    let weight: f64 = drive.recycle().weight((0..4).map(Ppn));
+    let weight: f64 = drive.recycle().victim_weight((0..4).map(Ppn));
     assert!(weight < 1e-9, "every dead page is certain to be wanted: {weight}");
     let free = drive.device.ftl().store().total_free_blocks();
     assert!(drive.collect().is_some());

@@ -7,7 +7,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
-use wearwell::content::recycle::{HistoryScope, Recycle, RecycleError, RecycleOptions, StorePolicy};
+use wearwell::content::recycle::{HistoryScope, RecycleError, RecycleOptions, Recycler, StorePolicy};
 use wearwell::data::Fingerprint;
 
 const LRU: StorePolicy = StorePolicy::Lru;
@@ -291,7 +291,7 @@ impl Model {
 #[derive(Clone)]
 struct Pair {
     model: Model,
-    recycle: Recycle,
+    recycle: Recycler,
     hits: u64,
 }
 
@@ -310,7 +310,7 @@ impl Pair {
         let options =
             RecycleOptions { policy, capacity_entries: capacity, history, ..RecycleOptions::default() };
         let model = Model::new(pages, logical, &options);
-        Self { model, recycle: Recycle::new(pages as u64, logical, &options), hits: 0 }
+        Self { model, recycle: Recycler::new(pages as u64, logical, &options), hits: 0 }
     }
 
     fn fingerprint(content: u64) -> Fingerprint {
@@ -331,7 +331,7 @@ impl Pair {
     fn find(&mut self, content: u64) -> Option<u32> {
         let expected = self.model.find(content);
         let before = self.recycle.statistics();
-        let found = self.recycle.find(Self::fingerprint(content));
+        let found = self.recycle.find_dead(Self::fingerprint(content));
         let after = self.recycle.statistics();
         assert_eq!(found.map(|ppn| ppn.0), expected.map(|(ppn, _)| ppn));
         let on_hit = after.comparisons_on_hits - before.comparisons_on_hits;
@@ -375,7 +375,7 @@ impl Pair {
         self.model.states[ppn as usize] = State::Valid(lpn);
         self.model.contents[ppn as usize] = content;
         self.model.spare[ppn as usize] = lpn;
-        self.recycle.programmed(Lpn(lpn), Ppn(ppn));
+        self.recycle.page_programmed(Lpn(lpn), Ppn(ppn));
         Some(ppn)
     }
 
@@ -383,7 +383,7 @@ impl Pair {
         self.model.invalidate(lpn, ppn);
         let successor = self.valid(lpn);
         let content = Self::fingerprint(self.model.contents[ppn as usize]);
-        self.recycle.invalidated(Lpn(lpn), Ppn(ppn), successor, content);
+        self.recycle.page_invalidated(Lpn(lpn), Ppn(ppn), successor, content);
         self.settle();
     }
 
@@ -400,7 +400,7 @@ impl Pair {
     fn load_neighbours(&mut self, owner: u32) {
         let mut pages = Vec::new();
         let model = &self.model;
-        self.recycle.neighbours(Lpn(owner), |lpn| model.mapping[lpn.index()].map(Ppn), &mut pages);
+        self.recycle.neighbours_to_load(Lpn(owner), |lpn| model.mapping[lpn.index()].map(Ppn), &mut pages);
         let pages: Vec<u32> = pages.into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(pages, self.model.neighbours(owner));
         for ppn in pages {
@@ -421,7 +421,7 @@ impl Pair {
     fn read(&mut self, lpn: u32) {
         if let Some(ppn) = self.model.mapping[lpn as usize] {
             self.model.set_accesses(ppn, (self.model.accesses[ppn as usize] + 1).min(15));
-            self.recycle.read(Ppn(ppn));
+            self.recycle.count_read(Ppn(ppn));
         }
     }
 
@@ -435,7 +435,7 @@ impl Pair {
         let count = std::mem::take(&mut model.accesses[from as usize]);
         model.set_accesses(to, count);
         model.mapping[lpn as usize] = Some(to);
-        self.recycle.moved(Lpn(lpn), Ppn(from), Ppn(to));
+        self.recycle.page_moved(Lpn(lpn), Ppn(from), Ppn(to));
     }
 
     fn erase(&mut self, ppn: u32) {
@@ -447,7 +447,7 @@ impl Pair {
         }
         self.model.states[ppn as usize] = State::Free;
         self.model.accesses[ppn as usize] = 0;
-        self.recycle.erased(owner, Ppn(ppn));
+        self.recycle.page_erased(owner, Ppn(ppn));
     }
 
     fn restart(&mut self) {
@@ -459,7 +459,7 @@ impl Pair {
         assert_eq!(pages, self.model.reload_candidates());
         for ppn in pages {
             self.model.offer(ppn, self.model.accesses[ppn as usize]);
-            self.recycle.load(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
+            self.recycle.load_after_restart(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
         }
         self.model.settle();
         self.recycle.forget_unloaded(|ppn| Lpn(self.model.spare[ppn.index()]));
@@ -500,7 +500,7 @@ impl Pair {
             assert_eq!(&self.versions(lpn), list);
         }
         for (ppn, &state) in (0..).map(Ppn).zip(&model.states) {
-            assert_eq!(self.recycle.accesses(ppn), model.accesses[ppn.index()]);
+            assert_eq!(self.recycle.read_count(ppn), model.accesses[ppn.index()]);
             assert_eq!(self.recycle.is_dead(ppn), matches!(state, State::Dead(_)));
             if let State::Valid(owner) | State::Dead(owner) = state {
                 assert_eq!(self.recycle.owner(ppn, Lpn(model.spare[ppn.index()])), Lpn(owner));
@@ -515,7 +515,7 @@ impl Pair {
         let accesses =
             |ppn: u32| loaded(ppn).map_or(self.model.accesses[ppn as usize], |entry| entry.accesses);
         let expected: f64 = dead.iter().map(|&ppn| 1.0 - self.model.worth(ppn, accesses(ppn)).0).sum();
-        let actual = self.recycle.weight(dead.iter().map(|&ppn| Ppn(ppn)));
+        let actual = self.recycle.victim_weight(dead.iter().map(|&ppn| Ppn(ppn)));
         assert!((actual - expected).abs() < 1e-9, "weight {actual}, expected {expected}");
     }
 
@@ -524,7 +524,7 @@ impl Pair {
     }
 
     fn versions(&self, lpn: u32) -> Vec<u32> {
-        self.recycle.versions(Lpn(lpn), self.valid(lpn)).map(|ppn| ppn.0).collect()
+        self.recycle.dead_versions(Lpn(lpn), self.valid(lpn)).map(|ppn| ppn.0).collect()
     }
 }
 
@@ -557,7 +557,7 @@ fn fast_loading_window_1_equals_the_model() {
 #[test]
 fn fast_loading_window_2_equals_the_model() {
     let pair = drive(24, 8, FAST_2, Some(3), 200_000);
-    assert!(pair.hits > 10_000 && pair.recycle.statistics().raised > 1_000);
+    assert!(pair.hits > 10_000 && pair.recycle.statistics().raised_by_fast_loading > 1_000);
 }
 
 #[test]
@@ -760,7 +760,7 @@ fn r25_access_counts_survive_a_recycle() {
     pair.write(0, 8);
     assert_eq!(pair.write(1, 7), Some(page));
     pair.read(1);
-    assert_eq!(pair.recycle.accesses(Ppn(page)), 4);
+    assert_eq!(pair.recycle.read_count(Ppn(page)), 4);
     pair.erase_all_versions_and_check();
 }
 
@@ -781,7 +781,7 @@ fn r26_an_erased_page_is_not_a_hit() {
     pair.write(0, 8);
     pair.erase(page);
     assert_eq!(pair.find(7), None);
-    assert_eq!((pair.versions(0), pair.recycle.accesses(Ppn(page))), (vec![], 0));
+    assert_eq!((pair.versions(0), pair.recycle.read_count(Ppn(page))), (vec![], 0));
     pair.check();
 }
 
@@ -800,7 +800,7 @@ fn a_block_is_erased_like_its_pages() {
         }
         let spare = pair.model.spare.clone();
         let mut at_once = pair.recycle.clone();
-        at_once.erased_block(Ppn(first), 8, |ppn| Lpn(spare[ppn.index()]));
+        at_once.block_erased(Ppn(first), 8, |ppn| Lpn(spare[ppn.index()]));
         (first..first + 8).for_each(|ppn| pair.erase(ppn));
         pair.recycle = at_once;
         pair.check();
@@ -843,7 +843,7 @@ fn r18_a_copied_page_takes_its_count_along() {
     (0..4).for_each(|_| pair.read(0));
     pair.copy(0);
     let target = pair.model.mapping[0].unwrap();
-    assert_eq!((pair.recycle.accesses(Ppn(source)), pair.recycle.accesses(Ppn(target))), (0, 4));
+    assert_eq!((pair.recycle.read_count(Ppn(source)), pair.recycle.read_count(Ppn(target))), (0, 4));
     pair.erase(source);
     assert_eq!((pair.find(8), pair.versions(0)), (None, vec![old]));
     pair.write(0, 9);
@@ -865,7 +865,7 @@ fn r17_fast_loading_puts_neighbours_first() {
     assert_eq!(probabilities, [1.0, 1.0, 0.0]);
     let statistics = pair.recycle.statistics();
     assert_eq!(
-        (statistics.raised, statistics.fast_loaded),
+        (statistics.raised_by_fast_loading, statistics.fast_loaded),
         (1, 1),
         "page 3 was in the store, page 1 was read"
     );
@@ -896,9 +896,9 @@ fn r13_versions_rise_behind_a_recycled_page() {
         pair.read(0);
     });
     let oldest = *pair.versions(0).last().unwrap();
-    let before = pair.recycle.probability(Ppn(oldest));
+    let before = pair.recycle.recycle_probability(Ppn(oldest));
     pair.write(1, 101);
-    assert!((pair.recycle.probability(Ppn(oldest)) - before / 0.85).abs() < 1e-12);
+    assert!((pair.recycle.recycle_probability(Ppn(oldest)) - before / 0.85).abs() < 1e-12);
     pair.check();
 }
 
@@ -914,7 +914,7 @@ fn factors_outside_the_range_are_refused() {
 
 #[test]
 fn ram_is_itemised_as_the_paper_counts_it() {
-    let recycle = Recycle::new(10_485_760, 8_912_896, &RecycleOptions::default());
+    let recycle = Recycler::new(10_485_760, 8_912_896, &RecycleOptions::default());
     let mib: Vec<(&str, f64)> = recycle
         .ram_bytes()
         .into_iter()
@@ -935,7 +935,7 @@ fn ram_is_itemised_as_the_paper_counts_it() {
 fn ram_of_a_history_of_the_store_does_not_grow_with_the_drive() {
     let options = RecycleOptions { history: HistoryScope::Store, ..RecycleOptions::default() };
     for pages in [1 << 20, 1 << 24] {
-        let recycle = Recycle::new(pages, 900_000, &options);
+        let recycle = Recycler::new(pages, 900_000, &options);
         let bytes: u64 = recycle.ram_bytes().iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(bytes, (24 + 20 + 5) * 131_072, "store, history and read counts of each entry");
     }
@@ -944,7 +944,7 @@ fn ram_of_a_history_of_the_store_does_not_grow_with_the_drive() {
 #[test]
 #[should_panic(expected = "dies twice")]
 fn a_page_cannot_die_twice() {
-    let mut recycle = Recycle::new(8, 2, &RecycleOptions::default());
-    recycle.invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
-    recycle.invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
+    let mut recycle = Recycler::new(8, 2, &RecycleOptions::default());
+    recycle.page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
+    recycle.page_invalidated(Lpn(0), Ppn(1), None, Fingerprint(1));
 }

@@ -6,7 +6,7 @@ use common::{
 use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{DftlOptions, MappingPart, Parts, dftl, page_map};
-use wearwell::events::{Event, VictimChoice, VictimRule};
+use wearwell::events::{FtlEvent, VictimChoice, VictimRule};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{CutOutcome, FaultPlan, Faulty, Nand, PowerCut, SimNand};
 use wearwell::store::{BlockState, Store};
@@ -42,7 +42,7 @@ fn closed<N: Nand>(store: &Store<N>) -> Vec<(BlockId, u32)> {
     (0..blocks.len())
         .map(BlockId)
         .filter(|&block| blocks.state(block) == BlockState::Closed)
-        .map(|block| (block, blocks.valid(block)))
+        .map(|block| (block, blocks.valid_pages(block)))
         .collect()
 }
 
@@ -84,14 +84,14 @@ fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
         write_page(&mut device, &mut oracle, &mut random).expect("there is room");
     }
     for cut in 0..1_500 {
-        device.ftl_mut().store_mut().nand_mut().restore(Some(cut % 23));
+        device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut % 23));
         let error = loop {
             if let Err(error) = write_page(&mut device, &mut oracle, &mut random) {
                 break error;
             }
         };
         assert!(error.is_power_loss(), "after {cut} cuts: {error}");
-        device.ftl_mut().store_mut().nand_mut().restore(None);
+        device.ftl_mut().store_mut().nand_mut().restore_power(None);
         device.recover().expect("power stays on");
         audit(&mut device);
     }
@@ -152,7 +152,7 @@ fn requests_after_a_cut_moved_the_next_page() {
             let refused = write_page(&mut device, &mut oracle, &mut random);
             assert!(refused.is_err_and(|error| error.is_power_loss()));
         }
-        device.ftl_mut().store_mut().nand_mut().restore(None);
+        device.ftl_mut().store_mut().nand_mut().restore_power(None);
         device.recover().expect("power is back");
         for _ in 0..500 {
             write_page(&mut device, &mut oracle, &mut random).expect("there is room");
@@ -198,7 +198,8 @@ fn full_device_with_a_demand_paged_map_refused_reads() {
 fn condemned_block_was_used_again_after_recovery() {
     let world = world("slc");
     for design in designs() {
-        let plan = FaultPlan { program: 0.01, erase: 0.0, max_failures: 1 };
+        let plan =
+            FaultPlan { program_failure_probability: 0.01, erase_failure_probability: 0.0, max_failures: 1 };
         let mut device = device(&world, &design.parts, NO_BUFFER, Faulty::new(full_medium(&world), plan, 3));
         let mut oracle = Oracle::of(&device, 61);
         let mut random = Random::new(17);
@@ -249,7 +250,7 @@ fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
         if f64::from(block_pages - candidate.valid_pages) <= best {
             break;
         }
-        best = best.max(candidate.figure.expect("the policy looks at every candidate"));
+        best = best.max(candidate.rank_figure.expect("the policy looks at every candidate"));
     }
     best
 }
@@ -262,9 +263,9 @@ fn rc_gc_passed_over_blocks_of_dead_deltas() {
     let mut parts = parts("mixture cached recycle+delta");
     parts.mapping = MappingPart::Flat;
     parts.gc.policy = VictimPolicy::RecycleAware;
-    let nand = SimNand::new(geometry.clone(), parts.retain());
+    let nand = SimNand::new(geometry.clone(), parts.needed_sim_fields());
     let mut device = Device::new(nand, 200, &parts, DeviceOptions::default()).expect("it fits");
-    device.ftl_mut().store_mut().ops.record_events();
+    device.ftl_mut().store_mut().flash_ops.enable_event_recording();
     let mut random = Random::new(7);
     let (mut choices, mut passed_over) = (0, 0);
     for _ in 0..30_000 {
@@ -276,23 +277,27 @@ fn rc_gc_passed_over_blocks_of_dead_deltas() {
             device.read(offset, 4096, &mut []).expect("a healthy medium reads");
         }
         device
-            .write_page(Lpn(lpn as u32), Descriptor { delta_bytes, ..Descriptor::of(content) })
+            .write_page(Lpn(lpn as u32), Descriptor { delta_bytes, ..Descriptor::of_fingerprint(content) })
             .expect("there is room");
-        for event in device.ftl().store().ops.events() {
-            let Event::Victim(choice) = event else { continue };
+        for event in device.ftl().store().flash_ops.events() {
+            let FtlEvent::Victim(choice) = event else { continue };
             if choice.rule != VictimRule::Policy {
                 continue;
             }
             let figure = |block: BlockId| {
-                choice.candidates.iter().find(|candidate| candidate.block == block).and_then(|of| of.figure)
+                choice
+                    .candidates
+                    .iter()
+                    .find(|candidate| candidate.block == block)
+                    .and_then(|of| of.rank_figure)
             };
             let dirtiest =
-                choice.candidates.iter().filter_map(|candidate| candidate.figure).fold(0.0, f64::max);
+                choice.candidates.iter().filter_map(|candidate| candidate.rank_figure).fold(0.0, f64::max);
             assert_eq!(figure(choice.block), Some(dirtiest), "{choice:?}");
             passed_over += u32::from(dirtiness_before_the_stop(choice, geometry.block_pages()) < dirtiest);
             choices += 1;
         }
-        device.ftl_mut().store_mut().ops.clear();
+        device.ftl_mut().store_mut().flash_ops.clear();
     }
     audit(&mut device);
     assert!(choices > 1000 && passed_over > 10, "{passed_over} of {choices} choices");

@@ -234,7 +234,7 @@ fn a_partly_written_buffered_page_is_completed_before_it_moves() {
 #[test]
 fn parts_of_pages_and_ranges_beyond_the_end_are_refused() {
     let mut pair = Pair::holding(&[1, 2, 3], 0);
-    let (page, end) = (pair.page_bytes(), pair.device.bytes());
+    let (page, end) = (pair.page_bytes(), pair.device.capacity_bytes());
     for (target, source, len) in [(1, 0, page), (page, 512 % page + 1, page), (0, page, page - 1)] {
         let refused = pair.device.remap(target, source, len, Copy);
         assert!(matches!(refused, Err(Error::NotWholePages { .. })), "{refused:?}");

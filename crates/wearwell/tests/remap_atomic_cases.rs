@@ -127,13 +127,13 @@ fn a_recovery_that_is_cut_discards_the_whole_command_all_the_same() {
             let expected = contents(&mut before);
             for cut_at in 0.. {
                 let mut drive = before.clone();
-                drive.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+                drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
                 if run(&mut drive, command).is_ok() {
                     break;
                 }
                 for cut_of_recovery in 0.. {
                     let mut again = drive.clone();
-                    again.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_of_recovery));
+                    again.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_of_recovery));
                     if again.device.recover().is_ok() {
                         break;
                     }
@@ -202,7 +202,7 @@ fn a_command_without_room_is_refused_and_changes_nothing() {
         assert_eq!(contents(&mut drive), before);
         drive.lose_power();
         assert_eq!(contents(&mut drive), before);
-        assert_eq!(drive.device.ftl().stats().refused_commands, 1);
+        assert_eq!(drive.device.ftl().stats().refused_remap_commands, 1);
         drive.try_remap(10, 0, 2, Copy).expect("two entries fit");
         drive.assert_ids(&[(10, 1), (11, 2)]);
     }

@@ -11,7 +11,7 @@ use wearwell::Result;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::operation::Cause;
-use wearwell::sharing::reverse_map::{ENTRY_BYTES, Entry, MAX_SEQUENCE, ReverseMapPart};
+use wearwell::sharing::reverse_map::{ENTRY_BYTES, MAX_SEQUENCE, ReverseMapEntry, ReverseMapPart};
 
 use crate::common;
 
@@ -182,9 +182,9 @@ fn m29_the_copy_of_a_saturated_page_serves_the_next_writes() {
 #[test]
 #[should_panic(expected = "does not fit 42 bits")]
 fn m33_a_sequence_number_beyond_its_field_is_refused() {
-    let entry = |sequence| Entry { lpn: Lpn(1), place: Some(Ppn(3)), source: None, sequence };
+    let entry = |sequence| ReverseMapEntry { lpn: Lpn(1), place: Some(Ppn(3)), source: None, sequence };
     let words = entry(MAX_SEQUENCE).encode(Ppn(0));
-    assert_eq!(Entry::decode(words, Ppn(0)), Some(entry(MAX_SEQUENCE)));
+    assert_eq!(ReverseMapEntry::decode(words, Ppn(0)), Some(entry(MAX_SEQUENCE)));
     let _ = entry(MAX_SEQUENCE + 1).encode(Ppn(0));
 }
 
@@ -422,7 +422,7 @@ fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
         }
         let writes = |drive: &Drive| {
             let stats = drive.device.ftl().stats();
-            (stats.host_page_writes, stats.zeroed_trims, stats.host_page_trims)
+            (stats.host_page_writes, stats.trims_written_as_zeros, stats.host_page_trims)
         };
         let (before, programs) = (writes(&drive), drive.programs(Cause::Host));
         (0..60).filter(|lpn| lpn % 2 == 0).for_each(|lpn| drive.trim(lpn));
@@ -438,7 +438,7 @@ fn a_trim_that_becomes_a_write_of_zeros_is_no_host_page_write() {
     let before = drive.device.ftl().stats().clone();
     drive.trim(0);
     let after = drive.device.ftl().stats();
-    assert_eq!(after.zeroed_trims - before.zeroed_trims, 1, "the log is full of binds");
+    assert_eq!(after.trims_written_as_zeros - before.trims_written_as_zeros, 1, "the log is full of binds");
     assert_eq!(after.host_page_writes, before.host_page_writes);
     drive.assert_ids(&[(0, 0), (10, 1)]);
 }

@@ -72,7 +72,11 @@ fn m25_a_tombstone_stays_while_an_older_version_exists() {
         drive.trim(0);
         let evidence = Ppn(0);
         assert_eq!(drive.collect(), Some(BlockId(1)), "the block of the newest version");
-        assert_eq!(drive.device.ftl().store().owner(evidence).0, 0, "the older version is still on flash");
+        assert_eq!(
+            drive.device.ftl().store().owner_in_oob(evidence).0,
+            0,
+            "the older version is still on flash"
+        );
         assert_eq!(drive.wear()[0], 0);
         drive.churn_entries();
         assert_eq!(drive.wear()[0], 0, "and was there all the time");
@@ -308,12 +312,12 @@ fn m21_a_victim_loses_against_its_copies() {
     scene(&mut before);
     let at_erase = (0..).map_while(|cut_at| {
         let mut drive = before.clone();
-        drive.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+        drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
         drive.try_collect().expect_err("the cut is before the erase");
         (drive.wear()[0] == 0).then_some(drive)
     });
     let mut drive = at_erase.last().expect("a collection ends with an erase");
-    drive.device.ftl_mut().store_mut().nand_mut().restore(None);
+    drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
     drive.zero_segments_of(0);
     drive.restore();
     assert_eq!(drive.valid(0), 0, "the victim's pages are older than their copies");
@@ -359,7 +363,7 @@ fn m32_a_torn_head_is_a_free_segment() {
         let nand = drive.device.ftl_mut().store_mut().nand_mut();
         // The torn head has number 0, as the true head; its sequence, in the upper bits of word 0, is older.
         let torn = [head[0] & ((1 << 22) - 1), head[1]][word];
-        nand.store_word(segment * words + word, torn).expect("power is on");
+        nand.store_nvram_word(segment * words + word, torn).expect("power is on");
     }
     drive.lose_power();
     drive.assert_ids(&[(0, 1), (10, 1)]);
@@ -376,7 +380,7 @@ fn m32_no_segment_is_lost_to_power_losses() {
         fill_block_0(&mut drive);
         for k in 0..120 {
             // Head, link and entry are at most five stores.
-            drive.device.ftl_mut().store_mut().nand_mut().restore(Some(k % 5));
+            drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(k % 5));
             let first = 4 + k as u32 % 8;
             let outcome = (0..4).try_for_each(|n| drive.try_remap(first + n, n, 1, Copy));
             assert!(outcome.is_err_and(|error| error.is_power_loss()));

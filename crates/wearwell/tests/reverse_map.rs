@@ -11,13 +11,13 @@ use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::reverse_map::{
-    AnyReverseMap, ENTRY_BYTES, Entry, EntryLiveness, MAX_SEQUENCE, ReverseMap, ReverseMapPart,
-    SEGMENT_BYTES, Segments,
+    AnyReverseMap, ENTRY_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments, ReverseMap, ReverseMapEntry,
+    ReverseMapPart, SEGMENT_BYTES,
 };
-use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
+use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
 use wearwell::{Error, Result};
 
 use crate::common;
@@ -29,7 +29,7 @@ const BLOCKS: u32 = 6;
 const BLOCK_PAGES: u32 = 4;
 const LOGICAL: u32 = 48;
 
-fn key(entry: &Entry) -> Key {
+fn key(entry: &ReverseMapEntry) -> Key {
     (entry.lpn.0, entry.place.map(|place| place.0), entry.source.map(|lpn| lpn.0), entry.sequence)
 }
 
@@ -42,16 +42,17 @@ struct Model {
 }
 
 impl Model {
-    fn need(&self, entry: &Entry) -> EntryLiveness {
+    fn need(&self, entry: &ReverseMapEntry) -> EntryLiveness {
         let buried = if entry.place.is_some() { entry.source } else { Some(entry.lpn) };
         EntryLiveness {
-            bind: entry.place.is_some() && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.place,
-            tombstone: buried.is_some_and(|lpn| self.dead.contains_key(&lpn)),
+            is_bind_live: entry.place.is_some()
+                && self.binds.get(&entry.lpn).map(|bind| bind.0) == entry.place,
+            is_tombstone_needed: buried.is_some_and(|lpn| self.dead.contains_key(&lpn)),
         }
     }
 
     /// Takes over sequence numbers of entries that were being recorded again when power was lost.
-    fn adopt(&mut self, found: &[Entry]) {
+    fn adopt(&mut self, found: &[ReverseMapEntry]) {
         for entry in found {
             if let Some((place, sequence)) = self.binds.get_mut(&entry.lpn) {
                 *sequence =
@@ -65,7 +66,7 @@ impl Model {
     }
 
     /// Asserts that every needed entry was found, and that every found entry was recorded.
-    fn verify(&self, found: &[Entry]) {
+    fn verify(&self, found: &[ReverseMapEntry]) {
         let mut binds = BTreeMap::new();
         let mut dead = BTreeMap::new();
         for entry in found {
@@ -110,8 +111,8 @@ fn geometry() -> Geometry {
 }
 
 fn store(part: ReverseMapPart, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
-    let nand = SimNand::new(geometry(), Retain::default()).with_nvram(part.nvram_bytes(512));
-    Store::new(PowerCut::new(nand, cut_at, outcome), FreeOrder::Fifo)
+    let nand = SimNand::new(geometry(), RetainedFields::default()).with_nvram(part.nvram_bytes(512));
+    Store::new(PowerCut::new(nand, cut_at, outcome), FreeBlockOrder::Fifo)
 }
 
 impl World {
@@ -132,15 +133,15 @@ impl World {
             let closed = |&block: &BlockId| self.io.blocks().state(block) == BlockState::Closed;
             let blocks = (0..BLOCKS).map(BlockId).filter(closed);
             let victim =
-                blocks.min_by_key(|&block| self.io.blocks().valid(block)).expect("a block is closed");
+                blocks.min_by_key(|&block| self.io.blocks().valid_pages(block)).expect("a block is closed");
             let pages = victim.0 * BLOCK_PAGES..(victim.0 + 1) * BLOCK_PAGES;
-            let live = |&ppn: &Ppn| self.map.owns(self.io.owner(ppn).0, ppn);
+            let live = |&ppn: &Ppn| self.map.owns_metadata_page(self.io.owner_in_oob(ppn).0, ppn);
             let from: Vec<Ppn> = pages.map(Ppn).filter(live).collect();
-            let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner(ppn)).collect();
+            let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner_in_oob(ppn)).collect();
             let mut to = Vec::new();
-            let moves = Moves { from: &from, owners: &owners };
-            self.io.copy(moves, Stream::RemapLog, 0, Cause::RemapLog, &mut to)?;
-            owners.iter().zip(to).for_each(|(id, to)| self.map.relocate_own(id.0, to));
+            let moves = PageCopies { source_pages: &from, owners: &owners };
+            self.io.copy_pages(moves, Stream::RemapLog, 0, Cause::RemapLog, &mut to)?;
+            owners.iter().zip(to).for_each(|(id, to)| self.map.relocate_metadata_page(id.0, to));
             for ppn in from {
                 self.io.discard(ppn);
             }
@@ -158,7 +159,7 @@ impl World {
         }
         let mut newest: BTreeMap<u32, (u64, Ppn)> = BTreeMap::new();
         for ppn in (0..BLOCKS * BLOCK_PAGES).map(Ppn) {
-            let Ok(Some(oob)) = self.io.probe(ppn) else { continue };
+            let Ok(Some(oob)) = self.io.probe_spare(ppn) else { continue };
             let known = newest.entry(oob.owner).or_insert((oob.sequence, ppn));
             *known = (*known).max((oob.sequence, ppn));
         }
@@ -168,8 +169,11 @@ impl World {
     /// Sets the valid counts of blocks according to the pages that the reverse map owns.
     fn count_valid(&mut self, found: &[(u32, Ppn)]) {
         for block in (0..BLOCKS).map(BlockId) {
-            let owned = |&&(id, ppn): &&(u32, Ppn)| ppn.0 / BLOCK_PAGES == block.0 && self.map.owns(id, ppn);
-            let (owned, counted) = (found.iter().filter(owned).count() as u32, self.io.blocks().valid(block));
+            let owned = |&&(id, ppn): &&(u32, Ppn)| {
+                ppn.0 / BLOCK_PAGES == block.0 && self.map.owns_metadata_page(id, ppn)
+            };
+            let (owned, counted) =
+                (found.iter().filter(owned).count() as u32, self.io.blocks().valid_pages(block));
             let first = Ppn(block.0 * BLOCK_PAGES);
             (counted..owned).for_each(|_| self.io.revive(first));
             (owned..counted).for_each(|_| self.io.discard(first));
@@ -179,22 +183,22 @@ impl World {
     fn admit(&mut self) -> Result<bool> {
         self.room()?;
         let model = &self.model;
-        let admitted = self.map.admit(&mut self.io, &|entry| model.need(entry))?;
+        let admitted = self.map.admit_entry(&mut self.io, &|entry| model.need(entry))?;
         self.refused += u32::from(!admitted);
         Ok(admitted)
     }
 
-    fn record(&mut self, entry: Entry) -> Result<()> {
+    fn record(&mut self, entry: ReverseMapEntry) -> Result<()> {
         self.room()?;
         self.model.recorded.insert(key(&entry));
         let model = &self.model;
-        self.map.record(&mut self.io, entry, &|entry| model.need(entry))
+        self.map.record_entry(&mut self.io, entry, &|entry| model.need(entry))
     }
 
     /// Removes the bind (mapping without a program) of a logical page from the model and the reverse map.
     fn unbind(&mut self, lpn: Lpn) {
         if let Some((place, _)) = self.model.binds.remove(&lpn) {
-            self.map.supersede(&mut self.io, lpn, place);
+            self.map.mark_superseded(&mut self.io, lpn, place);
         }
     }
 
@@ -206,7 +210,7 @@ impl World {
         let (lpn, other) = (self.lpn(), self.lpn());
         let place = Ppn(self.rng.random_range(0..BLOCKS * BLOCK_PAGES));
         let source = Some(other).filter(|_| lpn != other && self.rng.random_bool(0.3));
-        self.record(Entry { lpn, place: Some(place), source, sequence: self.sequence })?;
+        self.record(ReverseMapEntry { lpn, place: Some(place), source, sequence: self.sequence })?;
         self.unbind(lpn);
         self.model.dead.remove(&lpn);
         self.model.binds.insert(lpn, (place, self.sequence));
@@ -221,7 +225,7 @@ impl World {
     fn every_victim_fits(&mut self) -> Result<()> {
         let model = &self.model;
         for block in (0..BLOCKS).map(BlockId) {
-            let fits = self.map.make_room_for(&mut self.io, block, &|entry| model.need(entry))?;
+            let fits = self.map.make_room_for_victim(&mut self.io, block, &|entry| model.need(entry))?;
             assert!(fits, "the entries of block {block} do not fit after an admitted bind");
         }
         Ok(())
@@ -233,7 +237,7 @@ impl World {
         }
         self.sequence += 1;
         let lpn = self.lpn();
-        self.record(Entry { lpn, place: None, source: None, sequence: self.sequence })?;
+        self.record(ReverseMapEntry { lpn, place: None, source: None, sequence: self.sequence })?;
         self.unbind(lpn);
         self.model.dead.insert(lpn, self.sequence);
         Ok(())
@@ -251,24 +255,26 @@ impl World {
         let block = BlockId(self.rng.random_range(0..BLOCKS));
         self.room()?;
         let model = &self.model;
-        let fits = self.map.make_room_for(&mut self.io, block, &|entry| model.need(entry))?;
+        let fits = self.map.make_room_for_victim(&mut self.io, block, &|entry| model.need(entry))?;
         if fits {
             self.move_entries(block)?;
         } else {
             self.store_copies(block);
         }
-        self.map.erased(&mut self.io, block)
+        self.map.block_erased(&mut self.io, block)
     }
 
     fn move_entries(&mut self, block: BlockId) -> Result<()> {
         let mut entries = Vec::new();
-        self.map.entries_of(&mut self.io, block, &mut entries)?;
+        self.map.entries_of_block(&mut self.io, block, &mut entries)?;
         let mut moved = BTreeSet::new();
         let mut next = self.model.clone();
         for entry in entries {
             let need = self.model.need(&entry);
             let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
-            let Some(rest) = (EntryLiveness { bind: need.bind && newest, ..need }).rest_of(entry) else {
+            let Some(rest) =
+                (EntryLiveness { is_bind_live: need.is_bind_live && newest, ..need }).live_part_of(entry)
+            else {
                 continue;
             };
             if !moved.insert((rest.lpn, rest.place, rest.sequence)) {
@@ -282,9 +288,9 @@ impl World {
             let place =
                 Ppn((place.0 + BLOCK_PAGES + u32::from(place.0 % 2 == 0) * BLOCK_PAGES)
                     % (BLOCKS * BLOCK_PAGES));
-            self.record(Entry { place: Some(place), sequence: self.sequence, ..rest })?;
+            self.record(ReverseMapEntry { place: Some(place), sequence: self.sequence, ..rest })?;
             next.binds.insert(rest.lpn, (place, self.sequence));
-            if let Some(source) = rest.source.filter(|_| need.tombstone) {
+            if let Some(source) = rest.source.filter(|_| need.is_tombstone_needed) {
                 next.dead.insert(source, self.sequence);
             }
         }
@@ -330,7 +336,7 @@ impl World {
         let mut found = Vec::new();
         for block in (0..BLOCKS).map(BlockId) {
             let from = found.len();
-            self.map.entries_of(&mut self.io, block, &mut found).expect("power is on");
+            self.map.entries_of_block(&mut self.io, block, &mut found).expect("power is on");
             let foreign = found[from..].iter().find(|e| e.place.is_none_or(|p| p.0 / BLOCK_PAGES != block.0));
             assert_eq!(foreign, None, "entry of another block in block {block}");
         }
@@ -351,7 +357,7 @@ impl World {
         for entry in found.iter().filter(|entry| entry.place.is_some()) {
             let newest = self.model.binds.get(&entry.lpn).is_some_and(|bind| bind.1 == entry.sequence);
             if !newest {
-                self.map.supersede(&mut self.io, entry.lpn, entry.place.expect("filtered"));
+                self.map.mark_superseded(&mut self.io, entry.lpn, entry.place.expect("filtered"));
             }
         }
         self.map.check().expect("the part's own rules hold");
@@ -395,13 +401,13 @@ fn survives(part: ReverseMapPart, seed: u64, cut_at: u64, again_at: u64, outcome
     let cut = (0..200).find_map(|_| world.step().err());
     let Some(error) = cut else { return false };
     assert!(error.is_power_loss(), "{error}");
-    world.io.nand_mut().restore(Some(again_at));
+    world.io.nand_mut().restore_power(Some(again_at));
     if let Err(error) = world.recover() {
         assert!(error.is_power_loss(), "{error}");
-        world.io.nand_mut().restore(None);
+        world.io.nand_mut().restore_power(None);
         world.recover().expect("power is on");
     }
-    world.io.nand_mut().restore(None);
+    world.io.nand_mut().restore_power(None);
     for _ in 0..20 {
         world.step().expect("power is on");
         world.verify();
@@ -429,8 +435,12 @@ fn survives_a_cut_at_every_store() {
 fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
     let part = segments(1024, 64);
     let mut world = World::new(part, 1, None, CutOutcome::Before);
-    let bind =
-        |lpn, place, sequence| Entry { lpn: Lpn(lpn), place: Some(Ppn(place)), source: None, sequence };
+    let bind = |lpn, place, sequence| ReverseMapEntry {
+        lpn: Lpn(lpn),
+        place: Some(Ppn(place)),
+        source: None,
+        sequence,
+    };
     let free = |world: &World| match &world.map {
         AnyReverseMap::Segments(map) => map.free_segments(),
         _ => unreachable!(),
@@ -443,9 +453,9 @@ fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
     // The block is in use again.
     world.record(bind(9, 4, 50)).unwrap();
     let mut found = Vec::new();
-    world.map.entries_of(&mut world.io, BlockId(1), &mut found).unwrap();
+    world.map.entries_of_block(&mut world.io, BlockId(1), &mut found).unwrap();
     assert_eq!(found.iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 50]);
-    world.map.erased(&mut world.io, BlockId(1)).unwrap();
+    world.map.block_erased(&mut world.io, BlockId(1)).unwrap();
     assert_eq!(free(&world), 16);
     assert!(world.io.nvram().iter().all(|&word| word == 0));
 }
@@ -453,7 +463,8 @@ fn a_stale_group_is_adopted_and_freed_by_the_next_erase() {
 #[test]
 fn sizes_that_cannot_work_are_refused() {
     let io = store(segments(1024, 64), None, CutOutcome::Before);
-    let refused = |bytes, segment| matches!(Segments::new(&io, bytes, segment), Err(Error::Options(_)));
+    let refused =
+        |bytes, segment| matches!(NvramSegments::new(&io, bytes, segment), Err(Error::InvalidOptions(_)));
     assert!(refused(2048, 64), "more NVRAM than the medium has");
     assert!(refused(1024, 16) && refused(1024, 0) && refused(1024, 40), "odd segments");
     assert!(refused(1024, 512), "too few segments");
@@ -467,8 +478,8 @@ fn sizes_are_the_papers() {
     const PAGE_BYTES: u64 = 4096;
     assert_eq!(GIB / PAGE_BYTES * ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
     let nvram = 1 << 20;
-    let nand = SimNand::new(geometry(), Retain::default()).with_nvram(nvram);
-    let map = Segments::new(&Store::new(nand, FreeOrder::Fifo), nvram, SEGMENT_BYTES).unwrap();
+    let nand = SimNand::new(geometry(), RetainedFields::default()).with_nvram(nvram);
+    let map = NvramSegments::new(&Store::new(nand, FreeBlockOrder::Fifo), nvram, SEGMENT_BYTES).unwrap();
     let per_gib = map.capacity_entries() * (GIB / nvram) * PAGE_BYTES;
     assert_eq!(per_gib, 252 * GIB, "duplicates that 1 GiB of NVRAM serves, heads included");
     assert_eq!(GIB / ENTRY_BYTES * PAGE_BYTES, 256 * GIB, "the same without heads");
@@ -479,8 +490,8 @@ fn sizes_are_the_papers() {
 
 /// Returns an empty reverse map on a device of `blocks` blocks of 16 pages of 4 KiB.
 fn fresh(part: ReverseMapPart, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
-    let nand = SimNand::new(flat_geometry([1, blocks, 16, 4096]), Retain::default());
-    let io = Store::new(nand.with_nvram(part.nvram_bytes(4096)), FreeOrder::Fifo);
+    let nand = SimNand::new(flat_geometry([1, blocks, 16, 4096]), RetainedFields::default());
+    let io = Store::new(nand.with_nvram(part.nvram_bytes(4096)), FreeBlockOrder::Fifo);
     let map = AnyReverseMap::new(part, &io).expect("the part fits");
     (io, map)
 }
@@ -488,9 +499,13 @@ fn fresh(part: ReverseMapPart, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
 /// Records `count` binds to pages of `block`.
 fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32) {
     for k in 0..count {
-        let entry =
-            Entry { lpn: Lpn(k), place: Some(Ppn(block * 16 + k % 16)), source: None, sequence: k as u64 };
-        map.record(io, entry, &|_| EntryLiveness { bind: true, tombstone: false })
+        let entry = ReverseMapEntry {
+            lpn: Lpn(k),
+            place: Some(Ppn(block * 16 + k % 16)),
+            source: None,
+            sequence: k as u64,
+        };
+        map.record_entry(io, entry, &|_| EntryLiveness { is_bind_live: true, is_tombstone_needed: false })
             .expect("the part is large enough");
     }
 }
@@ -505,10 +520,10 @@ fn only_segments_scan_independently_of_other_entries() {
         (0..others / 100).for_each(|k| fill(&mut io, &mut map, 6 + k % 50, 100));
         let before = io.stats.clone();
         let mut found = Vec::new();
-        map.entries_of(&mut io, BlockId(5), &mut found).unwrap();
+        map.entries_of_block(&mut io, BlockId(5), &mut found).unwrap();
         assert_eq!(found.len(), 50);
         let pages = io.stats.total_reads() - before.total_reads();
-        (io.stats.work.nvram_read_bytes - before.work.nvram_read_bytes, pages)
+        (io.stats.controller_work.nvram_read_bytes - before.controller_work.nvram_read_bytes, pages)
     };
     for others in [1000, 10_000, 20_000] {
         let entries = 50 + others as u64;
@@ -526,9 +541,9 @@ fn only_segments_scan_independently_of_other_entries() {
 fn the_largest_group_of_the_paper_takes_94_us() {
     let (mut io, mut map) = fresh(segments(1 << 20, SEGMENT_BYTES), 8);
     fill(&mut io, &mut map, 3, 117 * 63);
-    let before = io.stats.work.nvram_read_bytes;
-    map.entries_of(&mut io, BlockId(3), &mut Vec::new()).unwrap();
-    let bytes = io.stats.work.nvram_read_bytes - before;
+    let before = io.stats.controller_work.nvram_read_bytes;
+    map.entries_of_block(&mut io, BlockId(3), &mut Vec::new()).unwrap();
+    let bytes = io.stats.controller_work.nvram_read_bytes - before;
     assert_eq!(bytes, 117 << 10);
     assert_eq!((bytes / 64 * 50 + 500) / 1000, 94);
 }
@@ -556,15 +571,20 @@ fn groups_waste_half_a_segment() {
 #[test]
 fn an_interrupted_flush_is_finished() {
     let page_entries = 512 / 16;
-    let bind = |k: u32| Entry { lpn: Lpn(k), place: Some(Ppn(k % 24)), source: None, sequence: 1 + k as u64 };
+    let bind = |k: u32| ReverseMapEntry {
+        lpn: Lpn(k),
+        place: Some(Ppn(k % 24)),
+        source: None,
+        sequence: 1 + k as u64,
+    };
     for outcome in [CutOutcome::Torn, CutOutcome::AfterUnacknowledged] {
         // The stores of this case: the program, two words zeroed per entry, two stored for the next entry.
         for cut in 0..1 + 2 * page_entries as u64 + 2 {
             let mut world = World::new(FLOG, 1, None, outcome);
             (0..page_entries).for_each(|k| world.record(bind(k)).expect("power is on"));
-            world.io.nand_mut().restore(Some(cut));
+            world.io.nand_mut().restore_power(Some(cut));
             world.record(bind(page_entries)).expect_err("power is cut");
-            world.io.nand_mut().restore(None);
+            world.io.nand_mut().restore_power(None);
             let pages = world.scan().expect("power is on");
             world.map.adopt_pages(&pages);
             let found = world.map.recover(&mut world.io).expect("power is on");
@@ -601,10 +621,10 @@ prop_compose! {
         offset in prop::option::of(0..65_535u32),
         source in prop::option::of(0..(1u32 << 31) - 1),
         sequence in 0..=MAX_SEQUENCE,
-    ) -> (Entry, u32) {
+    ) -> (ReverseMapEntry, u32) {
         let first = 1_000_000;
         let place = offset.map(|offset| Ppn(first + offset));
-        (Entry { lpn: Lpn(lpn), place, source: source.map(Lpn), sequence }, first)
+        (ReverseMapEntry { lpn: Lpn(lpn), place, source: source.map(Lpn), sequence }, first)
     }
 }
 
@@ -612,8 +632,8 @@ proptest! {
     #[test]
     fn entries_survive_encoding((entry, first) in any_entry()) {
         let words = entry.encode(Ppn(first));
-        prop_assert_eq!(Entry::decode(words, Ppn(first)), Some(entry));
-        prop_assert_eq!(Entry::decode([words[0], 0], Ppn(first)), None);
-        prop_assert_eq!(Entry::decode([0, words[1]], Ppn(first)), None);
+        prop_assert_eq!(ReverseMapEntry::decode(words, Ppn(first)), Some(entry));
+        prop_assert_eq!(ReverseMapEntry::decode([words[0], 0], Ppn(first)), None);
+        prop_assert_eq!(ReverseMapEntry::decode([0, words[1]], Ppn(first)), None);
     }
 }

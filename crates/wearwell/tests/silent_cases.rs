@@ -8,7 +8,7 @@ use wearwell::design::{Parts, integrated, page_map};
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::SchemeKind;
-use wearwell::nand::{Fragile, Nand, Oob, Retain, SimNand};
+use wearwell::nand::{Fragile, Nand, Oob, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::{Device, DeviceOptions};
 
@@ -16,8 +16,8 @@ use crate::common;
 
 const PAGE: usize = 4096;
 
-fn device(mut parts: Parts, retain: Retain) -> Device<SimNand> {
-    parts.content.filters = parts.content.filters.with(SchemeKind::Silent);
+fn device(mut parts: Parts, retain: RetainedFields) -> Device<SimNand> {
+    parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(SchemeKind::Silent);
     let nand = SimNand::new(flat_geometry([1, 12, 8, PAGE as u32]), retain);
     Device::new(nand, 40, &parts, DeviceOptions::default()).expect("it fits")
 }
@@ -34,7 +34,7 @@ fn counts(device: &Device<SimNand>) -> (u64, u64, u64) {
 
 #[test]
 fn an_unchanged_page_costs_a_read_and_no_program() {
-    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
     write(&mut device, 3, 7);
     assert_eq!(counts(&device), (1, 0, 0), "a page that was never written is not compared");
     write(&mut device, 3, 7);
@@ -46,10 +46,12 @@ fn an_unchanged_page_costs_a_read_and_no_program() {
 
 #[test]
 fn descriptors_of_equal_content_are_silent_like_bytes() {
-    let mut device =
-        device(page_map(GcOptions::default()), Retain { fingerprint: true, ..Retain::default() });
+    let mut device = device(
+        page_map(GcOptions::default()),
+        RetainedFields { fingerprint: true, ..RetainedFields::default() },
+    );
     for id in [5, 5, 6, 5] {
-        device.write_page(Lpn(0), Descriptor::of(Fingerprint(id))).expect("there is room");
+        device.write_page(Lpn(0), Descriptor::of_fingerprint(Fingerprint(id))).expect("there is room");
     }
     assert_eq!(counts(&device), (3, 3, 1));
 }
@@ -57,7 +59,7 @@ fn descriptors_of_equal_content_are_silent_like_bytes() {
 /// A page that was trimmed reads as zeros, but nothing is stored for it. A write of zeros maps it again.
 #[test]
 fn a_trimmed_page_is_programmed_even_with_its_old_content() {
-    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
     write(&mut device, 3, 7);
     device.trim(3 * PAGE as u64, PAGE as u64).expect("there is room");
     write(&mut device, 3, 7);
@@ -67,12 +69,12 @@ fn a_trimmed_page_is_programmed_even_with_its_old_content() {
 /// A page that cannot be read holds nothing to compare with, and the host's write is what repairs it.
 #[test]
 fn a_write_repairs_an_unreadable_page_with_the_same_content() {
-    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
     write(&mut device, 3, 7);
     let nand = device.ftl_mut().store_mut().nand_mut();
     let holds_it = |oob: Oob| oob.kind.is_host_data() && oob.owner == 3;
     let page = (0..96).map(Ppn).find(|&ppn| nand.probe(ppn).ok().flatten().is_some_and(holds_it));
-    nand.damage(page.expect("the page was programmed"));
+    nand.make_uncorrectable(page.expect("the page was programmed"));
     write(&mut device, 3, 7);
     assert_eq!((counts(&device).0, counts(&device).2), (2, 0));
     let mut bytes = vec![0; PAGE];
@@ -84,7 +86,7 @@ fn a_write_repairs_an_unreadable_page_with_the_same_content() {
 /// The newest content of a logical page may be in the RAM buffer of a chunk. It is compared there, without a read.
 #[test]
 fn a_buffered_page_is_compared_in_ram() {
-    let mut device = device(integrated(GcOptions::default(), None, true), Retain::ALL);
+    let mut device = device(integrated(GcOptions::default(), None, true), RetainedFields::ALL);
     write(&mut device, 3, 7);
     write(&mut device, 3, 7);
     assert_eq!(counts(&device), (0, 0, 1));
@@ -97,7 +99,7 @@ fn a_buffered_page_is_compared_in_ram() {
 /// One page in 64 is compared while the mechanism is off, so that it can be switched on when it would save writes.
 #[test]
 fn one_write_in_64_is_compared_while_silent_writes_are_programmed() {
-    let mut device = device(page_map(GcOptions::default()), Retain::ALL);
+    let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
     device.ftl_mut().switch_schemes([].into_iter().collect()).expect("nothing is buffered");
     for _ in 0..6401 {
         write(&mut device, 3, 7);

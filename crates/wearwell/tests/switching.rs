@@ -15,11 +15,11 @@ use wearwell::design::{
 };
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::lifetime::{
-    Activity, ContentSchemes, Counters, Decision, EnergyModel, Lifetime, LifetimeOptions, Observed,
-    SchemeKind,
+    ContentSchemes, EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
+    SchemeBytes, SchemeKind, WriteActivity,
 };
 use wearwell::nand::SimNand;
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::{Device, DeviceOptions};
 
@@ -43,14 +43,18 @@ fn parts(schemes: ContentSchemes, policy: VictimPolicy) -> Parts {
     let mut parts = Parts { persistence: Persistence::BatteryRam, ..page_map(gc) };
     let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
     let dedup = Some(DedupOptions::default());
-    let (reverse_map, refs) = (ReverseMapPart::Ideal, RefsPart::Sparse);
+    let (reverse_map, refs) = (ReverseMapPart::Ideal, ReferenceCountForm::Sparse);
     let has = |kind| schemes.contains(kind);
     parts.content.recycle = has(Recycle).then_some(RecycleDesign { options, verify_on_hit: false });
-    parts.content.sharing =
-        has(Dedup).then_some(SharingDesign { reverse_map, refs, dedup, atomic_commands: false });
+    parts.content.sharing = has(Dedup).then_some(SharingDesign {
+        reverse_map,
+        reference_counts: refs,
+        dedup,
+        atomic_commands: false,
+    });
     parts.content.delta = has(Delta).then(DeltaDesign::default);
     parts.content.chunks = has(Compression).then(ChunkDesign::default);
-    parts.content.filters = schemes.iter().filter(|kind| kind.is_filter()).collect();
+    parts.content.stateless_mechanisms = schemes.iter().filter(|kind| kind.is_stateless()).collect();
     parts
 }
 
@@ -70,7 +74,7 @@ impl Drive {
 
     /// Returns a device filled with unique incompressible contents, which no scheme can serve.
     fn with(parts: &Parts) -> Self {
-        let nand = SimNand::new(flat_geometry([1, 64, 32, PAGE_BYTES.into()]), parts.retain());
+        let nand = SimNand::new(flat_geometry([1, 64, 32, PAGE_BYTES.into()]), parts.needed_sim_fields());
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
         let mut drive = Self { device, contents: HashMap::new(), random: Random::new(7), fresh: 0 };
         (0..LOGICAL.into()).for_each(|lpn| drive.write_unique(lpn));
@@ -147,12 +151,12 @@ impl Drive {
     }
 
     fn hashed(&self) -> u64 {
-        self.device.ftl().stats().work.hashed_pages
+        self.device.ftl().stats().controller_work.hashed_pages
     }
 
     /// Returns the share of the bytes offered to a scheme that it left to be written.
     fn write_ratio(&self, kind: SchemeKind) -> f64 {
-        let Observed { offered_bytes, kept_bytes, .. } = self.device.ftl().observed(kind);
+        let SchemeBytes { offered_bytes, kept_bytes, .. } = self.device.ftl().scheme_bytes(kind);
         kept_bytes as f64 / offered_bytes as f64
     }
 
@@ -164,17 +168,26 @@ impl Drive {
         epochs: u64,
         welcome_to: impl Fn(u64) -> Vec<SchemeKind>,
     ) -> Vec<ContentSchemes> {
-        let mut lifetime = Lifetime::new(LifetimeOptions::best(schemes, EPOCH_WRITES, &EnergyModel::STATED));
+        let mut lifetime = LifetimeController::new(LifetimeOptions::without_target(
+            schemes,
+            EPOCH_WRITES,
+            &EnergyModel::STATED_IN_PAPER,
+        ));
         let mut ran = Vec::new();
         for epoch in 0..epochs {
             let ftl = self.device.ftl_mut();
-            let schemes = lifetime.options().schemes.iter().map(|scheme| ftl.observed(scheme.kind)).collect();
-            let counters = Counters { activity: Activity::default(), remaining_bytes: 0, schemes };
-            let decided = lifetime.advance(ftl.stats().host_page_writes, &counters);
+            let schemes =
+                lifetime.options().schemes.iter().map(|scheme| ftl.scheme_bytes(scheme.kind)).collect();
+            let counters = LifetimeCounters {
+                activity: WriteActivity::default(),
+                remaining_endurance_bytes: 0,
+                schemes,
+            };
+            let decided = lifetime.advance_to(ftl.stats().host_page_writes, &counters);
             assert!(decided.is_some(), "an epoch has as many writes as it is long");
-            ftl.switch_schemes(lifetime.running()).expect("there is room");
-            assert_eq!(ftl.running_schemes(), lifetime.running());
-            ran.push(lifetime.running());
+            ftl.switch_schemes(lifetime.running_schemes()).expect("there is room");
+            assert_eq!(ftl.running_schemes(), lifetime.running_schemes());
+            ran.push(lifetime.running_schemes());
             self.overwrite(EPOCH_WRITES.into(), &welcome_to(epoch));
         }
         ran
@@ -280,7 +293,7 @@ fn one_hash_serves_deduplication_and_recycling() {
 /// was hashed can be.
 #[test]
 fn a_page_written_without_a_hash_is_not_recycled() {
-    let contents = [Fingerprint(500), Fingerprint(501)].map(Descriptor::of);
+    let contents = [Fingerprint(500), Fingerprint(501)].map(Descriptor::of_fingerprint);
     let recycled_after = |running: &[SchemeKind]| {
         let mut drive = Drive::new(set(&[Dedup, Recycle]));
         drive.switch(running);
@@ -300,7 +313,7 @@ fn a_page_written_without_a_hash_is_not_recycled() {
 fn copies_of_unhashed_pages_stay_unknown() {
     let mut drive = Drive::new(set(&[Recycle]));
     drive.switch(&[]);
-    let known = |lpn: u64| Descriptor::of(Fingerprint(500 + lpn));
+    let known = |lpn: u64| Descriptor::of_fingerprint(Fingerprint(500 + lpn));
     (0..LOGICAL.into()).for_each(|lpn| drive.write(lpn, known(lpn)));
     // Every block is collected, and every cold page is copied.
     drive.overwrite(60_000, &[]);
@@ -341,7 +354,8 @@ fn a_scheme_that_is_off_serves_no_write_and_its_ratio_is_known() {
         // underestimates a scheme: copies are stored that it would avoid, and a content is forgotten with the newest
         // copy of it.
         assert!(off > on - 0.1, "{kind:?}: {off} sampled, {on} when all was measured");
-        let most = if kind.needs_hash() { 1.0 - EnergyModel::STATED.dedup_overhead() } else { on + 0.1 };
+        let most =
+            if kind.needs_hash() { 1.0 - EnergyModel::STATED_IN_PAPER.dedup_overhead() } else { on + 0.1 };
         assert!(off < most, "{kind:?}: {off} sampled, {on} when all was measured");
     }
 }
@@ -369,14 +383,24 @@ fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
 #[test]
 fn schemes_of_the_hash_are_decided_together() {
     let decide = |savings: [u64; 2]| {
-        let mut lifetime =
-            Lifetime::new(LifetimeOptions::best(set(&[Dedup, Recycle]), 1000, &EnergyModel::STATED));
-        let seen =
-            |saved: u64| Observed { offered_bytes: 1000, kept_bytes: 1000 - saved, ..Observed::default() };
-        let counters = |schemes| Counters { activity: Activity::default(), remaining_bytes: 0, schemes };
-        lifetime.advance(0, &counters(vec![Observed::default(); 2]));
-        lifetime.advance(1000, &counters(savings.map(seen).to_vec()));
-        lifetime.running()
+        let mut lifetime = LifetimeController::new(LifetimeOptions::without_target(
+            set(&[Dedup, Recycle]),
+            1000,
+            &EnergyModel::STATED_IN_PAPER,
+        ));
+        let seen = |saved: u64| SchemeBytes {
+            offered_bytes: 1000,
+            kept_bytes: 1000 - saved,
+            ..SchemeBytes::default()
+        };
+        let counters = |schemes| LifetimeCounters {
+            activity: WriteActivity::default(),
+            remaining_endurance_bytes: 0,
+            schemes,
+        };
+        lifetime.advance_to(0, &counters(vec![SchemeBytes::default(); 2]));
+        lifetime.advance_to(1000, &counters(savings.map(seen).to_vec()));
+        lifetime.running_schemes()
     };
     assert_eq!(decide([10, 0]), set(&[]));
     assert_eq!(decide([0, 10]), set(&[]));
@@ -390,20 +414,27 @@ fn schemes_of_the_hash_are_decided_together() {
 #[test]
 fn deltas_run_beside_chunks_only_if_they_are_smaller() {
     let decide = |of_delta: u64, of_chunk: u64| {
-        let mut lifetime =
-            Lifetime::new(LifetimeOptions::best(set(&[Delta, Compression]), 1000, &EnergyModel::STATED));
-        let counters = |schemes| Counters { activity: Activity::default(), remaining_bytes: 0, schemes };
-        lifetime.advance(0, &counters(vec![Observed::default(); 2]));
+        let mut lifetime = LifetimeController::new(LifetimeOptions::without_target(
+            set(&[Delta, Compression]),
+            1000,
+            &EnergyModel::STATED_IN_PAPER,
+        ));
+        let counters = |schemes| LifetimeCounters {
+            activity: WriteActivity::default(),
+            remaining_endurance_bytes: 0,
+            schemes,
+        };
+        lifetime.advance_to(0, &counters(vec![SchemeBytes::default(); 2]));
         // Half of the pages become deltas.
-        let delta = Observed {
+        let delta = SchemeBytes {
             offered_bytes: 1000,
             kept_bytes: 500 + of_delta / 2,
-            own_bytes: of_delta / 2,
+            scheme_programmed_bytes: of_delta / 2,
             untried_bytes: 500,
         };
-        let chunks = Observed { offered_bytes: 500, kept_bytes: of_chunk / 2, ..Observed::default() };
-        lifetime.advance(1000, &counters(vec![delta, chunks]));
-        lifetime.running()
+        let chunks = SchemeBytes { offered_bytes: 500, kept_bytes: of_chunk / 2, ..SchemeBytes::default() };
+        lifetime.advance_to(1000, &counters(vec![delta, chunks]));
+        lifetime.running_schemes()
     };
     assert_eq!(decide(400, 250), set(&[Compression]));
     assert_eq!(decide(200, 250), set(&[Delta, Compression]));
@@ -415,12 +446,18 @@ fn deltas_run_beside_chunks_only_if_they_are_smaller() {
 /// Algorithm 1 treats schemes as independent, and so do the paper's configurations.
 #[test]
 fn the_papers_configuration_has_two_schemes_and_begins_with_none() {
-    let options = LifetimeOptions::of(wearwell::lifetime::Configuration::Integrated, &EnergyModel::STATED);
+    let options = LifetimeOptions::of_paper(
+        wearwell::lifetime::PaperConfiguration::Integrated,
+        &EnergyModel::STATED_IN_PAPER,
+    );
     let kinds: Vec<SchemeKind> = options.schemes.iter().map(|scheme| scheme.kind).collect();
     assert_eq!(kinds, [Dedup, Compression]);
-    let mut lifetime = Lifetime::new(options);
-    let nothing =
-        Counters { activity: Activity::default(), remaining_bytes: 1, schemes: vec![Observed::default(); 2] };
-    assert_eq!(lifetime.advance(0, &nothing), Some(Decision::default()));
-    assert_eq!(lifetime.running(), ContentSchemes::NONE);
+    let mut lifetime = LifetimeController::new(options);
+    let nothing = LifetimeCounters {
+        activity: WriteActivity::default(),
+        remaining_endurance_bytes: 1,
+        schemes: vec![SchemeBytes::default(); 2],
+    };
+    assert_eq!(lifetime.advance_to(0, &nothing), Some(EpochDecision::default()));
+    assert_eq!(lifetime.running_schemes(), ContentSchemes::NONE);
 }

@@ -14,11 +14,11 @@
 //! write are measured over another stretch and compared.
 
 use wearwell::address::Lpn;
-use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::{DftlOptions, GeckoFtlOptions, Parts, dftl, geckoftl, page_map};
-use wearwell::gc::{GcOptions, Ties, VictimPolicy};
+use wearwell::gc::{GcOptions, TieBreak, VictimPolicy};
 use wearwell::mapping::AnyMapping;
-use wearwell::nand::{Geometry, Retain, SimNand};
+use wearwell::nand::{Geometry, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::validity::{GeckoOptions, MergeMode};
 use wearwell::{Device, DeviceOptions};
@@ -111,7 +111,7 @@ impl Run {
         };
         #[expect(clippy::cast_sign_loss)]
         let logical = (geometry.pages() as f64 / (1.0 + spare)) as u32;
-        let nand = SimNand::new(geometry, Retain::default());
+        let nand = SimNand::new(geometry, RetainedFields::default());
         let device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
         let mut run = Self { device, logical, state: 1 };
         (0..logical).for_each(|lpn| run.write(lpn));
@@ -119,14 +119,14 @@ impl Run {
     }
 
     fn write(&mut self, lpn: u32) {
-        let content = Descriptor::of(Fingerprint(1));
+        let content = Descriptor::of_fingerprint(Fingerprint(1));
         self.device.write_page(Lpn(lpn), content).expect("there is room");
     }
 
     fn overwrite(&mut self, writes: u64) {
         for _ in 0..writes {
             self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let lpn = ((mix(self.state) >> 32) * self.logical as u64) >> 32;
+            let lpn = ((mix_bits(self.state) >> 32) * self.logical as u64) >> 32;
             self.write(lpn as u32);
         }
     }
@@ -134,7 +134,7 @@ impl Run {
     fn overwrite_skewed(&mut self, writes: u64) {
         for _ in 0..writes {
             self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let drawn = mix(self.state);
+            let drawn = mix_bits(self.state);
             let tenth = u64::from(self.logical / 10);
             let (first, pages) =
                 if drawn % 10 < 9 { (0, tenth) } else { (tenth, u64::from(self.logical) - tenth) };
@@ -220,8 +220,12 @@ fn greedy_follows_the_finite_block_mean_field() {
 /// reached this count first holds the colder pages, so that collecting it costs less.
 #[test]
 fn the_oldest_of_equal_victims_costs_less_under_skew() {
-    let [newest, oldest] = [Ties::Newest, Ties::Oldest].map(|ties| {
-        let mut run = Run::new([2048, 64, 4096], 0.15, &page_map(GcOptions { ties, ..GcOptions::default() }));
+    let [newest, oldest] = [TieBreak::Newest, TieBreak::Oldest].map(|ties| {
+        let mut run = Run::new(
+            [2048, 64, 4096],
+            0.15,
+            &page_map(GcOptions { tie_break: ties, ..GcOptions::default() }),
+        );
         run.overwrite_skewed(4 * u64::from(run.logical));
         run.device.ftl_mut().clear_stats();
         run.overwrite_skewed(4 * u64::from(run.logical));
@@ -284,7 +288,7 @@ fn translation_traffic_of_a_lazy_map_follows_cache_over_translation_pages() {
         let tpt = (8192.0 * 16.0 / 1.28 / 128.0_f64).ceil();
         #[expect(clippy::cast_sign_loss)]
         let cache_entries = (tpt * entries_per_page) as u32;
-        let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+        let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
         let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko });
         let mut run = Run::new(layout, 0.28, &parts);
         run.measure(2.0, 1.0);

@@ -14,8 +14,8 @@ use wearwell::address::PlaneId;
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, NVRAM_LINE_BYTES, OpKind};
 use wearwell::timing::{
-    Completion, ControllerWork, FreeBlocks, LatencySummary, RequestKind, Suspend, Timing, TimingMode,
-    TimingOptions,
+    Completion, ControllerWork, FreeBlocksPerArray, LatencySummary, RequestKind, SuspensionOptions, Timing,
+    TimingMode, TimingOptions,
 };
 
 const R: u64 = 45_000;
@@ -40,7 +40,7 @@ fn geometry(channels: u32, dies_per_channel: u32, planes_per_die: u32) -> Geomet
 
 fn op(kind: OpKind, cause: Cause, plane: u32) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { 4096 };
-    FlashOp { plane: PlaneId(plane), kind, cause, after: 0, bytes, count: 1 }
+    FlashOp { plane: PlaneId(plane), kind, cause, dependency_distance: 0, transfer_bytes: bytes, count: 1 }
 }
 
 fn read(plane: u32) -> FlashOp {
@@ -56,7 +56,7 @@ fn gc(kind: OpKind, plane: u32) -> FlashOp {
 }
 
 fn after(back: u16, op: FlashOp) -> FlashOp {
-    FlashOp { after: back, ..op }
+    FlashOp { dependency_distance: back, ..op }
 }
 
 fn keeping() -> TimingOptions {
@@ -64,7 +64,7 @@ fn keeping() -> TimingOptions {
 }
 
 fn suspending(overhead_ns: u64, max_per_op: u32) -> TimingOptions {
-    TimingOptions { suspend: Some(Suspend { overhead_ns, max_per_op }), ..keeping() }
+    TimingOptions { suspension: Some(SuspensionOptions { overhead_ns, max_per_op }), ..keeping() }
 }
 
 type Script<'a> = &'a [(u64, &'a [FlashOp])];
@@ -75,11 +75,11 @@ fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, scrip
     for &(arrival, ops) in script {
         timing.submit(RequestKind::Write, arrival, ops);
     }
-    timing.drain();
+    timing.run_to_completion();
     let mut done = timing.take_completions();
     assert_eq!(done.len(), script.len(), "every request completes exactly once");
     done.sort();
-    done.iter().map(|completion| completion.at_ns).collect()
+    done.iter().map(|completion| completion.completed_at_ns).collect()
 }
 
 fn times(geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
@@ -99,10 +99,10 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
         let flash = FlashTiming { transfer_ps_per_byte: ps_per_byte, ..FLASH };
         for mode in [TimingMode::Timeline, TimingMode::Event] {
             let mut timing = Timing::new(mode, &geometry(2, 2, 1), flash, keeping());
-            timing.submit(RequestKind::Read, 7, &[FlashOp { bytes, ..read(3) }]);
-            timing.submit(RequestKind::Write, 10_000_000, &[FlashOp { bytes, ..program(3) }]);
+            timing.submit(RequestKind::Read, 7, &[FlashOp { transfer_bytes: bytes, ..read(3) }]);
+            timing.submit(RequestKind::Write, 10_000_000, &[FlashOp { transfer_bytes: bytes, ..program(3) }]);
             timing.submit(RequestKind::Trim, 20_000_000, &[gc(OpKind::Erase, 0)]);
-            timing.drain();
+            timing.run_to_completion();
             let mut done = timing.take_completions();
             done.sort();
             let found: Vec<u64> = done.iter().map(|completion| completion.latency_ns).collect();
@@ -115,7 +115,7 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
 fn without_timing_everything_completes_on_arrival() {
     let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
     assert_eq!(timing.submit(RequestKind::Read, 5, &[read(0)]), 0);
-    assert_eq!((timing.outstanding(), timing.complete_one(), timing.now_ns()), (0, None, 5));
+    assert_eq!((timing.outstanding_requests(), timing.complete_one(), timing.now_ns()), (0, None, 5));
     assert_eq!(timing.take_completions()[0].latency_ns, 0);
 }
 
@@ -137,7 +137,7 @@ fn a_device_is_idle_from_its_last_answer_on() {
         timing.submit(RequestKind::Read, 100, &[read(0)]);
         timing.submit(RequestKind::Write, 200, &[program(1)]);
         assert!(!timing.complete_until(200 + X + P - 1), "{mode:?}: the write is not answered");
-        assert_eq!(timing.outstanding(), 1, "{mode:?}");
+        assert_eq!(timing.outstanding_requests(), 1, "{mode:?}");
         assert!(timing.complete_until(10 * P), "{mode:?}");
         assert_eq!(timing.now_ns(), 200 + X + P, "{mode:?}: time stops at the answer");
     }
@@ -153,7 +153,7 @@ fn an_open_loop_changes_no_time() {
             timing.submit(RequestKind::Write, 200, &[program(1)]);
             let early = timing.complete_until(200 + X + P - 1);
             let late = timing.complete_until(10 * P);
-            (early, late, timing.now_ns(), timing.drain(), timing.take_completions())
+            (early, late, timing.now_ns(), timing.run_to_completion(), timing.take_completions())
         });
         assert_eq!(told, asked, "{mode:?}");
         assert_eq!((told.0, told.1), (false, true), "{mode:?}");
@@ -172,12 +172,12 @@ fn deltas_pending_on_one_chip_take_the_longest_phase_each() {
             let options = TimingOptions { codec_units, independent_planes: true, ..keeping() };
             let mut timing = Timing::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
-            let work = ControllerWork { own_ns: codec_ns, codec_ns, nvram_ns: 0 };
+            let work = ControllerWork { parallel_ns: codec_ns, codec_ns, nvram_ns: 0 };
             for plane in (0..4).cycle().take(count) {
                 timing.submit_with_work(RequestKind::Write, 0, work, &[read(plane)]);
             }
-            timing.drain();
-            let last = timing.take_completions().into_iter().map(|done| done.at_ns).max();
+            timing.run_to_completion();
+            let last = timing.take_completions().into_iter().map(|done| done.completed_at_ns).max();
             last.expect("something completed") as f64 / 1000.0
         };
         for encode_us in [89.5, 44.0, 29.1] {
@@ -198,7 +198,7 @@ fn deltas_pending_on_one_chip_take_the_longest_phase_each() {
 fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
-        let work = |own_ns, nvram_ns| ControllerWork { own_ns, nvram_ns, codec_ns: 0 };
+        let work = |own_ns, nvram_ns| ControllerWork { parallel_ns: own_ns, nvram_ns, codec_ns: 0 };
         for (arrival_ns, work) in [
             (0, work(500, 0)),
             (0, work(500, 0)),
@@ -208,10 +208,10 @@ fn work_of_the_controller_is_side_by_side_and_nvram_one_after_the_other() {
         ] {
             timing.submit_with_work(RequestKind::Write, arrival_ns, work, &[]);
         }
-        timing.drain();
+        timing.run_to_completion();
         let mut done = timing.take_completions();
         done.sort();
-        let ends: Vec<u64> = done.iter().map(|completion| completion.at_ns).collect();
+        let ends: Vec<u64> = done.iter().map(|completion| completion.completed_at_ns).collect();
         assert_eq!(ends, [500, 500, 1010, 2017, 5001], "{mode:?}");
     }
 }
@@ -336,7 +336,7 @@ fn a_write_waits_for_the_erase_of_a_block_that_was_handed_out() {
     let collected = [victim, victim].concat();
     let script: Script = &[(0, &collected), (10, &[program(0)])];
     let answered_ns = |blocks| {
-        let free_blocks = Some(FreeBlocks { blocks, pages_per_block: 2 });
+        let free_blocks = Some(FreeBlocksPerArray { blocks, pages_per_block: 2 });
         times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, script)[1]
     };
     let copy = (R + X) + (X + P);
@@ -355,7 +355,7 @@ fn a_collection_keeps_pace_with_the_writes_that_wait() {
     let round: Vec<(u64, &[FlashOp])> =
         std::iter::once((0, &*collection)).chain((0..pages_per_block).map(|_| (0, &write[..]))).collect();
     let script = round.repeat(10);
-    let free_blocks = Some(FreeBlocks { blocks, pages_per_block });
+    let free_blocks = Some(FreeBlocksPerArray { blocks, pages_per_block });
     let done = times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, &script);
     let writes: Vec<u64> =
         done.iter().enumerate().filter(|(index, _)| index % 65 > 0).map(|(_, &at)| at).skip(64).collect();
@@ -452,8 +452,8 @@ fn a_flush_waits_for_the_writes_that_were_answered_before_it() {
             let ops: &[FlashOp] = if kind == RequestKind::Flush { &[] } else { &[program(0)] };
             timing.submit(kind, 0, ops);
         }
-        timing.drain();
-        assert_eq!(timing.outstanding(), 0);
+        timing.run_to_completion();
+        assert_eq!(timing.outstanding_requests(), 0);
         timing.latency_summary(RequestKind::Flush).max_ns
     };
     // If the buffer holds one write, the second waits for its place; the third comes after the flush.
@@ -466,8 +466,8 @@ fn background_submissions_belong_to_no_request() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit_background(0, &[program(0)]);
-        assert_eq!((timing.outstanding(), timing.complete_one()), (0, None));
-        assert_eq!(timing.drain(), X + P);
+        assert_eq!((timing.outstanding_requests(), timing.complete_one()), (0, None));
+        assert_eq!(timing.run_to_completion(), X + P);
         assert_eq!((timing.completed_ops(), timing.take_completions().len()), (1, 0));
     }
 }
@@ -478,11 +478,11 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
         let mut timing = Timing::new(mode, &geometry(2, 2, 1), FLASH, keeping());
         for request in 0..1000 {
             timing.submit(RequestKind::Read, timing.now_ns(), &[read(request % 4)]);
-            assert_eq!(timing.outstanding(), 1);
+            assert_eq!(timing.outstanding_requests(), 1);
             timing.complete_one();
         }
         assert_eq!(timing.now_ns(), 1000 * (R + X));
-        let summary = LatencySummary::of(timing.latency(RequestKind::Read));
+        let summary = LatencySummary::of(timing.latency_histogram(RequestKind::Read));
         assert_eq!(summary.count, 1000);
         assert!((summary.mean_ns / (R + X) as f64 - 1.0).abs() < 0.001);
     }
@@ -501,7 +501,7 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
         let back = if rng.random_bool(0.4) { rng.random_range(0..=index.min(3)) } else { 0 };
         let mut flash_op = after(back, op(kind, cause, rng.random_range(0..planes)));
         if kind != OpKind::Erase && rng.random_bool(0.3) {
-            flash_op.bytes = rng.random_range(64..20_000);
+            flash_op.transfer_bytes = rng.random_range(64..20_000);
         }
         ops.push(flash_op);
     }
@@ -514,7 +514,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut copies = gc(OpKind::Copies, source);
     copies.count = rng.random_range(1..9);
     if rng.random_bool(0.2) {
-        copies.bytes /= 2;
+        copies.transfer_bytes /= 2;
     }
     if rng.random_bool(0.1) {
         copies.cause = Cause::Translation;
@@ -522,7 +522,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     if rng.random_bool(0.7) {
         return vec![copies];
     }
-    let [read, mut program] = copies.copy();
+    let [read, mut program] = copies.copy_read_and_program();
     if rng.random_bool(0.5) {
         program.plane = PlaneId(rng.random_range(0..planes));
     }
@@ -536,9 +536,9 @@ fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<Fla
         ops.extend(random_copies(rng, planes));
     }
     for mut flash_op in random_list(rng, planes) {
-        let back = flash_op.after.min(ops.len() as u16);
+        let back = flash_op.dependency_distance.min(ops.len() as u16);
         let names_copies = back > 0 && ops[ops.len() - back as usize].kind == OpKind::Copies;
-        flash_op.after = if names_copies { 0 } else { back };
+        flash_op.dependency_distance = if names_copies { 0 } else { back };
         ops.push(flash_op);
     }
     ops
@@ -566,7 +566,7 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
             ops.extend((0..4).map(log_read).collect::<Vec<_>>());
         }
         let bytes = rng.random_range(0..2_000_000);
-        ops.push(FlashOp::scan(rng.random_bool(0.9).then_some(PlaneId(victim)), bytes));
+        ops.push(FlashOp::nvram_scan(rng.random_bool(0.9).then_some(PlaneId(victim)), bytes));
         if rng.random_bool(0.8) {
             ops.extend(random_copies(rng, planes));
             ops.push(gc(OpKind::Erase, victim));
@@ -584,17 +584,18 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
 
 fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     let read_priority = rng.random_bool(0.7);
-    let suspend = Suspend { overhead_ns: rng.random_range(0..30_000), max_per_op: rng.random_range(0..4) };
+    let suspend =
+        SuspensionOptions { overhead_ns: rng.random_range(0..30_000), max_per_op: rng.random_range(0..4) };
     TimingOptions {
         read_priority,
         gc_yields: rng.random_bool(0.7),
         gc_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
-        free_blocks: rng.random_bool(0.5).then(|| FreeBlocks {
+        free_blocks: rng.random_bool(0.5).then(|| FreeBlocksPerArray {
             blocks: rng.random_range(0..3),
             pages_per_block: 1 << rng.random_range(0..4),
         }),
         gc_holds_reads: rng.random_bool(0.5),
-        suspend: (read_priority && rng.random_bool(0.6)).then_some(suspend),
+        suspension: (read_priority && rng.random_bool(0.6)).then_some(suspend),
         multi_plane: rng.random_bool(0.4),
         independent_planes: rng.random_bool(0.2),
         nvram_line_read_ps: 50_000,
@@ -620,21 +621,21 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
     let (options, flash) = (random_options(&mut rng), random_flash(&mut rng));
     let mut reference = Reference::new(&shape, flash, &options);
     let mut timing = Timing::new(TimingMode::Event, &shape, flash, options.clone());
-    let tracing = TimingOptions { trace: true, ..options.clone() };
+    let tracing = TimingOptions { records_trace: true, ..options.clone() };
     let mut traced = Timing::new(TimingMode::Event, &shape, flash, tracing);
     let gap = rng.random_range(50_000..1_500_000);
     let (mut arrival, mut submitted) = (0, 0);
     for _ in 0..200 {
         arrival += if rng.random_bool(0.2) { 0 } else { rng.random_range(0..gap) };
         let list = random_list(&mut rng, shape.planes());
-        submitted += list.iter().map(FlashOp::operations).sum::<u64>();
+        submitted += list.iter().map(FlashOp::flash_operation_count).sum::<u64>();
         reference.submit(arrival, &list);
         timing.submit(RequestKind::Write, arrival, &list);
         traced.submit(RequestKind::Write, arrival, &list);
     }
     reference.run(u64::MAX);
-    timing.drain();
-    traced.drain();
+    timing.run_to_completion();
+    traced.run_to_completion();
     traced::check(&mut traced, &shape, flash, &options, submitted);
     assert_eq!(traced.array_busy_ns(), timing.array_busy_ns(), "seed {seed}, {options:?}, {shape:?}");
     let mut found = vec![None; 200];
@@ -649,7 +650,11 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
         "traced: seed {seed}, {options:?}"
     );
     for completion in completions {
-        assert_eq!(found[completion.request as usize].replace(completion.at_ns), None, "completed twice");
+        assert_eq!(
+            found[completion.request_number as usize].replace(completion.completed_at_ns),
+            None,
+            "completed twice"
+        );
     }
     assert_eq!(timing.completed_ops(), submitted);
     assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
@@ -685,7 +690,7 @@ fn agrees_with_the_naive_simulator_on_scans() {
 fn copies_wait_for_the_scan_of_their_log() {
     let lines = 20_000;
     let scan_ns = lines * 50;
-    let scan = FlashOp::scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
+    let scan = FlashOp::nvram_scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
     let copies = FlashOp { count: 3, ..gc(OpKind::Copies, 0) };
     let collection = [scan, copies, gc(OpKind::Erase, 0)];
     let copied_ns = 3 * (R + 2 * X + P) + E;
@@ -693,27 +698,31 @@ fn copies_wait_for_the_scan_of_their_log() {
         let mut timing = Timing::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &collection);
         assert_eq!(timing.complete_one(), Some(scan_ns), "{mode:?}: the request waits for the scan alone");
-        assert_eq!(timing.drain(), scan_ns + copied_ns, "{mode:?}: the copies start when the scan has ended");
+        assert_eq!(
+            timing.run_to_completion(),
+            scan_ns + copied_ns,
+            "{mode:?}: the copies start when the scan has ended"
+        );
         assert_eq!(timing.array_busy_ns(), [copied_ns], "{mode:?}: the array is free while NVRAM is scanned");
         let more = timing.completed_ops();
         assert_eq!(more, 7, "{mode:?}: a scan is no operation of the flash");
     }
     let mut timing = Timing::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
     timing.submit(RequestKind::Write, 0, &collection);
-    assert_eq!(timing.drain(), 0, "without timing a scan takes no time");
+    assert_eq!(timing.run_to_completion(), 0, "without timing a scan takes no time");
 }
 
 /// The pages of a log on flash are read in parallel, then its buffer in NVRAM is scanned, then the victim is copied.
 #[test]
 fn copies_wait_for_the_pages_of_a_log_on_flash() {
     let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
-    let scan = FlashOp::scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
+    let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
     let list = [page(0), page(1), page(1), scan, FlashOp { count: 2, ..gc(OpKind::Copies, 0) }];
     let read_ns = 2 * (R + X) + 50;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &list);
-        assert_eq!(timing.drain(), read_ns + 2 * (R + 2 * X + P), "{mode:?}");
+        assert_eq!(timing.run_to_completion(), read_ns + 2 * (R + 2 * X + P), "{mode:?}");
     }
 }
 
@@ -722,7 +731,7 @@ fn copies_wait_for_the_pages_of_a_log_on_flash() {
 #[test]
 fn blocking_collections_scan_before_they_copy() {
     let options = TimingOptions { blocking_gc: true, ..keeping() };
-    let scan = FlashOp::scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
+    let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
     let collection = [log_read, scan, FlashOp { count: 2, ..gc(OpKind::Copies, 0) }, gc(OpKind::Erase, 0)];
     let list = [&collection[..], &collection[..], &[program(1)]].concat();
@@ -737,17 +746,17 @@ fn blocking_collections_scan_before_they_copy() {
 /// There is one NVRAM: the scans of two victims use it one after the other, and a later store waits for them.
 #[test]
 fn a_scan_holds_up_scans_and_stores() {
-    let scan = |plane| FlashOp::scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
-    let store = ControllerWork { own_ns: 0, nvram_ns: 125, codec_ns: 0 };
+    let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
+    let store = ControllerWork { parallel_ns: 0, nvram_ns: 125, codec_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = Timing::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);
         timing.submit(RequestKind::Write, 0, &[scan(1)]);
         timing.submit_with_work(RequestKind::Write, 10, store, &[]);
-        timing.drain();
+        timing.run_to_completion();
         let mut done = timing.take_completions();
-        done.sort_by_key(|completion| completion.request);
-        let times: Vec<u64> = done.iter().map(|completion| completion.at_ns).collect();
+        done.sort_by_key(|completion| completion.request_number);
+        let times: Vec<u64> = done.iter().map(|completion| completion.completed_at_ns).collect();
         assert_eq!(times, [500_000, 1_000_000, 1_000_125], "{mode:?}");
     }
 }
@@ -757,17 +766,21 @@ fn a_scan_holds_up_scans_and_stores() {
 #[test]
 fn a_scan_waits_for_the_collection_before_it() {
     let copies = FlashOp { count: 4, ..gc(OpKind::Copies, 0) };
-    let scan = FlashOp::scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
+    let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let mut timing = Timing::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
     timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);
     timing.submit(RequestKind::Write, 10, &[scan]);
     timing.submit(RequestKind::Write, 20, &[program(0)]);
-    timing.drain();
+    timing.run_to_completion();
     let mut done = timing.take_completions();
-    done.sort_by_key(|completion| completion.request);
+    done.sort_by_key(|completion| completion.request_number);
     let collected_ns = 4 * (R + 2 * X + P) + E;
-    assert_eq!(done[1].at_ns, collected_ns + 50_000, "the scan starts behind the erase");
-    assert_eq!(done[2].at_ns, collected_ns + X + P, "the host's program is done while NVRAM is scanned");
+    assert_eq!(done[1].completed_at_ns, collected_ns + 50_000, "the scan starts behind the erase");
+    assert_eq!(
+        done[2].completed_at_ns,
+        collected_ns + X + P,
+        "the host's program is done while NVRAM is scanned"
+    );
 }
 
 #[test]
@@ -782,14 +795,14 @@ fn busy_time_is_the_sum_of_the_work() {
             arrival += rng.random_range(0..1_000_000);
             let list = random_list(&mut rng, 4);
             for op in &list {
-                let transfer = FLASH.transfer_ns(op.bytes);
+                let transfer = FLASH.transfer_ns(op.transfer_bytes);
                 let array = [R, P, E][op.kind as usize];
                 arrays[op.plane.index()] += array + transfer;
                 channels[op.plane.index()] += transfer;
             }
             timing.submit(RequestKind::Write, arrival, &list);
         }
-        timing.drain();
+        timing.run_to_completion();
         assert_eq!(timing.array_busy_ns(), arrays);
         assert_eq!(timing.channel_busy_ns(), channels);
     }
@@ -821,7 +834,7 @@ fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
             arrival -= (1.0 - rng.random::<f64>()).ln() * service / load;
             timing.submit(RequestKind::Read, arrival as u64, &[read(0)]);
         }
-        timing.drain();
+        timing.run_to_completion();
         let completions = timing.take_completions();
         let total: u64 = completions.iter().map(|completion| completion.latency_ns).sum();
         let wait = total as f64 / completions.len() as f64 - service;
@@ -837,14 +850,14 @@ fn the_same_calls_give_the_same_distribution() {
         let shape = geometry(2, 4, 2);
         let mut timing = Timing::new(TimingMode::Event, &shape, FLASH, suspending(10_000, 3));
         for _ in 0..5000 {
-            while timing.outstanding() >= 16 {
+            while timing.outstanding_requests() >= 16 {
                 timing.complete_one();
             }
             let list = random_list(&mut rng, shape.planes());
             timing.submit(RequestKind::Write, timing.now_ns(), &list);
         }
-        let end = timing.drain();
-        (end, timing.latency(RequestKind::Write).clone(), timing.take_completions())
+        let end = timing.run_to_completion();
+        (end, timing.latency_histogram(RequestKind::Write).clone(), timing.take_completions())
     };
     let (first, second) = (run(), run());
     assert!(first.1.len() == 5000 && first.1.max() > E, "the run did something");

@@ -7,10 +7,12 @@ mod drive;
 use drive::{Drive, StoreUnderTest, geometry};
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::nand::{CutOutcome, Geometry, Nand, NandError, Oob, PageKind, PowerCut, Retain, SimNand};
+use wearwell::nand::{
+    CutOutcome, Geometry, Nand, NandError, Oob, PageKind, PowerCut, RetainedFields, SimNand,
+};
 use wearwell::operation::Cause;
-use wearwell::store::{FreeOrder, Store};
-use wearwell::validity::{BitmapOptions, FlashBitmap, LogOptions, Validity, ValidityLog};
+use wearwell::store::{FreeBlockOrder, Store};
+use wearwell::validity::{BitmapOptions, FlashBitmap, Validity, ValidityLog, ValidityLogOptions};
 
 /// Geometries under test: tiny, the papers' blocks and pages, a superblock of three planes, and blocks larger than a
 /// bitmap page.
@@ -28,15 +30,15 @@ fn bitmap(geometry: &Geometry, _: u64) -> FlashBitmap {
 }
 
 fn batching(geometry: &Geometry, _: u64) -> FlashBitmap {
-    FlashBitmap::new(geometry, BitmapOptions { batch: true })
+    FlashBitmap::new(geometry, BitmapOptions { batches_updates: true })
 }
 
 fn log(geometry: &Geometry, spare_pages: u64) -> ValidityLog {
-    ValidityLog::new(geometry, LogOptions { spare_pages }).expect("a log fits the geometry")
+    ValidityLog::new(geometry, ValidityLogOptions { spare_pages }).expect("a log fits the geometry")
 }
 
 fn sim(geometry: &Geometry) -> SimNand {
-    SimNand::new(geometry.clone(), Retain::ALL)
+    SimNand::new(geometry.clone(), RetainedFields::ALL)
 }
 
 /// Share of the pages that are logical pages, as in the papers.
@@ -88,23 +90,23 @@ fn the_bitmap_costs_one_read_and_one_write_per_report_and_one_read_per_query() {
 fn batching_writes_a_bitmap_page_once_for_all_its_waiting_reports() {
     let geometry = geometry([1, 64, 8, 512]);
     let written = |options: BitmapOptions| {
-        let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+        let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
         let mut bitmap = FlashBitmap::new(&geometry, options);
         (0..100).for_each(|page| bitmap.invalidate(Ppn(page)));
         while bitmap.write_deferred(&mut io).expect("no fault") {}
         io.stats.programs[Cause::Validity as usize]
     };
-    assert_eq!(written(BitmapOptions { batch: true }), 1);
+    assert_eq!(written(BitmapOptions { batches_updates: true }), 1);
     assert_eq!(written(BitmapOptions::default()), 100);
 }
 
 #[test]
 fn a_report_that_waits_is_void_when_its_block_is_opened_again() {
     fn check(geometry: &Geometry, mut store: impl Validity) {
-        let mut io = Store::new(sim(geometry), FreeOrder::Fifo);
+        let mut io = Store::new(sim(geometry), FreeBlockOrder::Fifo);
         // More reports than a log page holds, so that some of them find the buffer full.
         (0..64).for_each(|page| store.invalidate(Ppn(page)));
-        store.opened(BlockId(7));
+        store.block_opened(BlockId(7));
         let mut live = Vec::new();
         store.live_pages(&mut io, BlockId(7), &mut live).expect("no fault");
         assert_eq!(live, (56..64).map(Ppn).collect::<Vec<_>>());
@@ -125,7 +127,7 @@ fn a_report_that_waits_is_void_when_its_block_is_opened_again() {
 #[test]
 fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 42);
     let mut write_deferred = |log: &mut ValidityLog| while log.write_deferred(&mut io).expect("no fault") {};
     // A page of block 1 becomes invalid early, then pages of other blocks, which are opened again, until cleaning has
@@ -138,12 +140,12 @@ fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
         let cleaned = log.counts().cleaned_pages;
         while log.counts().cleaned_pages < cleaned + 1 {
             let block = others.next().expect("endless");
-            log.opened(block);
+            log.block_opened(block);
             (0..8).for_each(|page| log.invalidate(Ppn(block.0 * 8 + page)));
             write_deferred(&mut log);
         }
     }
-    assert!(log.counts().reinserted > 0);
+    assert!(log.counts().reinserted_entries > 0);
     let mut live = Vec::new();
     log.live_pages(&mut io, BlockId(1), &mut live).expect("no fault");
     let expected: Vec<Ppn> = (8..16).map(Ppn).filter(|ppn| !dead.contains(ppn)).collect();
@@ -153,7 +155,7 @@ fn an_entry_inserted_again_after_younger_ones_hides_none_of_them() {
 #[test]
 fn a_query_of_the_log_reads_each_page_of_the_chain_once() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut log = log(&geometry, 200);
     let entries = log.page_entries();
     // Four entries of block 0 in the first page, one in the second, one in the buffer.
@@ -172,7 +174,7 @@ fn a_query_of_the_log_reads_each_page_of_the_chain_once() {
     log.live_pages(&mut io, BlockId(0), &mut live).expect("no fault");
     assert_eq!(live, [Ppn(6), Ppn(7)]);
     assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2);
-    log.opened(BlockId(0));
+    log.block_opened(BlockId(0));
     log.live_pages(&mut io, BlockId(0), &mut live).expect("no fault");
     assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2, "an empty chain costs nothing");
 }
@@ -209,7 +211,7 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
     let updates = drive.logical_pages() * 8;
     drive.run(updates);
     let counts = drive.validity.counts();
-    let per_entry = counts.reinserted as f64 / counts.reports as f64;
+    let per_entry = counts.reinserted_entries as f64 / counts.reports as f64;
     let per_update = |now: &[u64], then: &[u64]| {
         (now[Cause::Validity as usize] - then[Cause::Validity as usize]) as f64 / updates as f64
     };
@@ -255,7 +257,7 @@ fn found_pages<N: Nand>(io: &mut Store<N>) -> Vec<(Ppn, Oob)> {
     for block in (0..blocks).map(BlockId) {
         let first = io.geometry().first_page(block).0;
         for ppn in (first..first + pages).map(Ppn) {
-            match io.probe(ppn) {
+            match io.probe_spare(ppn) {
                 Ok(None) => break,
                 Ok(Some(oob)) if oob.kind == PageKind::Validity => found.push((ppn, oob)),
                 Ok(Some(_)) | Err(Error::Nand(NandError::Uncorrectable(_))) => {}
@@ -288,14 +290,16 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
     )
     .expect("no fault");
     let reads = io.stats.reads[Cause::Validity as usize] - before;
-    assert_eq!(reads, u64::from(log.pages_held()), "recovery reads each page of the log once");
+    assert_eq!(reads, u64::from(log.log_pages()), "recovery reads each page of the log once");
     let mut scanned = vec![false; pages];
-    log.scan(io, |block, words| set_pages(block, words, block_pages, &mut scanned)).expect("no fault");
+    log.for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut scanned))
+        .expect("no fault");
     assert_eq!(told, scanned);
     let reads = io.stats.reads[Cause::Validity as usize] - before;
-    assert_eq!(reads, u64::from(log.pages_held()), "the scan after a recovery does not read the log again");
+    assert_eq!(reads, u64::from(log.log_pages()), "the scan after a recovery does not read the log again");
     let mut read_again = vec![false; pages];
-    log.scan(io, |block, words| set_pages(block, words, block_pages, &mut read_again)).expect("no fault");
+    log.for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut read_again))
+        .expect("no fault");
     assert_eq!(told, read_again);
     assert_eq!(told, queried(log, io));
     told
@@ -307,7 +311,9 @@ fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec
     bitmap.recover(&found);
     let mut scanned = vec![false; pages];
     let before = io.stats.reads[Cause::Validity as usize];
-    bitmap.scan(io, |block, words| set_pages(block, words, block_pages, &mut scanned)).expect("no fault");
+    bitmap
+        .for_each_invalid_block(io, |block, words| set_pages(block, words, block_pages, &mut scanned))
+        .expect("no fault");
     let reads = io.stats.reads[Cause::Validity as usize] - before;
     assert!(reads <= u64::from(bitmap.bitmap_pages()), "{reads} reads");
     assert_eq!(scanned, queried(bitmap, io));
@@ -347,7 +353,7 @@ fn cut<V: StoreUnderTest>(
         Ok(()) => return None,
         Err(error) => panic!("{error}"),
     }
-    drive.io.nand_mut().restore(None);
+    drive.io.nand_mut().restore_power(None);
     Some(drive)
 }
 
@@ -360,11 +366,11 @@ fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_sin
         for at in 0.. {
             let Some(mut drive) = cut(&geometry, log, at, outcome, 6_000) else { break };
             cuts[kind] += 1;
-            let before = drive.validity.durable_until();
+            let before = drive.validity.durable_until_sequence();
             // Recovery uses flash alone: a new log on the same medium.
             let mut log = log(&geometry, drive.spare_pages());
             let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
-            let durable = log.durable_until();
+            let durable = log.durable_until_sequence();
             assert!(durable >= before, "cut {at} {outcome:?}: {durable} after {before}");
             assert_eq!(known, drive.dead_before(durable), "cut {at} {outcome:?}");
             let found = found_pages(&mut drive.io);
@@ -385,7 +391,9 @@ fn after_a_cut_at_any_program_the_log_knows_what_was_reported_before_durable_sin
 fn after_a_cut_at_any_program_the_battery_leaves_the_bitmap_on_flash() {
     let geometry = geometry([1, 24, 8, 512]);
     for batch in [false, true] {
-        let new = |geometry: &Geometry, _: u64| FlashBitmap::new(geometry, BitmapOptions { batch });
+        let new = |geometry: &Geometry, _: u64| {
+            FlashBitmap::new(geometry, BitmapOptions { batches_updates: batch })
+        };
         for outcome in CutOutcome::ALL {
             let mut cuts = 0;
             for at in 0.. {
@@ -411,12 +419,12 @@ fn after_a_cut_at_any_program_the_battery_leaves_the_bitmap_on_flash() {
 #[test]
 fn the_battery_also_zeroes_bits_of_blocks_that_were_opened_and_not_reported_since() {
     let geometry = geometry([1, 24, 500, 512]);
-    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut before = bitmap(&geometry, 0);
     assert!(before.bitmap_pages() > 1);
     before.invalidate(Ppn(3));
     while before.write_deferred(&mut io).expect("no fault") {}
-    before.opened(BlockId(0));
+    before.block_opened(BlockId(0));
     before.invalidate(Ppn(11_000));
     while before.write_back(&mut io).expect("the battery lasts") {}
     let known = recovered_bitmap(&mut bitmap(&geometry, 0), &mut io);
@@ -426,18 +434,22 @@ fn the_battery_also_zeroes_bits_of_blocks_that_were_opened_and_not_reported_sinc
 #[test]
 fn reports_that_found_the_buffer_full_are_not_called_durable_with_it() {
     let geometry = geometry([1, 64, 8, 512]);
-    let mut io = Store::new(sim(&geometry), FreeOrder::Fifo);
+    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
     let mut first = log(&geometry, 150);
     let entries = first.page_entries();
     (0..entries + 5).for_each(|page| first.invalidate(Ppn(page)));
     assert!(first.write_deferred(&mut io).expect("no fault"));
-    assert_eq!((io.sequence(), first.durable_until()), (1, 0), "five reports made at 0 are in RAM only");
+    assert_eq!(
+        (io.last_sequence(), first.durable_until_sequence()),
+        (1, 0),
+        "five reports made at 0 are in RAM only"
+    );
     let mut second = log(&geometry, 150);
     let known = recovered_log(&mut second, &mut io, &[0; 64]);
-    assert_eq!(second.durable_until(), 0);
+    assert_eq!(second.durable_until_sequence(), 0);
     assert_eq!(known.iter().filter(|&&dead| dead).count() as u32, entries);
     while first.write_back(&mut io).expect("no fault") {}
-    assert_eq!((io.sequence(), first.durable_until()), (2, 2));
+    assert_eq!((io.last_sequence(), first.durable_until_sequence()), (2, 2));
 }
 
 #[test]
@@ -450,18 +462,24 @@ fn a_partly_filled_buffer_can_be_made_durable() {
         let mut log = log(&geometry, drive.spare_pages());
         let known = recovered_log(&mut log, &mut drive.io, &drive.opened_at);
         assert_eq!(known, drive.dead_before(u64::MAX));
-        assert!(log.durable_until() >= drive.io.sequence());
+        assert!(log.durable_until_sequence() >= drive.io.last_sequence());
         let dead = known.iter().filter(|&&dead| dead).count() as u64;
-        assert_eq!(log.entries_in_force(), dead, "pages that were cleaned are not found again");
+        assert_eq!(log.live_entries(), dead, "pages that were cleaned are not found again");
     }
 }
 
 #[test]
 fn devices_too_large_for_positions_of_32_bits_are_refused() {
     let large = geometry([1, 1 << 20, 2048, 4096]);
-    assert!(matches!(ValidityLog::new(&large, LogOptions { spare_pages: 1 << 20 }), Err(Error::Options(_))));
+    assert!(matches!(
+        ValidityLog::new(&large, ValidityLogOptions { spare_pages: 1 << 20 }),
+        Err(Error::InvalidOptions(_))
+    ));
     let tiny = geometry([1, 64, 8, 512]);
-    assert!(matches!(ValidityLog::new(&tiny, LogOptions { spare_pages: 0 }), Err(Error::Options(_))));
+    assert!(matches!(
+        ValidityLog::new(&tiny, ValidityLogOptions { spare_pages: 0 }),
+        Err(Error::InvalidOptions(_))
+    ));
 }
 
 /// RAM of the stores for the device of the papers, 2 TiB: 2^22 blocks of 128 pages of 4 KiB.

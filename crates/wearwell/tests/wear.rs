@@ -8,7 +8,7 @@ use wearwell::address::{BlockId, Lpn};
 use wearwell::data::{Descriptor, Fingerprint};
 use wearwell::design::{DftlOptions, dftl, page_map};
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
-use wearwell::nand::{Nand, Retain, SimNand};
+use wearwell::nand::{Nand, RetainedFields, SimNand};
 use wearwell::store::BlockState;
 
 use crate::common;
@@ -27,9 +27,10 @@ fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
     let geometry = flat_geometry([1, 64, 16, 4096]);
     let logical = 800;
     let parts = page_map(GcOptions { wear, ..GcOptions::default() });
-    let mut ftl = Ftl::new(SimNand::new(geometry, Retain::default()), logical, &parts).expect("it fits");
+    let mut ftl =
+        Ftl::new(SimNand::new(geometry, RetainedFields::default()), logical, &parts).expect("it fits");
     let mut random = Random::new(17);
-    let content = wearwell::data::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
     for lpn in 0..logical {
         ftl.write(Lpn(lpn), content).expect("it fits");
     }
@@ -56,15 +57,16 @@ fn a_plane_that_lost_blocks_holds_as_much_less_data() {
     let (blocks, block_pages, bad) = (128, 32, 32);
     let geometry = flat_geometry([4, blocks, block_pages, 4096]);
     let logical = (4 * blocks - bad) * block_pages * 85 / 100;
-    let nand = SimNand::new(geometry, Retain::default()).with_factory_bad((0..bad).map(|k| BlockId(4 * k)));
+    let nand =
+        SimNand::new(geometry, RetainedFields::default()).with_factory_bad((0..bad).map(|k| BlockId(4 * k)));
     let mut ftl = Ftl::new(nand, logical, &page_map(GcOptions::default())).expect("it fits");
-    let content = wearwell::data::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
     let mut random = Random::new(5);
     for lpn in (0..logical).chain((0..60_000).map(|_| random.below(logical as u64) as u32)) {
         ftl.write(Lpn(lpn), content).expect("it fits");
     }
     let table = ftl.store().blocks();
-    let valid = |plane: u32| (0..blocks).map(|k| table.valid(BlockId(4 * k + plane))).sum::<u32>();
+    let valid = |plane: u32| (0..blocks).map(|k| table.valid_pages(BlockId(4 * k + plane))).sum::<u32>();
     let filled = |plane, good: u32| f64::from(valid(plane)) / f64::from(good * block_pages);
     let of_whole = (1..4).map(|plane| filled(plane, blocks)).sum::<f64>() / 3.0;
     let of_worn = filled(0, blocks - bad);
@@ -86,7 +88,7 @@ fn without_wear_leveling_the_gap_grows_with_the_writes() {
 #[test]
 fn static_wear_leveling_bounds_the_gap() {
     for static_gap in [5, 20] {
-        let wear = WearOptions { static_gap, ..WearOptions::default() };
+        let wear = WearOptions { static_gap_erases: static_gap, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
             let ftl = hot_and_cold(wear, writes);
             let worn = gap(&ftl);
@@ -103,7 +105,8 @@ fn static_wear_leveling_bounds_the_gap() {
 #[test]
 fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
     for static_gap in [5, 20] {
-        let wear = WearOptions { static_gap, scan: true, ..WearOptions::default() };
+        let wear =
+            WearOptions { static_gap_erases: static_gap, scans_erase_counts: true, ..WearOptions::default() };
         for writes in [20_000, 80_000, 320_000] {
             let ftl = hot_and_cold(wear, writes);
             let worn = gap(&ftl);
@@ -126,7 +129,11 @@ fn a_rolling_scan_of_spare_areas_bounds_the_gap_too() {
 fn dual_pool_leveling_bounds_the_gap() {
     for dual_pool_gap in [5, 20] {
         for dynamic in [false, true] {
-            let wear = WearOptions { dual_pool_gap, dynamic, ..WearOptions::default() };
+            let wear = WearOptions {
+                dual_pool_gap_erases: dual_pool_gap,
+                dynamic_leveling: dynamic,
+                ..WearOptions::default()
+            };
             for writes in [20_000, 80_000, 320_000] {
                 let ftl = hot_and_cold(wear, writes);
                 let worn = gap(&ftl);
@@ -150,8 +157,9 @@ fn dual_pool_leveling_copies_less_than_static_leveling() {
         hot_and_cold(wear, 320_000).stats().programs[wearwell::operation::Cause::Wear as usize]
     };
     for gap in [5, 20] {
-        let by_table = copies(WearOptions { dynamic: true, static_gap: gap, ..WearOptions::default() });
-        let by_pools = copies(WearOptions { dual_pool_gap: gap, ..WearOptions::default() });
+        let by_table =
+            copies(WearOptions { dynamic_leveling: true, static_gap_erases: gap, ..WearOptions::default() });
+        let by_pools = copies(WearOptions { dual_pool_gap_erases: gap, ..WearOptions::default() });
         assert!(0 < by_pools && 3 * by_pools < by_table, "gap {gap}: {by_pools} and {by_table} copies");
     }
 }
@@ -173,11 +181,11 @@ fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, B
 /// worn one.
 #[test]
 fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
-    let wear = WearOptions { dynamic: true, ..WearOptions::default() };
+    let wear = WearOptions { dynamic_leveling: true, ..WearOptions::default() };
     let gc = GcOptions { wear, low_blocks: 8, background_blocks: 12, ..GcOptions::default() };
-    let nand = SimNand::new(flat_geometry([1, 64, 16, 4096]), Retain::default());
+    let nand = SimNand::new(flat_geometry([1, 64, 16, 4096]), RetainedFields::default());
     let mut ftl = Ftl::new(nand, 700, &page_map(gc)).expect("it fits");
-    let content = wearwell::data::Content::Descriptor(Descriptor::of(Fingerprint(1)));
+    let content = wearwell::data::Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1)));
     let mut random = Random::new(29);
     let (mut for_host, mut for_copies) = (0, 0);
     for write in 0..30_000 {

@@ -307,7 +307,7 @@ fn ram_of_all() -> Vec<Value> {
 /// Returns the RAM of `GeckoFTL` as Wearwell builds it, MiB: with directories of the validity runs on flash for the
 /// largest possible number of pages, and three bytes per block in the block table.
 fn gecko_as_built_mib() -> f64 {
-    let device = preset::by_name("gk-2t").expect("the paper's device is a preset");
+    let device = preset::preset_by_name("gk-2t").expect("the paper's device is a preset");
     let of_part = gecko_part_bytes(&device.geometry);
     (of_part + paper().directory_bytes() + 1.5 * paper().counter_bytes() + paper().cache_bytes()) / MIB
 }

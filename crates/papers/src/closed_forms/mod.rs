@@ -7,7 +7,7 @@ pub mod metadata;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::lifetime::{SchemeEstimate, decide};
+use wearwell::lifetime::{SchemeEstimate, decide_schemes};
 use wearwell_replay::theory;
 
 use super::verdict::Value;
@@ -249,10 +249,10 @@ pub fn decisions_that_agree() -> f64 {
     {
         let estimates = [dedup, compression]
             .map(|(write_ratio, energy_ratio)| SchemeEstimate { write_ratio, energy_ratio });
-        let decision = decide(&estimates, demand, 1.0);
+        let decision = decide_schemes(&estimates, demand, 1.0);
         let ours = [
-            decision.enabled.contains(0),
-            decision.enabled.contains(1),
+            decision.enabled_schemes.contains(0),
+            decision.enabled_schemes.contains(1),
             decision.throttle_bytes_per_epoch.is_some(),
         ];
         agree += f64::from(u8::from(ours == algorithm_1(dedup, compression, demand, 1.0)));

@@ -36,7 +36,7 @@ use keys::Keys;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use script::Script;
-use wearwell::data::mix;
+use wearwell::data::mix_bits;
 use wearwell_trace::Request;
 
 use crate::content_model::{self, ContentModel};
@@ -144,7 +144,7 @@ impl Spec {
             );
             return Err(SpecError::Conflict(message));
         }
-        let script = Script::new(ContentModel::new(&content, mix(seed ^ CONTENT_STREAM)));
+        let script = Script::new(ContentModel::new(&content, mix_bits(seed ^ CONTENT_STREAM)));
         Ok(Generator { script, model, knows_contents: knows_contents(options.kind) })
     }
 }

@@ -20,7 +20,7 @@
 //! paper describes that. The price is that reads and returns depend on each other through the class alone.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::data::{Fingerprint, mix};
+use wearwell::data::{Fingerprint, mix_bits};
 
 use super::Model;
 use super::script::Script;
@@ -441,10 +441,10 @@ impl Contents {
         let number = self.live_content(known, random).unwrap_or_else(|| {
             self.made += 1;
             // A bijection of the number, so that contents never collide.
-            mix(self.made ^ self.seed)
+            mix_bits(self.made ^ self.seed)
         });
         let class = if self.plan.class_of_address {
-            let mut of_address = rand::SeedableRng::seed_from_u64(mix(address ^ self.seed));
+            let mut of_address = rand::SeedableRng::seed_from_u64(mix_bits(address ^ self.seed));
             draw_class(&self.plan.fresh, &mut of_address)
         } else {
             draw_class(&self.plan.fresh, random)

@@ -135,7 +135,7 @@ impl Script {
         let range = first..first + pages;
         match step {
             Step::Write => self.content.fill(range.clone(), &mut into.content),
-            Step::WriteKnown(content) => into.content.push(Descriptor::of(content)),
+            Step::WriteKnown(content) => into.content.push(Descriptor::of_fingerprint(content)),
             Step::WriteCopy { source } => into.content.extend_from_slice(self.held(source..source + pages)),
             Step::Remap { source, .. } => {
                 into.source_bytes = source * PAGE_BYTES;
@@ -158,10 +158,10 @@ impl Script {
     /// because a copy of the page would be compared with another page.
     fn hold(&mut self, pages: Range<u64>, contents: &[Descriptor]) {
         if self.held.len() < pages.end as usize {
-            self.held.resize(pages.end as usize, Descriptor::of(Fingerprint::ZERO_PAGE));
+            self.held.resize(pages.end as usize, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
         }
         for (held, content) in self.held[pages.start as usize..].iter_mut().zip(contents) {
-            *held = Descriptor { delta_bytes: Descriptor::UNKNOWN, ..*content };
+            *held = Descriptor { delta_bytes: Descriptor::UNKNOWN_SIZE, ..*content };
         }
     }
 }

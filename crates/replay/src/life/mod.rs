@@ -84,8 +84,8 @@ impl Endurance {
             let fails_program = random.random::<f64>() < self.program_share;
             let cycles = if is_early { early } else { normal };
             WearLimit {
-                cycles: cycles.max(1.0) as u32,
-                ends_by: if fails_program { WearFailure::Program } else { WearFailure::Erase },
+                erase_cycles: cycles.max(1.0) as u32,
+                failing_operation: if fails_program { WearFailure::Program } else { WearFailure::Erase },
             }
         };
         (0..blocks).map(&mut limit).collect()
@@ -95,7 +95,7 @@ impl Endurance {
 /// Returns the share of the rated cycles of all blocks that a drive uses until `most_failed` of its blocks have failed,
 /// if all blocks wear evenly.
 pub(crate) fn usable_endurance(limits: &[WearLimit], most_failed: u64, rated_cycles: u32) -> f64 {
-    let mut cycles: Vec<u32> = limits.iter().map(|limit| limit.cycles).collect();
+    let mut cycles: Vec<u32> = limits.iter().map(|limit| limit.erase_cycles).collect();
     cycles.sort_unstable();
     let last = (most_failed as usize).clamp(1, cycles.len()) - 1;
     let worn: u64 = cycles.iter().map(|&cycles_of_block| u64::from(cycles_of_block.min(cycles[last]))).sum();

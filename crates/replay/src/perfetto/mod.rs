@@ -47,12 +47,12 @@ impl RunTrace {
     fn add_requests(&self, packets: &mut Packets, host: Track) {
         let mut caused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for op in &self.ops {
-            if let Some(request) = op.request {
-                caused.entry(request).or_default().push(op.number);
+            if let Some(request) = op.request_number {
+                caused.entry(request).or_default().push(op.op_number);
             }
         }
         let mut requests: Vec<&TapedRequest> = self.requests.iter().collect();
-        requests.sort_unstable_by_key(|request| (request.times.arrival_ns, request.times.number));
+        requests.sort_unstable_by_key(|request| (request.times.arrival_ns, request.times.request_number));
         let mut lanes: Vec<(u64, Track)> = Vec::new();
         for request in requests {
             let TapedRequest { times, .. } = request;
@@ -62,7 +62,7 @@ impl RunTrace {
                 lanes.len() - 1
             });
             lanes[lane].0 = times.answered_ns;
-            let flows = caused.get(&times.number).map_or(&[][..], Vec::as_slice);
+            let flows = caused.get(&times.request_number).map_or(&[][..], Vec::as_slice);
             packets.slice(lanes[lane].1, &request_slice(request, flows));
         }
     }
@@ -137,7 +137,7 @@ impl RunTrace {
     /// Adds the operations of an array (a die, or an independent plane). A multi-plane group is one slice.
     fn add_array(&self, packets: &mut Packets, track: Track, mut ops: Vec<&TracedOp>) {
         // An erase may be suspended when it starts, for a read that then starts at the same time.
-        let order = |op: &&TracedOp| (op.start_ns, op.op.kind == OpKind::Read, op.number);
+        let order = |op: &&TracedOp| (op.start_ns, op.op.kind == OpKind::Read, op.op_number);
         ops.sort_unstable_by_key(order);
         let is_together = |a: &&TracedOp, b: &&TracedOp| (a.start_ns, a.op.kind) == (b.start_ns, b.op.kind);
         let mut groups = ops.chunk_by(is_together).peekable();
@@ -170,14 +170,14 @@ impl RunTrace {
     fn op_slice(&self, op: &TracedOp) -> Slice {
         let mut slice = Slice::of(&name_of(op), op.op.cause.name(), op.start_ns, op.end_ns);
         slice.arguments.push(("cause", Argument::Text(op.op.cause.name())));
-        slice.arguments.extend(op.request.map(|request| ("request", Argument::Number(request))));
+        slice.arguments.extend(op.request_number.map(|request| ("request", Argument::Number(request))));
         slice.arguments.push(("waited_ns", Argument::Number(op.start_ns - op.submitted_ns)));
         slice.arguments.extend(self.place_arguments(op));
         let ends_here = op.transfer_ns.is_none();
         if ends_here {
-            slice.last_flows.push(op.number);
+            slice.last_flows.push(op.op_number);
         } else {
-            slice.flows.push(op.number);
+            slice.flows.push(op.op_number);
         }
         slice
     }
@@ -188,9 +188,9 @@ impl RunTrace {
         slice.arguments.extend([
             ("cause", Argument::Text(op.op.cause.name())),
             ("die", Argument::Number(u64::from(op.op.plane.0 / self.geometry.planes_per_die))),
-            ("bytes", Argument::Number(u64::from(op.op.bytes))),
+            ("bytes", Argument::Number(u64::from(op.op.transfer_bytes))),
         ]);
-        slice.last_flows.push(op.number);
+        slice.last_flows.push(op.op_number);
         slice
     }
 
@@ -198,7 +198,7 @@ impl RunTrace {
     fn place_arguments(&self, op: &TracedOp) -> Vec<(&'static str, Argument)> {
         let number = |value: u32| Argument::Number(u64::from(value));
         let mut arguments = vec![("plane", number(op.op.plane.0))];
-        let Some(place) = op.place else { return arguments };
+        let Some(place) = op.page else { return arguments };
         let pages = self.geometry.block_pages();
         arguments.push(("block", number(place.ppn.0 / pages)));
         if op.op.kind == OpKind::Erase {
@@ -248,7 +248,7 @@ fn request_slice(request: &TapedRequest, flows: &[u64]) -> Slice {
     };
     let mut slice = Slice::of(name, "request", times.arrival_ns, times.answered_ns);
     slice.arguments.extend([
-        ("request", Argument::Number(times.number)),
+        ("request", Argument::Number(times.request_number)),
         ("offset_bytes", Argument::Number(*offset_bytes)),
         ("len_bytes", Argument::Number(*len_bytes)),
     ]);

@@ -161,7 +161,8 @@ impl Contents {
         let (mut seen, mut known, mut first, mut most_live) = (0, 0, 0, 0);
         for entry in self.entries.values() {
             seen += u64::from(entry.seen);
-            known += if entry.compressed_bytes == Descriptor::UNKNOWN { 0 } else { u64::from(entry.seen) };
+            known +=
+                if entry.compressed_bytes == Descriptor::UNKNOWN_SIZE { 0 } else { u64::from(entry.seen) };
             first += u64::from(entry.copies.first);
             most_live += u64::from(entry.copies.most_live);
         }
@@ -195,7 +196,7 @@ impl Contents {
             let part = group(content);
             seen[part] += f64::from(entry.seen);
             repeated[part] += f64::from(entry.seen - 1);
-            if entry.compressed_bytes != Descriptor::UNKNOWN {
+            if entry.compressed_bytes != Descriptor::UNKNOWN_SIZE {
                 known[part] += f64::from(entry.seen);
                 bytes[part] += f64::from(entry.seen) * f64::from(entry.compressed_bytes) / 4096.0;
                 sizes.add(entry.compressed_bytes, u64::from(entry.seen));

@@ -121,7 +121,7 @@ impl Files {
                 return;
             }
             let compressed_bytes = compressed_len(page) as u16;
-            let content = Descriptor { compressed_bytes, ..Descriptor::of(fingerprint_of(page)) };
+            let content = Descriptor { compressed_bytes, ..Descriptor::of_fingerprint(fingerprint_of(page)) };
             request.offset_bytes = pages * PAGE_BYTES;
             request.content.clear();
             request.content.push(content);

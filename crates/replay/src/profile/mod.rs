@@ -192,16 +192,16 @@ impl Profiler {
                 self.remove_copy(before);
                 continue;
             };
-            let size = descriptor.map_or(Descriptor::UNKNOWN, |descriptor| descriptor.compressed_bytes);
+            let size = descriptor.map_or(Descriptor::UNKNOWN_SIZE, |descriptor| descriptor.compressed_bytes);
             self.contents.add(fingerprint, || match bytes {
-                Some(bytes) if size == Descriptor::UNKNOWN => compressed_len(bytes) as u16,
+                Some(bytes) if size == Descriptor::UNKNOWN_SIZE => compressed_len(bytes) as u16,
                 _ => size,
             });
             // The old copy dies after the new one was looked up, as in the engine.
             self.remove_copy(before);
-            let delta = descriptor.map_or(Descriptor::UNKNOWN, |descriptor| descriptor.delta_bytes);
+            let delta = descriptor.map_or(Descriptor::UNKNOWN_SIZE, |descriptor| descriptor.delta_bytes);
             match delta {
-                Descriptor::UNKNOWN => {}
+                Descriptor::UNKNOWN_SIZE => {}
                 0 => self.empty_deltas += 1,
                 _ => self.deltas.add(delta, 1),
             }

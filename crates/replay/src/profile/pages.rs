@@ -6,7 +6,7 @@
 //! hash is below 10^-5.
 
 use rustc_hash::FxHashMap;
-use wearwell::data::{Fingerprint, mix};
+use wearwell::data::{Fingerprint, mix_bits};
 
 use super::distribution::Intervals;
 use super::sample::{GROUPS, Sample, error_of, group};
@@ -254,7 +254,7 @@ impl Pages {
 
 /// Returns the key of a page in tables: a hash of its device and number.
 pub(super) fn key_of(device: u32, page: u64) -> u64 {
-    mix(page ^ mix(u64::from(device)))
+    mix_bits(page ^ mix_bits(u64::from(device)))
 }
 
 /// Returns the fingerprint that an entry holds; `None` if the content is unknown.

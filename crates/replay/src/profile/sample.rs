@@ -6,7 +6,7 @@
 //! FAST 2015). Shares are then unbiased estimates. The price is their error, which [`error_of`] computes from the
 //! spread between [`GROUPS`] independent parts of the sample.
 
-use wearwell::data::mix;
+use wearwell::data::mix_bits;
 
 /// Number of independent parts of a sample of pages or contents, whose spread gives the standard error.
 pub(super) const GROUPS: usize = 16;
@@ -20,7 +20,7 @@ pub(super) struct Sample {
 
 impl Sample {
     pub(super) fn contains(self, key: u64) -> bool {
-        self.sampled_one_of == 1 || mix(key ^ SALT) <= u64::MAX / self.sampled_one_of
+        self.sampled_one_of == 1 || mix_bits(key ^ SALT) <= u64::MAX / self.sampled_one_of
     }
 
     /// Returns a sample of half as many pages or contents, a subset of this one.
@@ -31,7 +31,7 @@ impl Sample {
 
 /// Returns the part of the sample to which a page or content, given by its key, belongs.
 pub(super) fn group(key: u64) -> usize {
-    (mix(!key ^ SALT) as usize) % GROUPS
+    (mix_bits(!key ^ SALT) as usize) % GROUPS
 }
 
 /// Returns the standard error of the quotient of two sums over a sample, by leaving out one part at a time (jackknife).

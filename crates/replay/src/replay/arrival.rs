@@ -64,7 +64,7 @@ impl Clock {
     fn wait_for_answers(&mut self, depth: usize, timing: &mut Timing) -> u64 {
         // A request without flash operations completes on arrival and is not reported.
         self.completed_ns = self.completed_ns.max(self.arrival_ns);
-        while timing.outstanding() >= depth {
+        while timing.outstanding_requests() >= depth {
             let Some(completed) = timing.complete_one() else { break };
             self.completed_ns = completed;
         }
@@ -123,12 +123,12 @@ impl Run<'_> {
             OpKind::Scan => u64::from(op.count) * line_read_ps / 1000 * dies,
         };
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
-            let busy_ns: u64 = self.device.ops().iter().map(cost).sum();
+            let busy_ns: u64 = self.device.flash_ops().iter().map(cost).sum();
             if let Some(timing) = &mut self.timing {
-                timing.locate(self.device.ftl().store().ops.places());
-                timing.submit_background(since_ns, self.device.ops());
+                timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
+                timing.submit_background(since_ns, self.device.flash_ops());
             }
-            self.device.ftl_mut().store_mut().ops.clear();
+            self.device.ftl_mut().store_mut().flash_ops.clear();
             idle_ns = idle_ns.saturating_sub(busy_ns / dies);
         }
         Ok(())

@@ -16,7 +16,10 @@ impl Run<'_> {
     /// them, and no trace records the state after each.
     pub(super) fn writes_together(&self) -> bool {
         let collects_between = self.timing.is_some() && self.plan.resolved.gc.background_blocks > 0;
-        self.device.writes_in_runs() && self.managed.is_none() && !collects_between && self.tape.is_none()
+        self.device.supports_write_batches()
+            && self.managed.is_none()
+            && !collects_between
+            && self.tape.is_none()
     }
 
     /// Executes a batch of requests. Returns how many were executed, and the error of the next one if there was any.
@@ -32,7 +35,7 @@ impl Run<'_> {
         if self.writes_together() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);
         }
-        self.device.ftl().prefetch(&self.ahead.writes, &self.ahead.contents);
+        self.device.ftl().prefetch_writes(&self.ahead.writes, &self.ahead.contents);
         self.device.ftl().prefetch_reads(&self.ahead.reads);
         for (request, executed) in batch.iter().zip(0..) {
             if let Err(error) = self.execute(request) {
@@ -62,14 +65,14 @@ impl Run<'_> {
         let Self { device, timing: Some(timing), clock, pace, asked, .. } = self else { return };
         let Some(first_ns) = asked.first_ns else { return };
         let is_host_program = |op: &FlashOp| (op.kind, op.cause) == (OpKind::Program, Cause::Host);
-        let mut lists = device.ops().split_inclusive(is_host_program);
+        let mut lists = device.flash_ops().split_inclusive(is_host_program);
         for request in batch {
             clock.set_arrival(*pace, timing, request.time_ns, first_ns);
             let list = lists.next().expect("a write ends with its program");
             timing.submit(RequestKind::Write, clock.arrival_ns, list);
         }
-        self.before.work = self.device.ftl().stats().work;
-        self.device.ftl_mut().store_mut().ops.clear();
+        self.before.work = self.device.ftl().stats().controller_work;
+        self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 }
 

@@ -41,7 +41,7 @@ impl ChunkResponseTimes {
     /// request.
     pub(super) fn complete(&mut self, completions: &[Completion]) {
         for completion in completions {
-            if let Some(writes) = self.completing.remove(&completion.request) {
+            if let Some(writes) = self.completing.remove(&completion.request_number) {
                 self.charged_ns += writes as f64 * completion.latency_ns as f64;
             }
         }

@@ -5,7 +5,7 @@ use std::ops::ControlFlow::{Break, Continue};
 
 use wearwell::Error;
 use wearwell::address::BlockId;
-use wearwell::data::mix;
+use wearwell::data::mix_bits;
 use wearwell::lifetime::YEAR_S;
 use wearwell::nand::Nand as _;
 use wearwell::operation::Cause;
@@ -63,12 +63,12 @@ impl Plan<'_> {
         let started = process::thread_cpu_seconds();
         let run = Run::new(self, &record.design)?;
         let resolved = &self.resolved;
-        let seed = mix(self.config.seed() ^ SEED_OF_LIMITS);
+        let seed = mix_bits(self.config.seed() ^ SEED_OF_LIMITS);
         let limits = record.endurance.limits(resolved.geometry.blocks(), resolved.endurance_cycles, seed);
         let mut living = LifeSimulation::new(run, &record.endurance);
         living.usable_endurance =
             life::usable_endurance(&limits, living.most_failed, resolved.endurance_cycles);
-        living.run.device.ftl_mut().store_mut().nand_mut().set_limits(limits);
+        living.run.device.ftl_mut().store_mut().nand_mut().set_wear_limits(limits);
         let end = living.live(record.is_filled, on_progress)?;
         let mut life = living.report(end);
         life.cpu_seconds = process::thread_cpu_seconds() - started;
@@ -144,7 +144,7 @@ impl<'a> LifeSimulation<'a> {
         let bad = (0..resolved.geometry.blocks()).filter(|&block| store.nand().is_bad(BlockId(block)));
         let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages()));
         let spare_blocks = blocks - bad.count() as u64 - needed;
-        let every_bytes = run.device.bytes() / 4;
+        let every_bytes = run.device.capacity_bytes() / 4;
         let physical_blocks = blocks as f64 * f64::from(resolved.geometry.superblock_planes);
         Self {
             host_bytes: 0,
@@ -195,7 +195,7 @@ impl<'a> LifeSimulation<'a> {
     fn fill(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         let filled = precondition::fill(&mut self.run.device, &mut step)?;
-        self.host_bytes += self.run.device.bytes();
+        self.host_bytes += self.run.device.capacity_bytes();
         self.look();
         self.offer_to_timeline();
         Ok(filled.is_break().then_some(End::Interrupted))

@@ -41,11 +41,11 @@ pub use plan::{Plan, Surveyed};
 use tape::Tape;
 pub use tape::{MOST_TRACED, RunTrace, TapedRequest, TapedState, TraceWindow};
 use wearwell::address::Lpn;
-use wearwell::data::{Fingerprint, mix};
+use wearwell::data::{Fingerprint, mix_bits};
 use wearwell::device::PartialWrites;
 use wearwell::lifetime::LifetimeOptions;
-use wearwell::nand::{Retain, SimNand};
-use wearwell::stats::Work;
+use wearwell::nand::{RetainedFields, SimNand};
+use wearwell::stats::ControllerWorkCounts;
 use wearwell::timing::{ControllerWork, RequestKind, Timing, TimingMode, TimingOptions};
 use wearwell::{Device, DeviceOptions, Error};
 use wearwell_config::{Arrival, ConfigError, Precondition};
@@ -211,7 +211,7 @@ struct Observed {
 #[derive(Debug, Default)]
 struct Before {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
-    work: Work,
+    work: ControllerWorkCounts,
     /// Page writes that the write buffer absorbed before the measured part of the run.
     absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
@@ -226,7 +226,13 @@ impl<'a> Run<'a> {
         let sequence = plan.config.recovery.is_executed();
         let generation = sequence && parts.content.delta.is_some();
         let packed = sequence && parts.recovers_packed_pages();
-        let retain = Retain { bytes: carries_bytes, sequence, generation, packed, ..parts.retain() };
+        let retain = RetainedFields {
+            bytes: carries_bytes,
+            sequence,
+            generation,
+            packed,
+            ..parts.needed_sim_fields()
+        };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.nvram_bytes_with_map(&resolved.geometry, resolved.logical_pages))
             .with_factory_bad(plan.config.factory_bad(&resolved.geometry));
@@ -235,8 +241,8 @@ impl<'a> Run<'a> {
         }
         let options = DeviceOptions { buffer: plan.config.buffer(&resolved.geometry) };
         let mut device = Device::new(nand, resolved.logical_pages, &parts, options).map_err(refused)?;
-        device.ftl_mut().store_mut().stripe(plan.config.striping_name().into());
-        device.ftl_mut().set_own_victim_policy(plan.own_policy.clone());
+        device.ftl_mut().store_mut().set_striping(plan.config.striping_name().into());
+        device.ftl_mut().set_user_victim_policy(plan.own_policy.clone());
         Ok(Self {
             has_content_stage: device.ftl().has_content_stage(),
             page_bytes: resolved.geometry.page_bytes as u64,
@@ -264,7 +270,7 @@ impl<'a> Run<'a> {
     /// Brings the device into the initial state that the configuration sets, and clears the counters.
     fn precondition(&mut self, on_progress: OnProgress<'_>) -> Result<Ended, ReplayError> {
         let config = &self.plan.config.precondition;
-        let seed = mix(self.plan.config.seed());
+        let seed = mix_bits(self.plan.config.seed());
         let device = &mut self.device;
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         let capacities = config.overwrite();
@@ -294,10 +300,10 @@ impl<'a> Run<'a> {
         }
         precondition::write_partial_chunks(&mut self.device)?;
         if !self.plan.config.buffer.keep_at_end {
-            self.device.empty_buffer()?;
+            self.device.write_out_buffer()?;
         }
         self.device.ftl_mut().clear_stats();
-        self.before.work = Work::default();
+        self.before.work = ControllerWorkCounts::default();
         self.before.absorbed_writes = self.device.absorbed_writes();
         self.before.partial_writes = self.device.partial_writes();
         Ok(ended)
@@ -310,7 +316,12 @@ impl<'a> Run<'a> {
         let entries = config.remap.sized_entries(&self.plan.resolved.geometry) as f64 * share;
         let mut step = |done, total| on_progress(Progress { phase: Phase::Precondition, done, total });
         // An interruption is noticed in the next phase.
-        let _ = precondition::bind(&mut self.device, entries as u64, mix(mix(config.seed())), &mut step)?;
+        let _ = precondition::bind(
+            &mut self.device,
+            entries as u64,
+            mix_bits(mix_bits(config.seed())),
+            &mut step,
+        )?;
         Ok(())
     }
 
@@ -342,11 +353,16 @@ impl<'a> Run<'a> {
             self.gathered = self.device.ftl().chunk_statistics().map(|_| ChunkResponseTimes::default());
             let keep_completions = self.gathered.is_some();
             let trace = self.tape.is_some();
-            let options = TimingOptions { open_loop, keep_completions, trace, ..self.plan.timing_options() };
+            let options = TimingOptions {
+                open_loop,
+                keep_completions,
+                records_trace: trace,
+                ..self.plan.timing_options()
+            };
             self.timing =
                 Some(Timing::new(config.timing.engine(), &resolved.geometry, resolved.timing, options));
-            self.device.ftl_mut().store_mut().ops.listen(true);
-            self.device.ftl_mut().store_mut().ops.locate(trace);
+            self.device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
+            self.device.ftl_mut().store_mut().flash_ops.set_recording_pages(trace);
         }
         let endurance_cycles = self.plan.resolved.endurance_cycles;
         let options = self.management.take();
@@ -364,7 +380,7 @@ impl<'a> Run<'a> {
         if let Some(timing) = &mut self.timing {
             timing.complete_until(u64::MAX);
             self.observed.answered_ns = timing.now_ns();
-            timing.drain();
+            timing.run_to_completion();
             if let Some(gathered) = &mut self.gathered {
                 gathered.complete(&timing.take_completions());
             }
@@ -387,13 +403,13 @@ impl<'a> Run<'a> {
         if is_kept || self.device.buffered_pages() == 0 {
             return None;
         }
-        let emptied = self.device.empty_buffer();
+        let emptied = self.device.write_out_buffer();
         if let Some(timing) = &mut self.timing {
-            timing.locate(self.device.ftl().store().ops.places());
-            timing.submit_background(timing.now_ns(), self.device.ops());
-            timing.drain();
+            timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
+            timing.submit_background(timing.now_ns(), self.device.flash_ops());
+            timing.run_to_completion();
         }
-        self.device.ftl_mut().store_mut().ops.clear();
+        self.device.ftl_mut().store_mut().flash_ops.clear();
         if self.observed.series.pop_if(|last| last.requests == self.asked.requests).is_some() {
             self.observed.series.push(self.counters());
         }
@@ -439,7 +455,7 @@ impl<'a> Run<'a> {
                 self.sample();
             }
             match outcome {
-                Err(error @ Error::Policy { .. }) => return Err(error.into()),
+                Err(error @ Error::VictimPolicyFailed { .. }) => return Err(error.into()),
                 Err(error) => return Ok(Some(error.to_string())),
                 Ok(()) => {}
             }
@@ -542,17 +558,18 @@ impl<'a> Run<'a> {
             kind => kind,
         };
         if let Some(timing) = &mut self.timing {
-            let work = self.device.ftl().stats().work;
+            let work = self.device.ftl().stats().controller_work;
             let price = || self.plan.config.timing.price(&work.since(&self.before.work));
             let priced = if self.has_content_stage { price() } else { ControllerWork::default() };
             self.before.work = work;
-            timing.locate(self.device.ftl().store().ops.places());
-            let number = timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.ops());
+            timing.set_op_pages(self.device.ftl().store().flash_ops.op_pages());
+            let number =
+                timing.submit_with_work(kind, self.clock.arrival_ns, priced, self.device.flash_ops());
             if !self.device.deferred_ops().is_empty() {
-                timing.locate(self.device.ftl().store().ops.deferred_places());
+                timing.set_op_pages(self.device.ftl().store().flash_ops.deferred_op_pages());
                 timing.submit_background(self.clock.arrival_ns, self.device.deferred_ops());
             }
-            self.device.ftl_mut().store_mut().ops.clear();
+            self.device.ftl_mut().store_mut().flash_ops.clear();
             if let Some(gathered) = &mut self.gathered {
                 let ftl = self.device.ftl();
                 let gathers = ftl.stats().packed_writes > packed;
@@ -594,7 +611,7 @@ impl<'a> Run<'a> {
 /// Converts the error of a device that cannot be built as configured into an error of the configuration.
 fn refused(error: Error) -> ReplayError {
     match error {
-        Error::NoSpareSpace { .. } | Error::Options(_) => ConfigError::Value(error.to_string()).into(),
+        Error::NoSpareSpace { .. } | Error::InvalidOptions(_) => ConfigError::Value(error.to_string()).into(),
         other => other.into(),
     }
 }

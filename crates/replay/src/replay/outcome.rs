@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use wearwell::lifetime::YEAR_S;
 use wearwell::operation::Cause;
-use wearwell::recovery::StepCost;
-use wearwell::stats::{Stats, by_cause};
+use wearwell::recovery::RecoveryStepCost;
+use wearwell::stats::{Stats, nonzero_counts_by_cause};
 use wearwell::timing::{LatencySummary, RequestKind, TimingMode};
 use wearwell_config::{Arrival, Precondition, Resolved};
 use wearwell_trace::PAGE_BYTES;
@@ -70,18 +70,19 @@ impl Run<'_> {
         let before = self.device.ftl().stats().clone();
         let report = self.device.recover()?;
         // No request waits for them: the time of a recovery is a figure of its own.
-        self.device.ftl_mut().store_mut().ops.clear();
+        self.device.ftl_mut().store_mut().flash_ops.clear();
         if let Some(gathered) = &mut self.gathered {
             gathered.lose_power(self.device.ftl().buffered_chunk_pages());
         }
         let stats = self.device.ftl().stats();
         let spare_reads = stats.total_spare_reads() - before.total_spare_reads();
-        let total = StepCost {
+        let total = RecoveryStepCost {
             spare_reads,
             page_reads: stats.total_reads() - before.total_reads() - spare_reads - report.battery_reads,
             programs: stats.total_programs() - before.total_programs() - report.battery_programs,
         };
-        let steps = report.steps.by_name().into_iter().filter(|(_, cost)| *cost != StepCost::default());
+        let steps =
+            report.steps.by_name().into_iter().filter(|(_, cost)| *cost != RecoveryStepCost::default());
         Ok(RecoveryRecord {
             total: costs.price(&total),
             battery_programs: report.battery_programs,
@@ -93,7 +94,7 @@ impl Run<'_> {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes();
         let host_writes = stats.host_page_writes;
-        let steady = Steadiness::of(&self.series_to_the_end(), self.device.bytes());
+        let steady = Steadiness::of(&self.series_to_the_end(), self.device.capacity_bytes());
         RunRecord {
             design: design.to_owned(),
             variant: String::new(),
@@ -113,14 +114,14 @@ impl Run<'_> {
             writes_by_form: writes_by_form(&stats),
             write_reduction: write_reduction(&stats),
             programs: stats.total_programs(),
-            programs_by_cause: by_cause(&stats.programs),
+            programs_by_cause: nonzero_counts_by_cause(&stats.programs),
             reads: stats.total_reads(),
-            reads_by_cause: by_cause(&stats.reads),
-            spare_reads_by_cause: by_cause(&stats.spare_reads),
+            reads_by_cause: nonzero_counts_by_cause(&stats.reads),
+            spare_reads_by_cause: nonzero_counts_by_cause(&stats.spare_reads),
             media_errors: stats.media_errors,
             lost_pages: stats.lost_pages,
             erases: stats.total_erases(),
-            erases_by_cause: by_cause(&stats.erases),
+            erases_by_cause: nonzero_counts_by_cause(&stats.erases),
             write_amplification: stats.write_amplification(),
             service: self.service_record(&stats),
             latency_us: self.latency_record(),
@@ -161,8 +162,8 @@ impl Run<'_> {
                 .then(|| programmed as f64 / self.asked.written_bytes as f64),
             mapping_unit: self.plan.resolved.geometry.page_bytes,
             buffered: self.device.buffered_pages() as u64 * self.page_bytes,
-            partial_page_writes: partial.pages,
-            completed_page_writes: partial.completed,
+            partial_page_writes: partial.page_writes,
+            completed_page_writes: partial.read_modify_writes,
             ram_of_4k_map: self.ram_of_4k_map(),
         }
     }
@@ -222,12 +223,14 @@ impl Run<'_> {
             let binned = LatencySummary::of(binned).into();
             Latency { binned: Some(Box::new(binned)), ..timing.latency_summary(kind).into() }
         };
-        let mut all_reads = timing.latency(RequestKind::Read).clone();
-        all_reads.add(timing.latency(RequestKind::UnwrittenRead)).expect("kinds have equal histograms");
+        let mut all_reads = timing.latency_histogram(RequestKind::Read).clone();
+        all_reads
+            .add(timing.latency_histogram(RequestKind::UnwrittenRead))
+            .expect("kinds have equal histograms");
         LatencyRecord {
             read: summary(RequestKind::Read, &all_reads),
-            write: summary(RequestKind::Write, timing.latency(RequestKind::Write)),
-            flush: summary(RequestKind::Flush, timing.latency(RequestKind::Flush)),
+            write: summary(RequestKind::Write, timing.latency_histogram(RequestKind::Write)),
+            flush: summary(RequestKind::Flush, timing.latency_histogram(RequestKind::Flush)),
         }
     }
 
@@ -299,7 +302,7 @@ impl Run<'_> {
 
     fn write_until_programmed_us(&self) -> f64 {
         let (Some(timing), Some(gathered)) = (&self.timing, &self.gathered) else { return 0.0 };
-        let answered = LatencySummary::of(timing.latency(RequestKind::Write));
+        let answered = LatencySummary::of(timing.latency_histogram(RequestKind::Write));
         gathered.mean_us(answered.mean_ns / 1e3, answered.count)
     }
 
@@ -322,8 +325,8 @@ impl Run<'_> {
         let energy = self.plan.config.lifetime.energy();
         let stats = self.device.ftl().stats();
         let in_programs = stats.total_programs() as f64
-            + stats.work.hashed_pages as f64 * energy.dedup_overhead()
-            + stats.work.compressed_pages as f64 * energy.compression_overhead();
+            + stats.controller_work.hashed_pages as f64 * energy.dedup_overhead()
+            + stats.controller_work.compressed_pages as f64 * energy.compression_overhead();
         in_programs * energy.program.energy_pj() as f64 / 1e6
     }
 

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use wearwell::Ftl;
-use wearwell::content::compress::ChunkStatistics;
+use wearwell::content::compress::CompressionStatistics;
 use wearwell::content::delta::DeltaStatistics;
-use wearwell::content::recycle::Recycle;
-use wearwell::mapping::{AnyMapping, Cached, JournalCounts};
+use wearwell::content::recycle::Recycler;
+use wearwell::mapping::{AnyMapping, DemandPagedMap, JournalCounts};
 use wearwell::nand::SimNand;
 use wearwell::validity::{AnyValidity, Gecko, ValidityLog};
 
@@ -15,7 +15,7 @@ type Figure = (&'static str, f64);
 
 /// Returns all figures of a device's parts that are not zero, by name.
 pub(super) fn of(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
-    let cached = ftl.mapping().on_flash();
+    let cached = ftl.mapping().as_demand_paged();
     let journal = match ftl.mapping() {
         AnyMapping::Journalled(map) => Some(map.counts()),
         AnyMapping::Cached(_) | AnyMapping::Flat(_) => None,
@@ -36,8 +36,8 @@ fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 15] {
     [
         ("demoted_saturated", stats.demoted_saturated as f64),
         ("demoted_full", stats.demoted_full as f64),
-        ("trims_written_as_zeros", stats.zeroed_trims as f64),
-        ("refused_commands", stats.refused_commands as f64),
+        ("trims_written_as_zeros", stats.trims_written_as_zeros as f64),
+        ("refused_commands", stats.refused_remap_commands as f64),
         ("bound_pages_by_remap", stats.remapped_pages as f64),
         ("collections", stats.gc_victims as f64),
         ("collections_of_deltas", stats.gc_delta_victims as f64),
@@ -47,12 +47,12 @@ fn of_engine(ftl: &Ftl<SimNand>) -> [Figure; 15] {
         ("metadata_blocks", f64::from(ftl.store().blocks().metadata_blocks())),
         ("referrer_scan_bytes", stats.referrer_scan_bytes as f64),
         ("largest_group_bytes", stats.largest_referrer_scan_bytes as f64),
-        ("nvram_written_bytes", stats.work.nvram_written_bytes as f64),
-        ("nvram_read_bytes", stats.work.nvram_read_bytes as f64),
+        ("nvram_written_bytes", stats.controller_work.nvram_written_bytes as f64),
+        ("nvram_read_bytes", stats.controller_work.nvram_read_bytes as f64),
     ]
 }
 
-fn of_recycling(recycle: &Recycle) -> [Figure; 6] {
+fn of_recycling(recycle: &Recycler) -> [Figure; 6] {
     let counts = recycle.statistics();
     [
         ("store_entries", recycle.store_len() as f64),
@@ -64,7 +64,7 @@ fn of_recycling(recycle: &Recycle) -> [Figure; 6] {
     ]
 }
 
-fn of_cached_map(cached: &Cached) -> [Figure; 9] {
+fn of_cached_map(cached: &DemandPagedMap) -> [Figure; 9] {
     let counts = cached.counts();
     [
         ("cache_hits", counts.hits as f64),
@@ -74,7 +74,7 @@ fn of_cached_map(cached: &Cached) -> [Figure; 9] {
         ("checkpoint_synchronisations", counts.checkpoint_synchronisations as f64),
         ("aborted_synchronisations", counts.aborted_synchronisations as f64),
         ("uncertain_spare_reads", counts.uncertain_reads as f64),
-        ("cache_entries", f64::from(cached.options().entries)),
+        ("cache_entries", f64::from(cached.options().cache_entries)),
         ("translation_pages", cached.translation_pages() as f64),
     ]
 }
@@ -82,7 +82,7 @@ fn of_cached_map(cached: &Cached) -> [Figure; 9] {
 fn of_journal(counts: JournalCounts) -> [Figure; 4] {
     [
         ("journal_records", counts.records as f64),
-        ("journal_pages", counts.pages as f64),
+        ("journal_pages", counts.written_pages as f64),
         ("journal_merges", counts.merges as f64),
         ("journal_merged_pages", counts.merged_pages as f64),
     ]
@@ -99,24 +99,24 @@ fn of_validity(validity: &AnyValidity) -> Vec<Figure> {
 
 fn of_log(log: &ValidityLog) -> [Figure; 4] {
     [
-        ("log_pages", f64::from(log.pages_held())),
+        ("log_pages", f64::from(log.log_pages())),
         ("log_page_entries", f64::from(log.page_entries())),
         ("log_reports", log.counts().reports as f64),
-        ("log_reinserted", log.counts().reinserted as f64),
+        ("log_reinserted", log.counts().reinserted_entries as f64),
     ]
 }
 
 fn of_gecko(gecko: &Gecko) -> [Figure; 9] {
     let counts = gecko.counts();
     [
-        ("gecko_reports", counts.reports as f64),
-        ("gecko_markers", counts.markers as f64),
+        ("gecko_reports", counts.invalid_page_reports as f64),
+        ("gecko_markers", counts.erase_markers as f64),
         ("gecko_queries", counts.queries as f64),
         ("gecko_query_reads", counts.query_reads as f64),
-        ("gecko_levels", f64::from(gecko.levels())),
+        ("gecko_levels", f64::from(gecko.max_levels())),
         ("gecko_buffer_entries", f64::from(gecko.buffer_entries())),
-        ("gecko_runs", gecko.runs().count() as f64),
-        ("gecko_pages", gecko.runs().map(|(_, _, pages)| f64::from(pages)).sum()),
+        ("gecko_runs", gecko.run_sizes().count() as f64),
+        ("gecko_pages", gecko.run_sizes().map(|(_, _, pages)| f64::from(pages)).sum()),
         ("gecko_largest_run_pages", f64::from(gecko.largest_run_pages())),
     ]
 }
@@ -129,19 +129,19 @@ fn of_deltas(counts: DeltaStatistics) -> [Figure; 9] {
         ("merges_read_hot", counts.read_hot_merges as f64),
         ("merges_write_cold", counts.write_cold_merges as f64),
         ("merges_gc", counts.gc_merges as f64),
-        ("deltas_bypassed", counts.bypassed as f64),
+        ("deltas_bypassed", counts.hot_writes_stored_whole as f64),
         ("deltas_incompressible", counts.incompressible as f64),
         ("double_reads", counts.double_reads as f64),
     ]
 }
 
-fn of_chunks(counts: ChunkStatistics) -> [Figure; 6] {
+fn of_chunks(counts: CompressionStatistics) -> [Figure; 6] {
     [
         ("chunks", counts.chunks as f64),
         ("chunk_members", counts.members as f64),
         ("chunk_pages", counts.pages as f64),
-        ("chunk_incompressible_pages", counts.incompressible as f64),
-        ("chunks_repacked", counts.repacked as f64),
-        ("chunks_unpacked", counts.unpacked as f64),
+        ("chunk_incompressible_pages", counts.incompressible_pages as f64),
+        ("chunks_repacked", counts.repacked_chunks as f64),
+        ("chunks_unpacked", counts.split_chunks as f64),
     ]
 }

@@ -30,10 +30,10 @@ impl Run<'_> {
         let plain = request.op == Op::Write
             && request.len_bytes == self.page_bytes
             && request.offset_bytes & (self.page_bytes - 1) == 0
-            && request.offset_bytes < self.device.bytes()
+            && request.offset_bytes < self.device.capacity_bytes()
             && request.bytes.is_empty();
         let descriptor = match (self.has_content_stage, &request.content[..]) {
-            (false, _) => Descriptor::of(Fingerprint::ZERO_PAGE),
+            (false, _) => Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE),
             (true, [one]) if self.page_bytes == PAGE_BYTES => *one,
             _ => return None,
         };
@@ -83,7 +83,7 @@ impl Host {
             Op::Zero if self.zeroes == Zeroes::Write => {
                 self.descriptors.clear();
                 let pages = len.div_ceil(self.page_bytes) as usize + 1;
-                self.descriptors.resize(pages, Descriptor::of(Fingerprint::ZERO_PAGE));
+                self.descriptors.resize(pages, Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
                 self.write_descriptors(device, offset, len).map(|()| RequestKind::Write)
             }
             Op::Trim | Op::Zero => device.trim(offset, len).map(|()| RequestKind::Trim),
@@ -125,7 +125,7 @@ impl Host {
         }
         self.descriptors.clear();
         if !self.has_content_stage || request.content.is_empty() {
-            self.descriptors.push(Descriptor::of(Fingerprint::ZERO_PAGE));
+            self.descriptors.push(Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
             return self.write_descriptors(device, offset, len);
         }
         self.descriptors.extend_from_slice(&request.content);
@@ -159,7 +159,7 @@ impl Host {
             } else {
                 Fingerprint::combine(parts.into_iter().chain(within))
             };
-            self.descriptors.push(Descriptor::of(identity));
+            self.descriptors.push(Descriptor::of_fingerprint(identity));
         }
     }
 }

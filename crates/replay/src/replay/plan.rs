@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wearwell::gc::OwnPolicy;
+use wearwell::gc::UserVictimPolicy;
 use wearwell::timing::{TimingMode, TimingOptions};
 use wearwell_config::{Addresses, Arrival, Config, ConfigError, Origin, Precondition, Resolved};
 use wearwell_trace::{Format, OpenOptions, PAGE_BYTES};
@@ -24,7 +24,7 @@ pub struct Plan<'a> {
     pub(super) resolved: Resolved,
     pub(super) content: ContentSpec,
     pub(super) sha256: Option<String>,
-    pub(super) own_policy: Option<OwnPolicy>,
+    pub(super) own_policy: Option<UserVictimPolicy>,
 }
 
 /// Results of surveying an input (a pass over all of its requests), for use in further plans.
@@ -65,7 +65,7 @@ impl<'a> Plan<'a> {
     /// Lets `policy` choose the GC victims of every run instead of `gc.policy`, in preconditioning too; run records
     /// contain a note on it.
     #[must_use]
-    pub fn with_own_policy(self, policy: OwnPolicy) -> Self {
+    pub fn with_own_policy(self, policy: UserVictimPolicy) -> Self {
         Self { own_policy: Some(policy), ..self }
     }
 

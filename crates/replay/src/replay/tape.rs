@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use rustc_hash::FxHashMap;
 use wearwell::nand::Geometry;
-use wearwell::timing::{Trace, TracedOp, TracedRequest};
+use wearwell::timing::{TimingTrace, TracedOp, TracedRequest};
 use wearwell_trace::{Op, Request};
 
 use crate::record::SeriesPoint;
@@ -172,7 +172,7 @@ impl Tape {
     }
 
     /// Adds what the timing engine reports to have ended.
-    pub(super) fn add(&mut self, ended: Trace) {
+    pub(super) fn add(&mut self, ended: TimingTrace) {
         for times in ended.requests {
             self.answered(times);
         }
@@ -191,8 +191,10 @@ impl Tape {
     }
 
     fn answered(&mut self, times: TracedRequest) {
-        let Some((op, offset_bytes, len_bytes)) = self.in_flight.remove(&times.number) else { return };
-        let TracedRequest { number, arrival_ns, answered_ns, .. } = times;
+        let Some((op, offset_bytes, len_bytes)) = self.in_flight.remove(&times.request_number) else {
+            return;
+        };
+        let TracedRequest { request_number: number, arrival_ns, answered_ns, .. } = times;
         if arrival_ns < self.span_ns.end && answered_ns >= self.span_ns.start {
             self.trace.requests.push(TapedRequest { times, op, offset_bytes, len_bytes });
         }

@@ -1,7 +1,7 @@
 //! Sentences about collections: why GC ran, which victim it took, from which candidates, and what it moved.
 
 use wearwell::gc::VictimPolicy;
-use wearwell::store::Ties;
+use wearwell::store::TieBreak;
 
 use super::record::{CandidateRow, EventRow};
 use super::sentences::{Scene, counted, in_block, listed};
@@ -140,7 +140,7 @@ impl Collection<'_> {
         let tie = if equal == 0 || !is_by_valid {
             String::new()
         } else {
-            let which = if scene.ties == Ties::Oldest { "first" } else { "last" };
+            let which = if scene.ties == TieBreak::Oldest { "first" } else { "last" };
             let others = counted(equal as u64, "other block");
             let verb = if equal == 1 { "has" } else { "have" };
             format!(" ({others} {verb} as few; of equal blocks GC takes the one whose count fell {which})")

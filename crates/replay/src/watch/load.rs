@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell_config::{Config, ConfigError};
 use wearwell_trace::{FootprintBuilder, Op, PAGE_BYTES, Request, SECTOR_BYTES};
@@ -179,7 +179,7 @@ impl PageBytes {
 fn fill(bytes: &mut [u8], seed: u64) {
     let mut state = seed;
     for part in bytes.chunks_mut(8) {
-        state = mix(state);
+        state = mix_bits(state);
         part.copy_from_slice(&state.to_le_bytes()[..part.len()]);
     }
 }

@@ -263,8 +263,8 @@ impl Picture {
             let state = code(&BlockState::ALL, &block.state, 0);
             BlockRow(number, state, stream, block.valid_pages, block.erases)
         });
-        let map = (0..).zip(&view.places).zip(&view.forms).map(|((lpn, place), form)| {
-            let further = view.further_places.get(&wearwell::address::Lpn(lpn));
+        let map = (0..).zip(&view.first_page_of_lpn).zip(&view.form_of_lpn).map(|((lpn, place), form)| {
+            let further = view.further_pages_of_lpn.get(&wearwell::address::Lpn(lpn));
             let places = place.iter().chain(further.into_iter().flatten()).map(|ppn| ppn.0).collect();
             MapRow(lpn, code(&PageState::ALL, form, 0), places)
         });

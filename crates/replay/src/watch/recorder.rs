@@ -2,7 +2,7 @@
 
 use wearwell::design;
 use wearwell::design::{ContentParts, MappingPart, Parts, Persistence};
-use wearwell::events::{CandidateFigures, Event};
+use wearwell::events::{CandidateFigures, FtlEvent};
 use wearwell::mapping::Identification;
 use wearwell::nand::{CutOutcome, Geometry};
 use wearwell::operation::Cause;
@@ -97,7 +97,7 @@ fn notes(load: &Load, input: &Input, config: &Config, resolved: &Resolved, parts
     if let MappingPart::Cached(options) | MappingPart::Journalled { cache: options, .. } = &parts.mapping {
         notes.push(format!(
             "The map is on flash in translation pages; RAM caches {} of its {} entries.",
-            options.entries.min(resolved.logical_pages),
+            options.cache_entries.min(resolved.logical_pages),
             resolved.logical_pages
         ));
         if options.identification == Identification::AtSynchronisation {
@@ -147,7 +147,7 @@ struct Recorder<'a> {
 
 impl Recorder<'_> {
     fn run(&mut self, requests: &[Request], cut_after: Option<u64>) -> Result<(), ReplayError> {
-        self.device.ftl_mut().store_mut().ops.record_events();
+        self.device.ftl_mut().store_mut().flash_ops.enable_event_recording();
         self.finish_step(&Told::New)?;
         for (number, request) in (0..).zip(requests) {
             if cut_after == Some(number) {
@@ -179,7 +179,7 @@ impl Recorder<'_> {
 
     /// Records the loss of power, during a request or after the last one, and the recovery after it.
     fn recover(&mut self, request: Option<&Request>) -> Result<(), ReplayError> {
-        self.device.ftl_mut().store_mut().nand_mut().restore(None);
+        self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         self.finish_step(&Told::Cut(request))?;
         let report = self.device.recover()?;
         self.finish_step(&Told::Recovered(&report, self.persistence))
@@ -188,15 +188,15 @@ impl Recorder<'_> {
     /// Records what happened since the last step.
     fn finish_step(&mut self, told: &Told<'_>) -> Result<(), ReplayError> {
         let store = self.device.ftl().store();
-        let events: Vec<EventRow> = store.ops.events().iter().map(row).collect();
-        let ties = self.device.ftl().gc_options().ties;
+        let events: Vec<EventRow> = store.flash_ops.events().iter().map(row).collect();
+        let ties = self.device.ftl().gc_options().tie_break;
         let counters = self.counters();
         let after = Picture::of(&self.device.flash_view()?);
         let mut step = Step { events, counters, ..Step::default() };
         self.picture.differences_to(&after, &mut step);
         tell(&mut step, told, &Scene { drive: &self.drive, before: &self.picture, after: &after, ties });
         self.picture = after;
-        self.device.ftl_mut().store_mut().ops.clear();
+        self.device.ftl_mut().store_mut().flash_ops.clear();
         (self.on_step)(&step, &mut self.device);
         self.steps.push(step);
         Ok(())
@@ -216,16 +216,16 @@ impl Recorder<'_> {
     }
 }
 
-fn row(event: &Event) -> EventRow {
+fn row(event: &FtlEvent) -> EventRow {
     match event {
-        Event::Read { ppn, cause, is_spare_only } => {
+        FtlEvent::Read { ppn, cause, is_spare_only } => {
             EventRow::Read { cause: cause.name(), page: ppn.0, spare: *is_spare_only }
         }
-        Event::Program { ppn, cause } => EventRow::Program { cause: cause.name(), page: ppn.0 },
-        Event::Copy { from, to, cause } => EventRow::Copy { cause: cause.name(), from: from.0, to: to.0 },
-        Event::Erase { block, cause } => EventRow::Erase { cause: cause.name(), block: block.0 },
-        Event::Metadata(reason) => EventRow::Reason { why: reason.name() },
-        Event::Victim(choice) => EventRow::Victim {
+        FtlEvent::Program { ppn, cause } => EventRow::Program { cause: cause.name(), page: ppn.0 },
+        FtlEvent::Copy { from, to, cause } => EventRow::Copy { cause: cause.name(), from: from.0, to: to.0 },
+        FtlEvent::Erase { block, cause } => EventRow::Erase { cause: cause.name(), block: block.0 },
+        FtlEvent::Metadata(reason) => EventRow::Reason { why: reason.name() },
+        FtlEvent::Victim(choice) => EventRow::Victim {
             pool: choice.pool,
             free: choice.free_blocks,
             block: choice.block.0,
@@ -236,6 +236,6 @@ fn row(event: &Event) -> EventRow {
 }
 
 fn candidate_row(candidate: &CandidateFigures) -> CandidateRow {
-    let CandidateFigures { block, valid_pages, age_programs, erases, kind, figure } = *candidate;
+    let CandidateFigures { block, valid_pages, age_programs, erases, kind, rank_figure: figure } = *candidate;
     CandidateRow(block.0, valid_pages, age_programs, erases, code_of_kind(Some(kind)), figure)
 }

@@ -85,7 +85,10 @@ pub(super) fn recovered(
     did.extend((spare_areas > 0).then(|| format!("reads {}", counted(spare_areas, "spare area"))));
     did.extend((whole_pages > 0).then(|| format!("reads {}", counted(whole_pages, "whole page"))));
     did.extend((programs > 0).then(|| format!("programs {}", counted(programs, "page"))));
-    did.extend((report.erases > 0).then(|| format!("erases {} again", counted(report.erases, "block"))));
+    did.extend(
+        (report.repeated_erases > 0)
+            .then(|| format!("erases {} again", counted(report.repeated_erases, "block"))),
+    );
     let mut sentences = vec![survives(persistence).to_owned()];
     sentences.push(if did.is_empty() {
         "Recovery needs no flash operation.".to_owned()
@@ -142,7 +145,7 @@ fn is_or_are(pages: u64) -> String {
 
 /// Returns the costs of the single steps of a recovery that has steps.
 fn steps(report: &RecoveryReport) -> Vec<String> {
-    let cost = |(name, step): (&str, wearwell::recovery::StepCost)| {
+    let cost = |(name, step): (&str, wearwell::recovery::RecoveryStepCost)| {
         let parts =
             [(step.spare_reads, "spare area"), (step.page_reads, "page read"), (step.programs, "program")];
         let parts: Vec<String> = parts

@@ -7,7 +7,7 @@ use wearwell::design::Persistence;
 use wearwell::nand::PageKind;
 use wearwell::page_state::PageState;
 use wearwell::recovery::RecoveryReport;
-use wearwell::store::Ties;
+use wearwell::store::TieBreak;
 use wearwell_trace::{Op, Request};
 
 use super::collection::{self, Collection};
@@ -38,7 +38,7 @@ pub(super) struct Scene<'a> {
     pub(super) drive: &'a Drive,
     pub(super) before: &'a Picture,
     pub(super) after: &'a Picture,
-    pub(super) ties: Ties,
+    pub(super) ties: TieBreak,
 }
 
 /// Returns a number with its noun, in the plural if need be.

@@ -23,7 +23,7 @@ use permutation::Permutation;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 pub use spec::{Arrival, GRAMMAR, Pattern, Size, Spec, Zone};
-use wearwell::data::mix;
+use wearwell::data::mix_bits;
 use wearwell_trace::{Op, Request};
 
 use crate::content_model::ContentModel;
@@ -56,7 +56,7 @@ impl Generator {
     /// Creates the generator at its first request. Panics if the values of a hand-made `spec` exceed the bounds of
     /// [`GRAMMAR`].
     pub fn new(spec: &Spec) -> Self {
-        let content_seed = mix(spec.seed ^ CONTENT_STREAM);
+        let content_seed = mix_bits(spec.seed ^ CONTENT_STREAM);
         let operations = [(Op::Read, spec.read), (Op::Trim, spec.trim), (Op::Write, spec.write())];
         Self {
             rng: Xoshiro256PlusPlus::seed_from_u64(spec.seed),
@@ -267,7 +267,7 @@ struct Clock {
 
 impl Clock {
     fn new(arrival: Arrival, seed: u64) -> Self {
-        let rng = Xoshiro256PlusPlus::seed_from_u64(mix(seed ^ ARRIVAL_STREAM));
+        let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_STREAM));
         Self { rng, arrival, issued: 0, busy_ns: 0.0 }
     }
 

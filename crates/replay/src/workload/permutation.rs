@@ -11,7 +11,7 @@
 //! they fall inside (cycle walking; Black and Rogaway, "Ciphers with arbitrary finite domains", 2002). The price:
 //! it looks random but is no cipher, and small domains reach only some of the `n!` orders.
 
-use wearwell::data::mix;
+use wearwell::data::mix_bits;
 
 const ROUNDS: usize = 6;
 const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
@@ -31,9 +31,9 @@ impl Permutation {
         assert!((1..=1 << 48).contains(&n), "a permutation covers 1 to 2^48 numbers, not {n}");
         let bits = u64::BITS - (n - 1).leading_zeros();
         let left_bits = bits / 2;
-        let mut key = mix(seed ^ 0x7065_726d_7574_6521);
+        let mut key = mix_bits(seed ^ 0x7065_726d_7574_6521);
         let keys = std::array::from_fn(|_| {
-            key = mix(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
+            key = mix_bits(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
             key
         });
         Self { n, left_bits, rows: n.div_ceil(1 << left_bits), keys }

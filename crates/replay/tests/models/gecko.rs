@@ -278,7 +278,7 @@ fn model(mut structures: Vec<LogarithmicGecko>) -> Vec<Costs> {
 
 /// All map entries are cached, so that invalid pages are known at once and the map costs nothing.
 fn program(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
-    let gecko = GeckoOptions { size_ratio, parts, merge };
+    let gecko = GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: u32::MAX, gecko });
     let mut drive = Drive::new(geometry(BLOCKS, BLOCK_PAGES), logical_pages(), &parts);
     for (lpn, begins) in load() {

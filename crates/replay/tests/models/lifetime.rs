@@ -7,8 +7,8 @@
 use std::ops::ControlFlow;
 
 use wearwell::lifetime::{
-    EnergyModel, History, SchemeEstimate, chunk_write_ratio, decide, dedup_write_ratio, epoch_capacity_bytes,
-    remaining_bytes,
+    EnergyModel, EpochAverage, SchemeEstimate, chunk_write_ratio, decide_schemes, dedup_write_ratio,
+    epoch_capacity_bytes, remaining_endurance_bytes,
 };
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
@@ -68,10 +68,13 @@ fn decisions_are_those_of_the_listing() {
                 let expected = algorithm_1(dedup, comp, demand * 4e8, 4e8);
                 let [first, second] =
                     [dedup, comp].map(|Ratios { d, e }| SchemeEstimate { write_ratio: d, energy_ratio: e });
-                let decision = decide(&[first, second], demand * 4e8, 4e8);
+                let decision = decide_schemes(&[first, second], demand * 4e8, 4e8);
                 let throttled = decision.throttle_bytes_per_epoch;
-                let decided =
-                    [decision.enabled.contains(0), decision.enabled.contains(1), throttled.is_some()];
+                let decided = [
+                    decision.enabled_schemes.contains(0),
+                    decision.enabled_schemes.contains(1),
+                    throttled.is_some(),
+                ];
                 assert_eq!(decided, expected, "dedup {dedup:?}, compression {comp:?}, W = {demand} C");
                 assert!(throttled.is_none_or(|bytes| bytes == 400_000_000), "throttled to {throttled:?}");
                 outcomes.insert(expected);
@@ -86,7 +89,7 @@ fn decisions_are_those_of_the_listing() {
 #[test]
 fn predicted_demand_is_the_linear_average_of_ten_epochs() {
     let demands: Vec<f64> = (0..40).map(|epoch| ((epoch * 7919) % 101) as f64 + 1.0).collect();
-    let mut history = History::default();
+    let mut history = EpochAverage::default();
     assert_eq!(history.average(), None);
     for (epoch, &demand) in demands.iter().enumerate() {
         history.push(demand);
@@ -108,12 +111,12 @@ fn predicted_demand_is_the_linear_average_of_ten_epochs() {
 fn capacity_of_an_epoch_is_what_remains_over_the_epochs_that_remain() {
     let (block_bytes, blocks, cycles) = (128 * 4096, 64 * 1024 * 1024 * 1024 / (128 * 4096), 3_000);
     let epochs = 5 * 365 * 24 * 12;
-    let fresh = epoch_capacity_bytes(remaining_bytes(blocks, cycles, 0, block_bytes), epochs);
+    let fresh = epoch_capacity_bytes(remaining_endurance_bytes(blocks, cycles, 0, block_bytes), epochs);
     let by_hand = 64.0 * 1_073_741_824.0 * 3_000.0 / 525_600.0;
     assert!((fresh - by_hand).abs() < 1.0, "{fresh} and {by_hand} bytes");
     assert_eq!(format!("{:.6}", fresh / 300.0 / 1e6), "1.307448", "MB/s");
     for (erases, passed) in [(1_000_000, 3_000), (200_000_000, 400_000), (393_000_000, 525_599)] {
-        let remaining = remaining_bytes(blocks, cycles, erases, block_bytes);
+        let remaining = remaining_endurance_bytes(blocks, cycles, erases, block_bytes);
         let capacity = epoch_capacity_bytes(remaining, epochs - passed);
         let by_hand = (131_072.0 * 3_000.0 - erases as f64) * 524_288.0 / (525_600.0 - passed as f64);
         assert!((capacity / by_hand - 1.0).abs() < 1e-9, "{capacity} and {by_hand} after {erases} erases");
@@ -155,7 +158,7 @@ const PROGRAM_UJ: f64 = 600.0 * 48.5 / 1e3;
 
 #[test]
 fn energies_of_a_page_are_time_times_power() {
-    let energy = EnergyModel::STATED;
+    let energy = EnergyModel::STATED_IN_PAPER;
     let uj = |cost: wearwell::lifetime::PageCost| cost.energy_pj() as f64 / 1e6;
     assert_eq!((uj(energy.compress), uj(energy.hash), uj(energy.program)), (COMPRESS_UJ, 0.4214, PROGRAM_UJ));
     assert!((energy.compression_overhead() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);

@@ -66,13 +66,13 @@ pub struct Drive {
 impl Drive {
     pub fn new(geometry: Geometry, logical_pages: u32, parts: &Parts) -> Self {
         let nvram_bytes = parts.nvram_bytes(geometry.page_bytes);
-        let nand = SimNand::new(geometry, parts.retain()).with_nvram(nvram_bytes);
+        let nand = SimNand::new(geometry, parts.needed_sim_fields()).with_nvram(nvram_bytes);
         let device = Device::new(nand, logical_pages, parts, DeviceOptions::default()).expect("it fits");
         Self { device }
     }
 
     pub fn write(&mut self, lpn: u32, content: u64) {
-        self.write_as(lpn, Descriptor::of(Fingerprint(content)));
+        self.write_as(lpn, Descriptor::of_fingerprint(Fingerprint(content)));
     }
 
     pub fn write_as(&mut self, lpn: u32, descriptor: Descriptor) {

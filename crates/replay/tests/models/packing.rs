@@ -95,14 +95,14 @@ const BATCHES: u32 = 60;
 fn drive() -> Drive {
     // Accesses of every page are counted, so that every overwrite becomes a delta.
     let design =
-        DeltaDesign { heat_entries: Some(1 << 16), scan_interval_writes: 0, ..DeltaDesign::default() };
+        DeltaDesign { heat_entries: Some(1 << 16), cold_scan_interval_writes: 0, ..DeltaDesign::default() };
     // More pages than are programmed: nothing is collected.
     Drive::new(geometry(LOGICAL * (ROUNDS + 2) / 64, 64), LOGICAL, &delta(GcOptions::default(), design, None))
 }
 
 fn page(number: u64, delta_bytes: Option<usize>) -> Descriptor {
-    let delta_bytes = delta_bytes.map_or(Descriptor::UNKNOWN, |bytes| bytes as u16);
-    Descriptor { delta_bytes, ..Descriptor::of(Fingerprint(1 + number)) }
+    let delta_bytes = delta_bytes.map_or(Descriptor::UNKNOWN_SIZE, |bytes| bytes as u16);
+    Descriptor { delta_bytes, ..Descriptor::of_fingerprint(Fingerprint(1 + number)) }
 }
 
 /// Pages of deltas per delta, and the standard error of that as an estimate of the long run.

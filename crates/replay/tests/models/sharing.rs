@@ -15,7 +15,7 @@ use wearwell::address::RemapMode;
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{SharingDesign, remap};
 use wearwell::gc::GcOptions;
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 
 use super::load::{Drive, PAGE_BYTES, Random, geometry};
@@ -98,7 +98,12 @@ const REQUESTS: u32 = 400_000;
 /// Two thirds of the writes have one of 6,000 contents, popular ones far more often; some trims and copies.
 fn run_both(reverse_map: ReverseMapPart, blocks: u32, commands: bool, seed: u64) -> Drive {
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
-    let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: false };
+    let sharing = SharingDesign {
+        reverse_map,
+        reference_counts: ReferenceCountForm::Dense,
+        dedup,
+        atomic_commands: false,
+    };
     let mut drive = Drive::new(geometry(blocks, 64), LOGICAL, &remap(GcOptions::default(), sharing));
     let (mut model, mut random) = (Model::default(), Random::new(seed));
     for request in 0..REQUESTS {

@@ -121,7 +121,7 @@ fn a_cache_of_all_entries_has_no_translation_traffic() {
 
 /// Writes and a tenth of the reads of translation pages, per host write; and data pages written per host write.
 fn program(cache_entries: u32) -> [f64; 2] {
-    let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+    let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko });
     let geometry = Geometry { page_bytes: SMALL_PAGE_BYTES, ..geometry(BLOCKS, BLOCK_PAGES) };
     let mut drive = Drive::new(geometry, LOGICAL, &parts);

@@ -140,7 +140,7 @@ impl Scrub {
         let Some(first) = self.next.take() else { return };
         match device.scrub(first, Self::SLICE_PAGES) {
             Ok(scrubbed) => {
-                self.next = scrubbed.next;
+                self.next = scrubbed.next_page;
                 self.read_pages += u64::from(scrubbed.read_pages);
             }
             Err(error) => self.outcome = Err(error.to_string()),

@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde_json::{Map, Value, json};
 use wearwell::address::BlockId;
 use wearwell::operation::Cause;
-use wearwell::stats::{ByCause, Stats, by_cause};
+use wearwell::stats::{CountsByCause, Stats, nonzero_counts_by_cause};
 
 use crate::device::{FlashDevice, Medium};
 
@@ -23,7 +23,7 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
     let ram = device.device().ram_bytes();
     json!({
         "design": device.identity().design,
-        "capacity_bytes": device.device().bytes(),
+        "capacity_bytes": device.device().capacity_bytes(),
         "page_bytes": ftl.store().geometry().page_bytes,
         "host_reads": commands.reads,
         "host_writes": commands.writes,
@@ -43,11 +43,11 @@ pub(crate) fn stats<N: Medium>(device: &FlashDevice<N>) -> Value {
         "packed_writes": stats.packed_writes,
         "bound_pages_by_remap": stats.remapped_pages,
         "programs": stats.total_programs(),
-        "programs_by_cause": by_cause(&stats.programs),
+        "programs_by_cause": nonzero_counts_by_cause(&stats.programs),
         "reads": stats.total_reads(),
-        "reads_by_cause": by_cause(&stats.reads),
+        "reads_by_cause": nonzero_counts_by_cause(&stats.reads),
         "erases": stats.total_erases(),
-        "erases_by_cause": by_cause(&stats.erases),
+        "erases_by_cause": nonzero_counts_by_cause(&stats.erases),
         "collections": stats.gc_victims,
         "retired_blocks": stats.retired_blocks,
         "media_errors": stats.media_errors,
@@ -121,7 +121,7 @@ pub(super) fn write_amplification<N: Medium>(device: &FlashDevice<N>) -> Value {
     })
 }
 
-fn shares(stats: &Stats, programs: &ByCause) -> Map<String, Value> {
+fn shares(stats: &Stats, programs: &CountsByCause) -> Map<String, Value> {
     let host_pages = stats.host_page_writes.max(1) as f64;
     let causes = Cause::ALL.iter().map(|&cause| (cause.name(), programs[cause as usize]));
     causes

@@ -47,7 +47,7 @@ impl Snapshot {
     pub(super) fn to_json(&self, at_s: f64) -> String {
         let Survey { blocks, blocks_per_cell, cells, wear, .. } = &self.survey;
         let EraseHistogram { first_erases, erases_per_bin, blocks: by_erases } =
-            EraseHistogram::of(wear.erases.iter().copied());
+            EraseHistogram::of_erase_counts(wear.erases.iter().copied());
         json!({
             "at_s": at_s,
             "stats": self.stats,

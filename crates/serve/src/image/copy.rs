@@ -114,7 +114,7 @@ fn scrub<B: Backing>(device: &mut Device<FileNand<B>>) -> Result<u64, ImageError
     while let Some(first) = next {
         let scrubbed = device.ftl_mut().scrub(first, SLICE_PAGES)?;
         read_pages += u64::from(scrubbed.read_pages);
-        next = scrubbed.next;
+        next = scrubbed.next_page;
     }
     Ok(read_pages)
 }
@@ -161,7 +161,7 @@ pub fn copy(
     let options = OpenOptions { durability: Some(Durability::Process) };
     let mut original = Image::open_on(CopyOnWrite::new(Files::open(from, Access::Read)?), options)?;
     let specification = specification(&original, changes)?;
-    let old_bytes = original.device.bytes();
+    let old_bytes = original.device.capacity_bytes();
     let size_bytes = specification.size_bytes.unwrap_or(old_bytes);
     if size_bytes < old_bytes {
         return Err(ImageError::Setting(format!(
@@ -197,7 +197,7 @@ fn specification<B: Backing>(original: &Image<B>, changes: &Changes) -> Result<S
     Ok(Specification {
         design: changes.design.clone().unwrap_or_else(|| superblock.design.clone()),
         config,
-        size_bytes: Some(changes.size_bytes.unwrap_or(original.device.bytes())),
+        size_bytes: Some(changes.size_bytes.unwrap_or(original.device.capacity_bytes())),
         durability: superblock.durability,
     })
 }
@@ -212,7 +212,7 @@ fn copy_pages<A: Backing, B: Backing>(
 ) -> Result<(u64, Vec<Lpn>), ImageError> {
     const TOLD_EVERY_PAGES: u64 = 1 << 14;
     let page_bytes = u64::from(from.ftl().store().geometry().page_bytes);
-    let all = from.bytes() / page_bytes;
+    let all = from.capacity_bytes() / page_bytes;
     let (mut page, mut pages, mut lost) = (vec![0; page_bytes as usize], 0, Vec::new());
     for number in 0..all {
         if number % TOLD_EVERY_PAGES == 0 {

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
-use wearwell::nand::{Retain, SimNand};
+use wearwell::nand::{RetainedFields, SimNand};
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 
@@ -53,7 +53,7 @@ impl Specification {
         let nvram_bytes = parts.nvram_bytes_with_map(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
-        let trial = SimNand::new(geometry, Retain::default()).with_nvram(nvram_bytes);
+        let trial = SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes);
         let options = DeviceOptions { buffer: config.named_buffer() };
         Device::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)

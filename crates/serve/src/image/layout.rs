@@ -373,7 +373,7 @@ impl Layout {
 
     /// Length of the flash file, bytes.
     pub fn flash_bytes(&self) -> u64 {
-        self.data_at + self.geometry.bytes()
+        self.data_at + self.geometry.physical_bytes()
     }
 
     /// Number of state words (8 bytes each): those of the NVRAM, then one for each block.

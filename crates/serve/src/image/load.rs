@@ -20,7 +20,7 @@ use std::io;
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, Descriptor};
-use wearwell::nand::{Fragile, Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::nand::{Fragile, Nand, Oob, PageKind, RetainedFields, SimNand};
 
 use super::backing::{Backing, ImageFile};
 use super::journal::{self, Journal};
@@ -108,7 +108,7 @@ pub(super) fn load(
     expectation: Expectation,
 ) -> io::Result<Loaded> {
     let geometry = layout.geometry.clone();
-    let retain = Retain { bytes: false, packed: false, ..Retain::ALL };
+    let retain = RetainedFields { bytes: false, packed: false, ..RetainedFields::ALL };
     let mut loader = Loader {
         expectation,
         layout,
@@ -184,7 +184,7 @@ impl<B: Backing> Loader<'_, B> {
         self.loaded.journal = journal.over(state, &generations);
         let words = &self.loaded.journal.state()[..self.layout.nvram_words as usize];
         for (index, &word) in words.iter().enumerate() {
-            self.loaded.model.store_word(index, word).expect("a model has power");
+            self.loaded.model.store_nvram_word(index, word).expect("a model has power");
         }
     }
 
@@ -250,7 +250,7 @@ impl<B: Backing> Loader<'_, B> {
             return if self.expectation.rescues { self.rescue_block(id) } else { Ok(()) };
         };
         if record.health == BlockHealth::Bad {
-            self.loaded.model.restore_wear(id, record.erases);
+            self.loaded.model.set_erase_count(id, record.erases);
             self.loaded.model.mark_bad(id);
             return Ok(());
         }
@@ -400,7 +400,7 @@ impl<B: Backing> Loader<'_, B> {
     /// Brings a block of the flash model into the state that was found in the files.
     fn adopt(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
-        self.loaded.model.restore_wear(block.id, block.record.erases);
+        self.loaded.model.set_erase_count(block.id, block.record.erases);
         for k in 0..block.used() {
             let ppn = Ppn(first + k as u32);
             match &block.pages[k] {
@@ -428,7 +428,7 @@ impl<B: Backing> Loader<'_, B> {
             self.loaded.model.program_lost(ppn, oob, &[]).expect("the model takes what a block holds");
             return Ok(());
         }
-        let content = Content::Descriptor(Descriptor::of(oob.fingerprint));
+        let content = Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint));
         self.loaded.model.program(ppn, oob, content).expect("the model takes what a block holds");
         Ok(())
     }

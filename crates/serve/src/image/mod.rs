@@ -50,7 +50,7 @@ pub use upgrade::{upgrade, upgrade_on};
 use wearwell::address::Lpn;
 use wearwell::design::Parts;
 use wearwell::recovery::RecoveryReport;
-use wearwell::store::RESERVE_BLOCKS;
+use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::{Device, DeviceOptions};
 use wearwell_config::Config;
 
@@ -265,7 +265,7 @@ fn recover<B: Backing>(mut nand: FileNand<B>, superblock: &Superblock) -> Result
     if nand.durability() == Durability::Host && parts.content.chunks.is_none() {
         parts.gc.low_blocks = parts.gc.low_blocks.max(blocks_for_syncs(superblock));
         config.gc.low_blocks = Some(parts.gc.low_blocks);
-        nand.group_erases(parts.gc.low_blocks.saturating_sub(RESERVE_BLOCKS));
+        nand.group_erases(parts.gc.low_blocks.saturating_sub(GC_RESERVE_BLOCKS));
     }
     let options = DeviceOptions { buffer: config.named_buffer() };
     let mut device = Device::new(nand, superblock.logical_pages, &parts, options)?;

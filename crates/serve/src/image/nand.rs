@@ -471,7 +471,7 @@ impl<B: Backing> FileNand<B> {
     /// Programs a page with its data and the spare bytes that are stored: checks the program in the flash model and
     /// adds it to the waiting operations.
     fn stage_page(&mut self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.model.program(ppn, oob, Content::Descriptor(Descriptor::of(oob.fingerprint)))?;
+        self.model.program(ppn, oob, Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint)))?;
         let epoch = self.model.erase_count(self.block_of(ppn));
         let record = OobRecord {
             epoch,
@@ -749,10 +749,12 @@ impl<B: Backing> Nand for FileNand<B> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut done = 0;
         let mut outcome = Ok(());
-        while done < run.from.len() && outcome.is_ok() {
-            let place = |k: usize| (Ppn(run.to.0 + k as u32), (run.owners[k].0, run.sequence + k as u64));
-            let from = run.from[done];
-            let count = self.plain_run(&run.from[done..]);
+        while done < run.source_pages.len() && outcome.is_ok() {
+            let place = |k: usize| {
+                (Ppn(run.first_destination.0 + k as u32), (run.owners[k].0, run.sequence + k as u64))
+            };
+            let from = run.source_pages[done];
+            let count = self.plain_run(&run.source_pages[done..]);
             if count == 0 {
                 let (to, who) = place(done);
                 outcome =
@@ -768,7 +770,7 @@ impl<B: Backing> Nand for FileNand<B> {
             let is_read = self.backing.read(ImageFile::Flash, bytes, self.layout.data_at(from)).is_ok();
             for k in 0..count {
                 let (to, who) = place(done);
-                let (from, part) = (run.from[done], k * page_bytes..(k + 1) * page_bytes);
+                let (from, part) = (run.source_pages[done], k * page_bytes..(k + 1) * page_bytes);
                 outcome = self.model.read(from, &mut []).map(drop);
                 outcome = outcome.and_then(|()| {
                     if is_read { Ok(()) } else { self.read(from, &mut scratch[part.clone()]).map(drop) }
@@ -854,10 +856,10 @@ impl<B: Backing> Nand for FileNand<B> {
         self.model.nvram()
     }
 
-    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.last_epoch().words.insert(index as u64, word);
         self.let_wait();
-        self.model.store_word(index, word)
+        self.model.store_nvram_word(index, word)
     }
 
     /// Writes the waiting operations. In a `host` session this makes two syncs of the disk, one after the other.
@@ -904,7 +906,7 @@ impl<B: Backing> Fragile for FileNand<B> {
     }
 
     /// Flips a bit of the first byte of a page's data.
-    fn damage(&mut self, ppn: Ppn) {
+    fn make_uncorrectable(&mut self, ppn: Ppn) {
         let (mut byte, at) = ([0], self.layout.data_at(ppn));
         let _ = self.do_now(|nand| {
             nand.write_waiting()?;

@@ -93,7 +93,7 @@ pub(super) fn leave_out_unproven(
         .filter(|&lpn| !map.is_proven(lpn, &mut loaded.model, &loaded.left_out, &chunks))
         .collect();
     for lpn in &unproven {
-        loaded.model.store_word(map.word_of(*lpn) as usize, 0).expect("a model has power");
+        loaded.model.store_nvram_word(map.word_of(*lpn) as usize, 0).expect("a model has power");
     }
     Ok(unproven)
 }

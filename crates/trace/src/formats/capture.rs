@@ -73,7 +73,7 @@ fn push_run(field: Field<'_>, left: u64, into: &mut Vec<Descriptor>) -> Result<(
     if more >= left || first > u64::from(u32::MAX) {
         return field.bad("one content id below 2^32 for every page");
     }
-    into.extend((first..=first + more).map(|id| Descriptor::of(Fingerprint(id))));
+    into.extend((first..=first + more).map(|id| Descriptor::of_fingerprint(Fingerprint(id))));
     Ok(())
 }
 

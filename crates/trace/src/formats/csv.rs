@@ -129,7 +129,7 @@ fn parse_item(item: Field<'_>) -> Result<Descriptor, Bad> {
 
 fn parse_size(field: Field<'_>) -> Result<u16, Bad> {
     if field.text.is_empty() {
-        return Ok(Descriptor::UNKNOWN);
+        return Ok(Descriptor::UNKNOWN_SIZE);
     }
     let expected = "a size in bytes below 65535";
     u16::try_from(field.number(expected)?).map_err(|_| Bad { at: field.at, expected })
@@ -176,7 +176,7 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
 }
 
 fn sizes(descriptor: Descriptor) -> String {
-    let known = |size: u16| if size == Descriptor::UNKNOWN { String::new() } else { size.to_string() };
+    let known = |size: u16| if size == Descriptor::UNKNOWN_SIZE { String::new() } else { size.to_string() };
     match (known(descriptor.compressed_bytes), known(descriptor.delta_bytes)) {
         (compressed, delta) if delta.is_empty() && compressed.is_empty() => String::new(),
         (compressed, delta) if delta.is_empty() => format!(":{compressed}"),

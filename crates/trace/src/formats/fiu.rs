@@ -97,7 +97,11 @@ impl Fiu {
             let units = ((from - start) / unit_bytes) as usize..((to - start).div_ceil(unit_bytes)) as usize;
             let whole = units.len() as u64 * unit_bytes == PAGE_BYTES && to - from == PAGE_BYTES;
             let place = if whole { 0 } else { ((from - page_start) << 32) | ((from - start) % unit_bytes) };
-            into.content.push(Descriptor::of(page_fingerprint(&self.digests[units], whole, place)));
+            into.content.push(Descriptor::of_fingerprint(page_fingerprint(
+                &self.digests[units],
+                whole,
+                place,
+            )));
         }
     }
 }

@@ -364,7 +364,7 @@ impl Contents {
     #[inline]
     fn descriptor(&self, id: usize) -> Descriptor {
         let (fingerprint, compressed_bytes) = self.known[id];
-        Descriptor { fingerprint, compressed_bytes, delta_bytes: Descriptor::UNKNOWN }
+        Descriptor { fingerprint, compressed_bytes, delta_bytes: Descriptor::UNKNOWN_SIZE }
     }
 }
 

@@ -196,7 +196,7 @@ fn op_code(op: Op) -> u8 {
 }
 
 fn has_deltas(content: &[Descriptor]) -> bool {
-    content.iter().any(|descriptor| descriptor.delta_bytes != Descriptor::UNKNOWN)
+    content.iter().any(|descriptor| descriptor.delta_bytes != Descriptor::UNKNOWN_SIZE)
 }
 
 fn put_varint(into: &mut Vec<u8>, mut value: u64) {

@@ -63,14 +63,14 @@ impl Sidecars {
         self.append_bytes(content, bytes)?;
         for descriptor in content.iter_mut() {
             let id = descriptor.fingerprint.0 as usize;
-            descriptor.compressed_bytes = self.sizes.get(id).copied().unwrap_or(Descriptor::UNKNOWN);
+            descriptor.compressed_bytes = self.sizes.get(id).copied().unwrap_or(Descriptor::UNKNOWN_SIZE);
             descriptor.delta_bytes = self.next_delta()?;
         }
         Ok(())
     }
 
     fn next_delta(&mut self) -> Result<u16, &'static str> {
-        let Some(deltas) = &mut self.deltas else { return Ok(Descriptor::UNKNOWN) };
+        let Some(deltas) = &mut self.deltas else { return Ok(Descriptor::UNKNOWN_SIZE) };
         let expected = "one size in the .wdelta file for every page written";
         let pair: [u8; 2] = deltas.peek(2).map_err(|_| expected)?.try_into().map_err(|_| expected)?;
         deltas.consume(2);

@@ -18,29 +18,32 @@ impl<N: Nand> Ftl<N> {
     /// recovery.
     pub(super) fn is_lazy(&self) -> bool {
         let is_kept = matches!(self.persistence, Persistence::BatteryRam | Persistence::NvramMap);
-        self.mapping.identifies_late() || self.validity.is_on_flash() && !is_kept
+        self.mapping.identifies_invalid_pages_late() || self.validity.is_on_flash() && !is_kept
     }
 
     /// Audits an FTL that identifies invalid pages late: compares valid counts and the answers of the validity store
     /// with the L2P table `map`. Its queries are not counted.
-    pub(super) fn check_lazily(&mut self, map: &[Unit]) -> Result<(), String> {
+    pub(super) fn check_lazy_map(&mut self, map: &[Unit]) -> Result<(), String> {
         let mapped = self.mapped_pages(map)?;
         let hidden = self.hidden_pages()?;
-        let (stats, ops) = (self.store.stats.clone(), self.store.ops.clone());
+        let (stats, ops) = (self.store.stats.clone(), self.store.flash_ops.clone());
         let outcome = (0..self.store.geometry().blocks())
             .map(BlockId)
             .try_for_each(|block| self.check_block_lazily(block, &mapped, &hidden));
-        (self.store.stats, self.store.ops) = (stats, ops);
+        (self.store.stats, self.store.flash_ops) = (stats, ops);
         outcome?;
         self.check_states()
     }
 
     fn mapped_pages(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
         let mut mapped = FxHashSet::default();
-        for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.some()?))) {
+        for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
             let ppn = Ppn(unit.0);
-            if self.store.owner(ppn) != lpn {
-                return Err(format!("page {ppn} is mapped by {lpn} but refers to {}", self.store.owner(ppn)));
+            if self.store.owner_in_oob(ppn) != lpn {
+                return Err(format!(
+                    "page {ppn} is mapped by {lpn} but refers to {}",
+                    self.store.owner_in_oob(ppn)
+                ));
             }
             if !mapped.insert(ppn) {
                 return Err(format!("page {ppn} is mapped twice"));
@@ -56,11 +59,11 @@ impl<N: Nand> Ftl<N> {
         let AnyMapping::Cached(cached) = &self.mapping else { return Ok(hidden) };
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for id in 0..cached.translation_pages() {
-            let Some(place) = cached.directory(id) else { continue };
+            let Some(place) = cached.translation_page_ppn(id) else { continue };
             self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
             let named = cached.table_entries(id, &page).into_iter();
             let is_hidden = |&(lpn, unit): &(Lpn, Unit)| {
-                cached.hides_unidentified_page(lpn) && cached.cached(lpn) != Some(unit)
+                cached.hides_unidentified_page(lpn) && cached.cached_unit(lpn) != Some(unit)
             };
             hidden.extend(named.filter(is_hidden).map(|(_, unit)| Ppn(unit.0)));
         }
@@ -74,7 +77,7 @@ impl<N: Nand> Ftl<N> {
         hidden: &FxHashSet<Ppn>,
     ) -> Result<(), String> {
         let state = self.store.blocks().state(block);
-        let counted = self.store.blocks().valid(block);
+        let counted = self.store.blocks().valid_pages(block);
         if matches!(state, BlockState::Free | BlockState::Retired) {
             return if counted == 0 {
                 Ok(())
@@ -103,11 +106,12 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn check_metadata_count(&self, block: BlockId, stream: Stream, pages: &[Ppn]) -> Result<(), String> {
-        let held = self.store.retained_in(block);
-        let in_use =
-            |&&ppn: &&Ppn| self.owns_metadata(stream, self.store.owner(ppn).0, ppn) || held.contains(&ppn);
+        let held = self.store.retained_pages_in(block);
+        let in_use = |&&ppn: &&Ppn| {
+            self.owns_metadata(stream, self.store.owner_in_oob(ppn).0, ppn) || held.contains(&ppn)
+        };
         let used = pages.iter().filter(in_use).count() as u32;
-        let counted = self.store.blocks().valid(block);
+        let counted = self.store.blocks().valid_pages(block);
         if counted == used {
             return Ok(());
         }
@@ -126,7 +130,7 @@ impl<N: Nand> Ftl<N> {
         {
             return Err(format!("page {lost} is mapped, but was reported invalid"));
         }
-        let counted = self.store.blocks().valid(block);
+        let counted = self.store.blocks().valid_pages(block);
         let needed = pages.iter().filter(|&ppn| mapped.contains(ppn) || hidden.contains(ppn)).count() as u32;
         if counted < needed && !self.has_recovered || counted < live.len() as u32 {
             return Err(format!(

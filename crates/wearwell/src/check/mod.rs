@@ -3,12 +3,12 @@
 //! Tests run the audit after every operation on tiny devices; longer runs may call it now and then. Its reads of the
 //! flash are not counted.
 
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::design::Persistence;
 use crate::ftl::Ftl;
 use crate::mapping::AnyMapping;
 use crate::nand::{Nand, PageKind};
-use crate::recovery::{Newest, apply_entries};
+use crate::recovery::{NewestVersions, apply_reverse_map_entries};
 use crate::sharing::reverse_map::ReverseMap;
 use crate::store::{BlockState, Stream};
 use crate::tables::PageSet;
@@ -21,9 +21,9 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// A sentence that describes the first violation.
     pub fn check(&mut self) -> Result<(), String> {
-        let map = self.whole_map()?;
+        let map = self.read_whole_map()?;
         if self.is_lazy() {
-            self.check_lazily(&map)?;
+            self.check_lazy_map(&map)?;
         } else {
             let valid = self.valid_pages()?;
             self.check_map(&map, &valid)?;
@@ -31,36 +31,38 @@ impl<N: Nand> Ftl<N> {
             self.check_sharing(&valid)?;
         }
         self.check_counters()?;
-        self.store.check_ledger()?;
+        self.store.check_counters()?;
         self.check_evidence(&map)?;
-        self.mapping.on_flash().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
+        self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
-        self.delta.as_ref().map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].some().is_some()))?;
+        self.delta
+            .as_ref()
+            .map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].to_option().is_some()))?;
         match &self.recycle {
-            Some(stage) => stage.part.check(|lpn| map[lpn.index()].some().map(|unit| Ppn(unit.0))),
+            Some(stage) => stage.recycler.check(|lpn| map[lpn.index()].to_option().map(|unit| Ppn(unit.0))),
             None => Ok(()),
         }
     }
 
     /// Returns the stored unit (flash page or chunk member) to which each logical page is mapped, from the mapping
     /// cache and translation pages. Costs no counted operation.
-    pub(crate) fn whole_map(&mut self) -> Result<Vec<Unit>, String> {
+    pub(crate) fn read_whole_map(&mut self) -> Result<Vec<Unit>, String> {
         let mut map = vec![Unit::NONE; self.logical_pages as usize];
         if let AnyMapping::Flat(flat) = &self.mapping {
             (0..self.logical_pages)
                 .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Unit::NONE));
         }
-        if let Some(cached) = self.mapping.on_flash() {
+        if let Some(cached) = self.mapping.as_demand_paged() {
             let mut page = vec![0; self.store.geometry().page_bytes as usize];
             for id in 0..cached.translation_pages() {
-                let Some(place) = cached.directory(id) else { continue };
+                let Some(place) = cached.translation_page_ppn(id) else { continue };
                 self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
                 for (lpn, unit) in cached.table_entries(id, &page) {
                     map[lpn.index()] = unit;
                 }
             }
             for lpn in (0..self.logical_pages).map(Lpn) {
-                if let Some(newer) = cached.cached(lpn) {
+                if let Some(newer) = cached.cached_unit(lpn) {
                     map[lpn.index()] = newer;
                 }
             }
@@ -72,7 +74,7 @@ impl<N: Nand> Ftl<N> {
     fn valid_pages(&mut self) -> Result<PageSet, String> {
         let geometry = self.store.geometry().clone();
         let mut valid = PageSet::new(geometry.pages());
-        let (stats, ops) = (self.store.stats.clone(), self.store.ops.clone());
+        let (stats, ops) = (self.store.stats.clone(), self.store.flash_ops.clone());
         for block in (0..geometry.blocks()).map(BlockId) {
             let in_use = matches!(self.store.blocks().state(block), BlockState::Open | BlockState::Closed);
             // Validity on flash stores nothing about blocks without data.
@@ -85,7 +87,7 @@ impl<N: Nand> Ftl<N> {
                 valid.insert(ppn);
             }
         }
-        (self.store.stats, self.store.ops) = (stats, ops);
+        (self.store.stats, self.store.flash_ops) = (stats, ops);
         Ok(valid)
     }
 
@@ -95,8 +97,8 @@ impl<N: Nand> Ftl<N> {
         let pages = self.store.geometry().pages();
         let mut referrers = vec![0u32; pages as usize];
         let mut of_members = std::collections::BTreeMap::<Unit, u32>::new();
-        for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.some()?))) {
-            if !is_page(unit, pages) {
+        for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
+            if !is_flash_page(unit, pages) {
                 *of_members.entry(unit).or_default() += 1;
                 self.check_member(lpn, unit)?;
                 continue;
@@ -108,7 +110,9 @@ impl<N: Nand> Ftl<N> {
             }
             self.check_referrer(lpn, ppn)?;
         }
-        let extra = |unit: Unit| self.sharing.as_ref().map_or(0, |sharing| sharing.refs.extra(unit));
+        let extra = |unit: Unit| {
+            self.sharing.as_ref().map_or(0, |sharing| sharing.reference_counts.referrers_beyond_first(unit))
+        };
         for (unit, count) in of_members {
             if count != 1 + extra(unit) {
                 return Err(format!(
@@ -130,12 +134,12 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn check_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
-        let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_live(unit));
+        let is_live = self.chunks.as_ref().is_some_and(|stage| stage.is_member_live(unit));
         if !is_live {
             return Err(format!("{lpn} is mapped to {unit}, which is no live member of a chunk"));
         }
         let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
-        let writer = self.chunks.as_ref().map(|stage| stage.writer(unit));
+        let writer = self.chunks.as_ref().map(|stage| stage.writer_of(unit));
         if is_bound || writer == Some(lpn) {
             return Ok(());
         }
@@ -145,7 +149,7 @@ impl<N: Nand> Ftl<N> {
     fn check_referrer(&self, lpn: Lpn, ppn: Ppn) -> Result<(), String> {
         let referrer = match &self.sharing {
             Some(sharing) if sharing.is_bound(lpn) => return Ok(()),
-            Some(_) => self.store.owner(ppn),
+            Some(_) => self.store.owner_in_oob(ppn),
             None => self.referrer(ppn),
         };
         if referrer == lpn {
@@ -162,10 +166,10 @@ impl<N: Nand> Ftl<N> {
         let mut total = 0;
         for block in (0..blocks.len()).map(BlockId) {
             let counted = self.count_valid(block, valid);
-            if counted != blocks.valid(block) {
+            if counted != blocks.valid_pages(block) {
                 return Err(format!(
                     "block {block} counts {} valid pages and has {counted}",
-                    blocks.valid(block)
+                    blocks.valid_pages(block)
                 ));
             }
             if matches!(blocks.state(block), BlockState::Free | BlockState::Retired) && counted > 0 {
@@ -175,7 +179,7 @@ impl<N: Nand> Ftl<N> {
         }
         let pages = self.store.geometry().pages();
         let mut stored: Vec<u32> =
-            map.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| unit.0).collect();
+            map.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| unit.0).collect();
         stored.sort_unstable();
         stored.dedup();
         let mapped = stored.len() as u64;
@@ -199,7 +203,7 @@ impl<N: Nand> Ftl<N> {
     /// those that the streams of writes fill.
     fn check_states(&self) -> Result<(), String> {
         let blocks = self.store.blocks();
-        let free = blocks.census()[BlockState::Free as usize];
+        let free = blocks.blocks_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(
                 "{free} blocks are free and {} are in the pools",
@@ -211,7 +215,7 @@ impl<N: Nand> Ftl<N> {
 
     fn check_open_blocks(&self) -> Result<(), String> {
         let open = self.store.open_blocks().count() as u32;
-        let marked = self.store.blocks().census()[BlockState::Open as usize];
+        let marked = self.store.blocks().blocks_by_state()[BlockState::Open as usize];
         if open != marked {
             return Err(format!("{marked} blocks are marked open and {open} are being filled"));
         }
@@ -226,7 +230,7 @@ impl<N: Nand> Ftl<N> {
         match self.store.blocks().kind(block) {
             PageKind::Data => {
                 let mut found = Vec::new();
-                valid.collect(first, pages, &mut found);
+                valid.append_members(first, pages, &mut found);
                 found.len() as u32
             }
             PageKind::Delta | PageKind::Chunk => self.packed_pages(block).len() as u32,
@@ -238,7 +242,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn count_metadata(&self, stream: Stream, first: Ppn, pages: u32) -> u32 {
-        let current = |&ppn: &Ppn| self.owns_metadata(stream, self.store.owner(ppn).0, ppn);
+        let current = |&ppn: &Ppn| self.owns_metadata(stream, self.store.owner_in_oob(ppn).0, ppn);
         (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
     }
 
@@ -255,11 +259,11 @@ impl<N: Nand> Ftl<N> {
             ("packed", stats.packed_writes),
         ];
         let without_program: u64 = forms.iter().map(|(_, writes)| writes).sum();
-        let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.zeroed_trims);
+        let (wasted, writes) = (stats.wasted_programs, stats.host_page_writes + stats.trims_written_as_zeros);
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             return Err(format!(
                 "{} host page writes, {} trims of zeros, {host_programs} host programs ({wasted} without effect), without one: {forms:?}",
-                stats.host_page_writes, stats.zeroed_trims,
+                stats.host_page_writes, stats.trims_written_as_zeros,
             ));
         }
         Ok(())
@@ -269,19 +273,21 @@ impl<N: Nand> Ftl<N> {
     /// entry, and the content index refers to valid pages with the indexed content.
     fn check_sharing(&self, valid_pages: &PageSet) -> Result<(), String> {
         let Some(sharing) = &self.sharing else { return Ok(()) };
-        sharing.reverse.check()?;
+        sharing.reverse_map.check()?;
         let bound = (0..self.logical_pages).filter(|&lpn| sharing.is_bound(Lpn(lpn))).count() as u64;
-        let valid = sharing.reverse.valid_entries();
+        let valid = sharing.reverse_map.valid_entries();
         if valid < bound {
             return Err(format!("{bound} logical pages are bound and {valid} entries are valid"));
         }
-        let Some(index) = &sharing.index else { return Ok(()) };
+        let Some(index) = &sharing.content_index else { return Ok(()) };
         for unit in index.units() {
             let is_live = match &self.chunks {
-                Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.is_live(unit),
+                Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
+                    stage.is_member_live(unit)
+                }
                 _ => valid_pages.contains(Ppn(unit.0)),
             };
-            if !is_live || !index.knows(self.fingerprint_of_unit(unit), unit) {
+            if !is_live || !index.has_entry_for(self.fingerprint_of_unit(unit), unit) {
                 return Err(format!(
                     "the content index names page {unit}, which holds something else or nothing"
                 ));
@@ -295,11 +301,11 @@ impl<N: Nand> Ftl<N> {
     /// bound one (mapped without a program) by an entry, and no unmapped one may be found. Trims that a design does not
     /// record are not checked, nor are media without sequence numbers.
     fn check_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
-        let records_trims = self.persistence.replays_entries();
+        let records_trims = self.persistence.replays_reverse_map_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
             return Ok(());
         }
-        let mut newest = Newest::new(self.logical_pages as usize);
+        let mut newest = NewestVersions::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
         let good = (0..self.store.geometry().blocks())
             .map(BlockId)
@@ -312,17 +318,21 @@ impl<N: Nand> Ftl<N> {
                     return Ok(());
                 }
                 if oob.kind == PageKind::Data {
-                    newest.offer(ppn, oob.into());
+                    newest.offer_page(ppn, oob.into());
                     programmed[ppn.index()] = oob.sequence;
                 }
             }
         }
-        let entries =
-            self.sharing.as_ref().map_or_else(Vec::new, |sharing| sharing.reverse.entries(&self.store));
-        let bound = apply_entries(&mut newest, &entries, &programmed);
-        for (lpn, &unit) in (0..).map(Lpn).zip(map).filter(|(_, unit)| records_trims || unit.some().is_some())
+        let entries = self
+            .sharing
+            .as_ref()
+            .map_or_else(Vec::new, |sharing| sharing.reverse_map.all_entries(&self.store));
+        let bound = apply_reverse_map_entries(&mut newest, &entries, &programmed);
+        for (lpn, &unit) in
+            (0..).map(Lpn).zip(map).filter(|(_, unit)| records_trims || unit.to_option().is_some())
         {
-            let (found, place) = (newest.place[lpn.index()].some(), unit.some().map(|unit| Ppn(unit.0)));
+            let (found, place) =
+                (newest.places[lpn.index()].to_option(), unit.to_option().map(|unit| Ppn(unit.0)));
             if found != place {
                 return Err(format!(
                     "logical page {lpn} is at {place:?}, and recovery would find it at {found:?}"
@@ -344,13 +354,13 @@ impl<N: Nand> Ftl<N> {
 mod tests {
     use super::*;
     use crate::address::RemapMode;
-    use crate::data::{Content, Descriptor, Fingerprint, mix};
+    use crate::data::{Content, Descriptor, Fingerprint, mix_bits};
     use crate::design::{SharingDesign, page_map, remap};
     use crate::gc::GcOptions;
     use crate::mapping::Mapping;
-    use crate::nand::{Geometry, Retain, SimNand};
+    use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::operation::Cause;
-    use crate::sharing::counts::RefsPart;
+    use crate::sharing::counts::ReferenceCountForm;
     use crate::sharing::reverse_map::ReverseMapPart;
 
     /// Returns a device on which pages were shared and trimmed and garbage was collected.
@@ -365,11 +375,11 @@ mod tests {
             spare_bytes: 64,
             superblock_planes: 1,
         };
-        let nand = SimNand::new(geometry, Retain::ALL).with_nvram(1536);
+        let nand = SimNand::new(geometry, RetainedFields::ALL).with_nvram(1536);
         let mut ftl = Ftl::new(nand, 20, parts).expect("it fits");
         for k in 0..200u32 {
-            let content = Content::Descriptor(Descriptor::of(Fingerprint(1 + k as u64)));
-            ftl.write(Lpn((mix(k as u64) % 15) as u32), content).expect("there is room");
+            let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint(1 + k as u64)));
+            ftl.write(Lpn((mix_bits(k as u64) % 15) as u32), content).expect("there is room");
             if k % 5 == 0 {
                 ftl.remap_page(Lpn(15 + k / 5 % 4), Lpn(k % 3), RemapMode::Copy).expect("there is room");
             }
@@ -381,8 +391,12 @@ mod tests {
 
     fn remapping() -> Ftl<SimNand> {
         let reverse_map = ReverseMapPart::Segments { nvram_bytes: 1536, segment_bytes: 64 };
-        let sharing =
-            SharingDesign { reverse_map, refs: RefsPart::Dense, dedup: None, atomic_commands: false };
+        let sharing = SharingDesign {
+            reverse_map,
+            reference_counts: ReferenceCountForm::Dense,
+            dedup: None,
+            atomic_commands: false,
+        };
         busy(&remap(GcOptions::default(), sharing))
     }
 
@@ -401,7 +415,7 @@ mod tests {
     fn a_page_counts_its_referrers() {
         notices("which counts", remapping(), |ftl| {
             let unit = place(ftl, 15);
-            ftl.sharing.as_mut().expect("it shares").refs.up(unit);
+            ftl.sharing.as_mut().expect("it shares").reference_counts.increment(unit);
         });
     }
 
@@ -409,7 +423,7 @@ mod tests {
     fn a_mapped_page_is_valid() {
         notices("is not valid", remapping(), |ftl| {
             let unit = place(ftl, 4);
-            ftl.validity.clear(Ppn(unit.0));
+            ftl.validity.mark_invalid(Ppn(unit.0));
         });
     }
 
@@ -449,12 +463,12 @@ mod tests {
     fn entries_of_bound_pages_are_valid() {
         notices("entries are valid", remapping(), |ftl| {
             let Ftl { sharing, store, mapping, .. } = ftl;
-            let reverse = &mut sharing.as_mut().expect("it shares").reverse;
+            let reverse = &mut sharing.as_mut().expect("it shares").reverse_map;
             let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
             // Pretends that every bind was superseded.
-            for entry in reverse.entries(store) {
+            for entry in reverse.all_entries(store) {
                 if let Some(place) = entry.place.filter(|&place| map.get(entry.lpn) == Some(place.into())) {
-                    reverse.supersede(store, entry.lpn, place);
+                    reverse.mark_superseded(store, entry.lpn, place);
                 }
             }
         });
@@ -464,7 +478,7 @@ mod tests {
     fn a_trimmed_page_has_a_tombstone() {
         notices("and recovery would find it", remapping(), |ftl| {
             let old = ftl.change_map(Lpn(4), None).expect("a flat map");
-            ftl.release(Lpn(4), old);
+            ftl.release_reference(Lpn(4), old);
         });
     }
 }

@@ -14,13 +14,13 @@ mod schemes;
 mod silent;
 mod stage;
 
-pub(crate) use observe::{Observations, Seen};
+pub(crate) use observe::{SchemeCounters, SchemeOutcome};
 pub use schemes::ContentSchemes;
-pub(crate) use stage::{Filters, HostWrite, Offered, Stage};
+pub(crate) use stage::{ContentStage, HostWrite, OfferResult, StatelessMechanisms};
 
 stage::content_mechanisms! {
     /// Silent writes: a write of the content that the logical page already has changes nothing.
-    Silent: silent::Silent,
+    Silent: silent::SilentWrites,
     /// Deduplication: a page whose content is already stored is not written again.
     Dedup: dedup::Deduplication,
     /// Recycling: a write revives a dead page of equal content.

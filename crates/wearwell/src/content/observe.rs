@@ -19,29 +19,29 @@ use crate::content::compress::CHUNK_MEMBERS;
 use crate::content::{ContentSchemes, SchemeKind};
 use crate::data::{Content, Fingerprint, compressed_len};
 use crate::ftl::Ftl;
-use crate::lifetime::{Observed, Sampler};
+use crate::lifetime::{SchemeBytes, ShadowSampler};
 use crate::nand::Nand;
 
 /// Outcome of a write that reached a content scheme (such as compression).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Seen {
+pub(crate) enum SchemeOutcome {
     /// The scheme (such as compression) stored the page or found its content. If the scheme is on, no later scheme
     /// receives the page; if it is off, this outcome is only counted.
     Served,
     /// The scheme (such as deduplication) spent work on the page (a hash, a look-up or an encoding) without success;
     /// the page passes to the next scheme.
-    Passed,
+    PassedOn,
     /// The scheme (such as compression) passed the page on to the next one without any work on it.
-    Untried,
+    NotTried,
 }
 
 /// Counters of the pages that reached each content scheme (such as compression), and the group of pages that
 /// compression samples while it is off.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Observations {
-    sampler: Sampler,
+pub(crate) struct SchemeCounters {
+    sampler: ShadowSampler,
     /// Bytes offered to, kept by and charged to each content scheme (such as compression), indexed by [`SchemeKind`].
-    seen: [Observed; SchemeKind::COUNT],
+    seen: [SchemeBytes; SchemeKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`SchemeKind`].
     writes_past: [u64; SchemeKind::COUNT],
     group: Group,
@@ -54,34 +54,34 @@ struct Group {
     bytes: Vec<u8>,
 }
 
-impl Observations {
+impl SchemeCounters {
     /// Whether pages with this content are sampled: hashed and looked up although deduplication and recycling are off.
     pub(crate) fn samples_content(&self, fingerprint: Fingerprint) -> bool {
-        self.sampler.takes_content(fingerprint)
+        self.sampler.samples_content(fingerprint)
     }
 
     /// Counts a page of `page_bytes` bytes that reached the content scheme `kind` (such as compression), with its
     /// outcome.
-    pub(crate) fn note(&mut self, kind: SchemeKind, page_bytes: u64, seen: Seen) {
+    pub(crate) fn count_page(&mut self, kind: SchemeKind, page_bytes: u64, seen: SchemeOutcome) {
         let counts = &mut self.seen[kind as usize];
         counts.offered_bytes += page_bytes;
-        counts.kept_bytes += if seen == Seen::Served { 0 } else { page_bytes };
-        counts.untried_bytes += if seen == Seen::Untried { page_bytes } else { 0 };
+        counts.kept_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
+        counts.untried_bytes += if seen == SchemeOutcome::NotTried { page_bytes } else { 0 };
     }
 
     /// Charges the content scheme `kind` (such as compression) with `bytes` bytes that it programmed, or would have
     /// programmed if it were on.
-    pub(crate) fn charge(&mut self, kind: SchemeKind, bytes: u64) {
+    pub(crate) fn charge_programmed_bytes(&mut self, kind: SchemeKind, bytes: u64) {
         let counts = &mut self.seen[kind as usize];
         counts.kept_bytes += bytes;
-        counts.own_bytes += bytes;
+        counts.scheme_programmed_bytes += bytes;
     }
 
     /// Counts a write that the content scheme `kind` passes on because it is off; `true` if the write is sampled.
     pub(crate) fn samples_write(&mut self, kind: SchemeKind) -> bool {
         let past = &mut self.writes_past[kind as usize];
         *past += 1;
-        self.sampler.takes_write(*past - 1)
+        self.sampler.samples_write(*past - 1)
     }
 
     /// Counts a page that compression passes on because it is off, and adds it to the sampled group if its write is
@@ -114,13 +114,13 @@ impl Observations {
 impl<N: Nand> Ftl<N> {
     /// Bytes that reached the content scheme `kind` (such as compression) and bytes it did not save, since the counters
     /// were cleared; zero if the design does not have the scheme.
-    pub fn observed(&self, kind: SchemeKind) -> Observed {
-        let mut observed = self.observations.seen[kind as usize];
+    pub fn scheme_bytes(&self, kind: SchemeKind) -> SchemeBytes {
+        let mut observed = self.scheme_counters.seen[kind as usize];
         if let Some(stage) = self.chunks.as_ref().filter(|_| kind == SchemeKind::Compression) {
             let page_bytes = self.store.geometry().page_bytes as u64;
             let counts = stage.statistics;
-            observed.offered_bytes += (counts.members + counts.incompressible) * page_bytes;
-            observed.kept_bytes += (counts.pages + counts.incompressible) * page_bytes;
+            observed.offered_bytes += (counts.members + counts.incompressible_pages) * page_bytes;
+            observed.kept_bytes += (counts.pages + counts.incompressible_pages) * page_bytes;
         }
         observed
     }
@@ -130,40 +130,42 @@ impl<N: Nand> Ftl<N> {
         SchemeKind::ALL.into_iter().filter(|kind| kind.is_on(self)).collect()
     }
 
-    pub(crate) fn deduplicates(&self) -> bool {
-        self.sharing.as_ref().is_some_and(|sharing| sharing.deduplicates && sharing.index.is_some())
+    pub(crate) fn is_deduplication_on(&self) -> bool {
+        self.sharing
+            .as_ref()
+            .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
     }
 
     /// Whether pages with this content are hashed. One hash serves both deduplication and recycling.
     #[inline]
-    pub(crate) fn is_hashed(&self, fingerprint: Fingerprint) -> bool {
-        let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.index.is_some());
+    pub(crate) fn is_content_hashed(&self, fingerprint: Fingerprint) -> bool {
+        let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.content_index.is_some());
         if !has_index && self.recycle.is_none() {
             return false;
         }
-        self.deduplicates()
+        self.is_deduplication_on()
             || self.recycle.as_ref().is_some_and(|stage| stage.is_on)
-            || self.observations.samples_content(fingerprint)
+            || self.scheme_counters.samples_content(fingerprint)
     }
 
     /// Counts a page write that reached the content scheme `kind` (such as compression), with its outcome.
-    pub(crate) fn note_seen(&mut self, kind: SchemeKind, seen: Seen) {
+    pub(crate) fn count_scheme_outcome(&mut self, kind: SchemeKind, seen: SchemeOutcome) {
         let page_bytes = self.store.geometry().page_bytes as u64;
-        self.observations.note(kind, page_bytes, seen);
+        self.scheme_counters.count_page(kind, page_bytes, seen);
     }
 
     /// Charges delta encoding with `pages` flash pages that it programmed, or would have programmed if it were on.
-    pub(crate) fn charge_delta(&mut self, pages: u64) {
+    pub(crate) fn charge_delta_pages(&mut self, pages: u64) {
         let page_bytes = self.store.geometry().page_bytes as u64;
-        self.observations.charge(SchemeKind::Delta, pages * page_bytes);
+        self.scheme_counters.charge_programmed_bytes(SchemeKind::Delta, pages * page_bytes);
     }
 
     /// Counts a page write that compression does not process because it is off, and compresses a sample of such pages
     /// to measure the saving: one page in 64, in groups of a chunk's size.
     pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
-        if self.chunks.is_some() && self.observations.pass(content, page_bytes) {
-            self.store.stats.work.compressed_pages += CHUNK_MEMBERS as u64;
+        if self.chunks.is_some() && self.scheme_counters.pass(content, page_bytes) {
+            self.store.stats.controller_work.compressed_pages += CHUNK_MEMBERS as u64;
         }
     }
 }

@@ -16,7 +16,7 @@ impl ContentSchemes {
     pub const ALL: Self = Self((1 << SchemeKind::COUNT) - 1);
 
     /// Returns the content mechanisms of a design.
-    pub fn of(parts: &ContentParts) -> Self {
+    pub fn of_design(parts: &ContentParts) -> Self {
         SchemeKind::ALL.into_iter().filter(|kind| kind.is_part_of(parts)).collect()
     }
 

@@ -1,6 +1,6 @@
 //! The seam of content mechanisms: what the engine asks of each of them.
 //!
-//! A mechanism is a type that implements [`Stage`], in a folder of its own, and a line in the list of
+//! A mechanism is a type that implements [`ContentStage`], in a folder of its own, and a line in the list of
 //! [`content`](crate::content). The list makes the enum [`SchemeKind`](crate::content::SchemeKind) and the order in
 //! which a host write is offered to the mechanisms. The first that ends the write ends the chain; a write that all of
 //! them pass on is programmed as a page.
@@ -32,7 +32,7 @@ pub(crate) struct HostWrite<'a> {
 }
 
 /// A content mechanism on the path of a host write (deduplication, recycling and so on).
-pub(crate) trait Stage {
+pub(crate) trait ContentStage {
     /// The mechanism as a value.
     const KIND: SchemeKind;
 
@@ -46,32 +46,32 @@ pub(crate) trait Stage {
     const NEEDS_HASH: bool;
 
     /// Whether the mechanism keeps nothing on flash and has no options, so that it goes together with every other part.
-    const IS_FILTER: bool = true;
+    const IS_STATELESS: bool = true;
 
     /// Returns the energy that the mechanism needs per page offered, in units of a page program.
-    fn overhead(energy: &EnergyModel) -> f64;
+    fn energy_overhead(energy: &EnergyModel) -> f64;
 
     /// Whether a design has the mechanism.
     fn is_part_of(parts: &ContentParts) -> bool {
-        parts.filters.contains(Self::KIND)
+        parts.stateless_mechanisms.contains(Self::KIND)
     }
 
     /// Whether the mechanism is switched on.
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
-        ftl.filters.on.contains(Self::KIND)
+        ftl.stateless_mechanisms.switched_on.contains(Self::KIND)
     }
 
     /// Writes what the mechanism has buffered, before it is switched off.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
-    fn drain<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+    fn write_buffered<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
         Ok(())
     }
 
     /// Switches the mechanism on or off. Does nothing if the design does not have it.
-    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
-        let Filters { has, on } = &mut ftl.filters;
+    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+        let StatelessMechanisms { in_design: has, switched_on: on } = &mut ftl.stateless_mechanisms;
         *on = if is_on && has.contains(Self::KIND) { on.with(Self::KIND) } else { on.without(Self::KIND) };
     }
 
@@ -81,32 +81,32 @@ pub(crate) trait Stage {
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
-    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool>;
+    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool>;
 
     /// Does what follows a write that was offered to the mechanism, after the write is complete.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
     #[inline]
-    fn finish<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+    fn finish_write<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
         Ok(())
     }
 }
 
 /// Mechanisms without state of their own: those that the design has, and those that are on.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Filters {
-    pub(crate) has: ContentSchemes,
-    pub(crate) on: ContentSchemes,
+pub(crate) struct StatelessMechanisms {
+    pub(crate) in_design: ContentSchemes,
+    pub(crate) switched_on: ContentSchemes,
 }
 
 /// How far a host write came in the chain of content mechanisms.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offered {
+pub(crate) struct OfferResult {
     /// Whether a mechanism completed the write.
     pub(crate) is_complete: bool,
     /// Number of mechanisms to which the write was offered, the last one included.
-    pub(crate) seen: usize,
+    pub(crate) stages_offered: usize,
 }
 
 /// Makes [`SchemeKind`](crate::content::SchemeKind) and the chain of a host write from the list of mechanisms.
@@ -144,13 +144,13 @@ macro_rules! content_mechanisms {
 
             /// Whether the content mechanism keeps nothing on flash and has no options, so that it goes together with
             /// every other part of a design.
-            pub fn is_filter(self) -> bool {
-                match self { $(Self::$kind => <$stage>::IS_FILTER,)* }
+            pub fn is_stateless(self) -> bool {
+                match self { $(Self::$kind => <$stage>::IS_STATELESS,)* }
             }
 
             /// Returns the energy that the content mechanism needs per page offered, in units of a page program.
-            pub fn overhead(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
-                match self { $(Self::$kind => <$stage>::overhead(energy),)* }
+            pub fn energy_overhead(self, energy: &$crate::lifetime::EnergyModel) -> f64 {
+                match self { $(Self::$kind => <$stage>::energy_overhead(energy),)* }
             }
 
             /// Whether a design with these parts has the content mechanism.
@@ -170,15 +170,15 @@ macro_rules! content_mechanisms {
             pub(crate) fn offer_to_mechanisms(
                 &mut self,
                 write: &$crate::content::HostWrite<'_>,
-            ) -> $crate::error::Result<$crate::content::Offered> {
+            ) -> $crate::error::Result<$crate::content::OfferResult> {
                 let mut seen = 0;
                 $(
                     seen += 1;
-                    if <$stage>::offer(self, write)? {
-                        return Ok($crate::content::Offered { is_complete: true, seen });
+                    if <$stage>::offer_write(self, write)? {
+                        return Ok($crate::content::OfferResult { is_complete: true, stages_offered: seen });
                     }
                 )*
-                Ok($crate::content::Offered { is_complete: false, seen })
+                Ok($crate::content::OfferResult { is_complete: false, stages_offered: seen })
             }
 
             /// Lets the first `seen` content mechanisms do what follows a write that was offered to them.
@@ -186,7 +186,7 @@ macro_rules! content_mechanisms {
             pub(crate) fn finish_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
                 $(
                     if (SchemeKind::$kind as usize) < seen {
-                        <$stage>::finish(self)?;
+                        <$stage>::finish_write(self)?;
                     }
                 )*
                 Ok(())
@@ -199,7 +199,7 @@ macro_rules! content_mechanisms {
             ) -> $crate::error::Result<()> {
                 $(
                     if !running.contains(SchemeKind::$kind) {
-                        <$stage>::drain(self)?;
+                        <$stage>::write_buffered(self)?;
                     }
                 )*
                 Ok(())
@@ -207,7 +207,7 @@ macro_rules! content_mechanisms {
 
             /// Switches the content mechanisms in `running` on, and all others off.
             pub(crate) fn switch_mechanisms(&mut self, running: $crate::content::ContentSchemes) {
-                $(<$stage>::switch(self, running.contains(SchemeKind::$kind));)*
+                $(<$stage>::set_on(self, running.contains(SchemeKind::$kind));)*
             }
         }
     };

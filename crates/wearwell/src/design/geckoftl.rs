@@ -31,10 +31,10 @@ pub struct GeckoFtlOptions {
 /// is needed.
 pub fn geckoftl(gc: GcOptions, options: GeckoFtlOptions) -> Parts {
     let cache = CachedOptions {
-        entries: options.cache_entries,
+        cache_entries: options.cache_entries,
         identification: Identification::AtSynchronisation,
-        dirty_entries: None,
-        checkpoints: true,
+        max_dirty_entries: None,
+        makes_checkpoints: true,
         directory: DirectoryPart::Ram,
     };
     Parts {

@@ -1,6 +1,6 @@
 //! IB-FTL: page validity in a log on flash, a tree as directory of the map, a bound on dirty entries, no battery.
 
-use super::lazyftl::dirty_tenth;
+use super::lazyftl::max_dirty_entries;
 use super::uftl::UFtlOptions;
 use super::{BlockSurvey, ContentParts, Design, MappingPart, Parts, Persistence};
 use crate::gc::GcOptions;
@@ -18,10 +18,10 @@ pub(super) const DESIGN: Design = Design {
 /// dirty, and page validity in a log on flash.
 pub fn ibftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = CachedOptions {
-        entries: options.cache_entries,
+        cache_entries: options.cache_entries,
         identification: Identification::AtSynchronisation,
-        dirty_entries: Some(dirty_tenth(options.cache_entries)),
-        checkpoints: true,
+        max_dirty_entries: Some(max_dirty_entries(options.cache_entries)),
+        makes_checkpoints: true,
         directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
     };
     Parts {

@@ -3,7 +3,7 @@
 use super::{BlockSurvey, ChunkDesign, ContentParts, Design, MappingPart, Parts, Persistence, SharingDesign};
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
-use crate::sharing::counts::RefsPart;
+use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::ValidityPart;
 
@@ -20,7 +20,7 @@ pub(super) const DESIGN: Design = Design {
 pub fn integrated(gc: GcOptions, dedup: Option<DedupOptions>, compresses: bool) -> Parts {
     let sharing = dedup.map(|dedup| SharingDesign {
         reverse_map: ReverseMapPart::Ideal,
-        refs: RefsPart::Sparse,
+        reference_counts: ReferenceCountForm::Sparse,
         dedup: Some(dedup),
         atomic_commands: false,
     });

@@ -14,7 +14,7 @@ pub(super) const DESIGN: Design = Design {
 
 /// Returns the maximum number of dirty entries in a mapping cache of `cache_entries` entries: a tenth (GeckoFTL,
 /// section 5.3).
-pub(super) fn dirty_tenth(cache_entries: u32) -> u32 {
+pub(super) fn max_dirty_entries(cache_entries: u32) -> u32 {
     (cache_entries / 10).max(1)
 }
 
@@ -22,10 +22,10 @@ pub(super) fn dirty_tenth(cache_entries: u32) -> u32 {
 /// tenth is dirty, and page validity in RAM.
 pub fn lazyftl(gc: GcOptions, cache_entries: u32) -> Parts {
     let options = CachedOptions {
-        entries: cache_entries,
+        cache_entries: cache_entries,
         identification: Identification::AtSynchronisation,
-        dirty_entries: Some(dirty_tenth(cache_entries)),
-        checkpoints: true,
+        max_dirty_entries: Some(max_dirty_entries(cache_entries)),
+        makes_checkpoints: true,
         directory: DirectoryPart::Ram,
     };
     Parts {

@@ -33,8 +33,8 @@ pub use crate::content::compress::ChunkDesign;
 pub use crate::content::delta::DeltaDesign;
 use crate::error::{Error, Result};
 use crate::gc::{GcOptions, MetadataGc, VictimPolicy};
-use crate::mapping::{CachedOptions, Identification, JournalOptions, nvram_words};
-use crate::nand::{Geometry, Retain};
+use crate::mapping::{CachedOptions, Identification, JournalOptions, nvram_words_needed};
+use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingDesign;
 use crate::sharing::counts::MAX_REFERRERS;
 use crate::sharing::reverse_map::ReverseMapPart;
@@ -70,9 +70,10 @@ pub struct ContentParts {
     pub delta: Option<DeltaDesign>,
     /// Compression: several logical pages are compressed together into fewer flash pages.
     pub chunks: Option<ChunkDesign>,
-    /// Mechanisms that keep nothing on flash and have no options ([`SchemeKind::is_filter`](crate::content::SchemeKind::is_filter)). They go together with
-    /// every other part.
-    pub filters: ContentSchemes,
+    /// Mechanisms that keep nothing on flash and have no options
+    /// ([`SchemeKind::is_stateless`](crate::content::SchemeKind::is_stateless)). They go together with every other
+    /// part.
+    pub stateless_mechanisms: ContentSchemes,
 }
 
 impl ContentParts {
@@ -89,11 +90,11 @@ impl ContentParts {
 
     /// Checks that the content mechanisms of the design can be combined with each other and with `mapping`, its L2P
     /// table.
-    pub(crate) fn checked(&self, mapping: MappingPart) -> Result<()> {
+    pub(crate) fn require_compatible(&self, mapping: MappingPart) -> Result<()> {
         let binds_nothing =
             self.sharing.is_some_and(|sharing| sharing.reverse_map == ReverseMapPart::OobOnly);
         if self.recycle.is_some() && binds_nothing {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "a recycled page belongs to another logical page than its spare area says, which a design that shares \
                  pages keeps in its reverse map: choose one, or leave sharing out"
                     .into(),
@@ -101,14 +102,14 @@ impl ContentParts {
         }
         let is_ideal = self.sharing.is_none_or(|sharing| sharing.reverse_map == ReverseMapPart::Ideal);
         if !is_ideal && mapping != MappingPart::Flat {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "a reverse map asks the map which of its entries are current, and one on flash cannot answer at once: choose \
                  the flat map or the ideal reverse map"
                     .into(),
             ));
         }
         if !is_ideal && self.chunks.is_some() {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "entries of a reverse map name pages, not members of chunks: with compression, choose the ideal reverse map"
                     .into(),
             ));
@@ -151,7 +152,7 @@ pub enum Persistence {
 impl Persistence {
     /// Whether recovery rebuilds the L2P table from flash pages and reverse-map entries, so that every change of the
     /// table must leave a record in one of them.
-    pub(crate) fn replays_entries(self) -> bool {
+    pub(crate) fn replays_reverse_map_entries(self) -> bool {
         self == Self::NvramEntries
     }
 
@@ -170,7 +171,7 @@ pub enum BlockSurvey {
     OobScan,
     /// Recovery reads the head page of every block, the tail pages of full blocks, and the spare areas of all pages in
     /// other blocks (Remap-SSD, section 4.5). Head and tail pages describe the other pages of their block. They cost
-    /// programs and capacity: see [`crate::store::HeadTail`].
+    /// programs and capacity: see [`crate::store::HeadTailLayout`].
     HeadTail,
 }
 
@@ -198,7 +199,7 @@ impl Parts {
     /// that writes dirty state for other demand-paged tables (DFTL, Delta-FTL) and for a validity bitmap on flash
     /// (u-FTL); a battery that keeps all RAM for everything else.
     pub fn usual_persistence(&self) -> Persistence {
-        let ContentParts { recycle, sharing, delta, chunks, filters: _ } = &self.content;
+        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
         let has_content_stage = self.content.places_content();
         if self.validity != ValidityPart::Ram && (has_content_stage || self.mapping == MappingPart::Flat) {
             return Persistence::BatteryRam;
@@ -224,12 +225,12 @@ impl Parts {
     }
 
     /// Checks that the parts of the design (map, page validity, content mechanisms, GC, recovery) can be combined.
-    pub(crate) fn checked(&self) -> Result<()> {
-        self.content.checked(self.mapping)?;
+    pub(crate) fn require_compatible(&self) -> Result<()> {
+        self.content.require_compatible(self.mapping)?;
         self.gc.wear.check()?;
         let is_lazy = matches!(self.mapping, MappingPart::Cached(options) if options.identification == Identification::AtSynchronisation);
         if is_lazy && self.content.places_content() {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "content mechanisms release the page that a write replaces at once, and a lazy map learns which one that was when it writes a translation page: choose parts.map=flat or cached".into(),
             ));
         }
@@ -237,30 +238,30 @@ impl Parts {
         self.check_validity()?;
         let is_backward = matches!(self.persistence, Persistence::BackwardScan { .. });
         if is_backward && !matches!(self.mapping, MappingPart::Cached(_)) {
-            return Err(Error::Options("recovery by a backward scan needs a map on flash".into()));
+            return Err(Error::InvalidOptions("recovery by a backward scan needs a map on flash".into()));
         }
         let is_in_nvram = self.persistence == Persistence::NvramMap;
         if let MappingPart::Cached(options) = self.mapping
             && !is_lazy
-            && (options.checkpoints || options.dirty_entries.is_some() && !is_in_nvram)
+            && (options.makes_checkpoints || options.max_dirty_entries.is_some() && !is_in_nvram)
         {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "checkpoints need a lazy map, and a bound on dirty entries a lazy map or one whose dirty entries are in NVRAM: choose \
                  parts.map=lazy, or parts.survives=nvram-map for the bound"
                     .into(),
             ));
         }
         let finds_changes =
-            matches!(self.mapping, MappingPart::Cached(options) if options.checkpoints && is_lazy);
+            matches!(self.mapping, MappingPart::Cached(options) if options.makes_checkpoints && is_lazy);
         if matches!(self.persistence, Persistence::BackwardScan { .. }) && !finds_changes {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "recovery by a backward scan needs a lazy map with checkpoints".into(),
             ));
         }
         if matches!(self.persistence, Persistence::BackwardScan { .. })
             && matches!(self.validity, ValidityPart::Bitmap(_))
         {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "a backward scan reads back to the last write of the buffer of page validity, and a bitmap on flash has no \
                  buffer: choose ram, log or gecko, or a battery that writes out what is only in RAM"
                     .into(),
@@ -270,7 +271,7 @@ impl Parts {
         self.check_journal()?;
         self.check_survey()?;
         if self.gc.metadata != MetadataGc::Greedy && self.gc.policy != VictimPolicy::Greedy {
-            return Err(Error::Options("sparing metadata blocks requires greedy collection".into()));
+            return Err(Error::InvalidOptions("sparing metadata blocks requires greedy collection".into()));
         }
         Ok(())
     }
@@ -278,7 +279,7 @@ impl Parts {
     /// Checks that recovery can rebuild what the design's content mechanisms keep in RAM, or that RAM survives a power
     /// loss.
     fn check_survival(&self) -> Result<()> {
-        let ContentParts { recycle, sharing, delta, chunks, filters: _ } = &self.content;
+        let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: _ } = &self.content;
         let mechanisms = [recycle.is_some(), sharing.is_some(), delta.is_some(), chunks.is_some()];
         let is_rebuilt = match self.persistence {
             Persistence::BatteryRam | Persistence::NvramMap => true,
@@ -291,7 +292,7 @@ impl Parts {
         if is_rebuilt {
             return Ok(());
         }
-        Err(Error::Options(
+        Err(Error::InvalidOptions(
             "recovery cannot rebuild from flash what these content mechanisms keep in RAM: keep RAM on a battery, or the map in NVRAM"
                 .into(),
         ))
@@ -313,7 +314,7 @@ impl Parts {
         if self.validity == ValidityPart::Ram || is_followed {
             return Ok(());
         }
-        Err(Error::Options(
+        Err(Error::InvalidOptions(
             "page validity on flash survives a loss of power with survives=battery, nvram-map (but for a bitmap), backward where \
              the map is on flash and no mechanism looks at content, or battery-flush for a bitmap with such a map; other \
              recoveries fill parts.validity=ram"
@@ -332,7 +333,7 @@ impl Parts {
         if is_complete || self.persistence != Persistence::NvramMap {
             return Ok(());
         }
-        Err(Error::Options(
+        Err(Error::InvalidOptions(
             "a map in NVRAM is flat, or on flash with its dirty entries in NVRAM; a lazy map or one with a journal needs its own \
              recovery: choose parts.map=flat or cached, and leave delta.journal_pages out"
                 .into(),
@@ -343,25 +344,25 @@ impl Parts {
     /// all translation pages does.
     fn check_journal(&self) -> Result<()> {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return Ok(()) };
-        let is_plain = cache == CachedOptions::of_entries(cache.entries);
+        let is_plain = cache == CachedOptions::of_entries(cache.cache_entries);
         let reads_all = self.persistence == Persistence::BatteryFlush && self.content.delta.is_some();
         if is_plain && reads_all {
             return Ok(());
         }
-        Err(Error::Options(
+        Err(Error::InvalidOptions(
             "a journal of the map requires the design delta with delta.cache_entries: only its recovery replays a journal"
                 .into(),
         ))
     }
 
     fn check_survey(&self) -> Result<()> {
-        let ContentParts { recycle, delta, chunks, sharing: _, filters: _ } = &self.content;
+        let ContentParts { recycle, delta, chunks, sharing: _, stateless_mechanisms: _ } = &self.content;
         let reads_blocks = matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries);
         let has_other_pages = recycle.is_some() || delta.is_some() || chunks.is_some();
         if self.survey == BlockSurvey::OobScan || (reads_blocks && !has_other_pages) {
             return Ok(());
         }
-        Err(Error::Options(
+        Err(Error::InvalidOptions(
             "head and tail pages serve designs that rebuild a flat map from flash after a power loss: choose page-map \
              without a map in NVRAM or remap (segments, nvram-log, flash-log or none), or recovery.blocks=oob-scan"
                 .into(),
@@ -370,12 +371,15 @@ impl Parts {
 
     /// Returns what the flash model must keep of each page if this design runs on content descriptors (fingerprint and
     /// sizes) instead of bytes.
-    pub fn retain(&self) -> Retain {
-        Retain { fingerprint: ContentSchemes::of(&self.content) != ContentSchemes::NONE, ..Retain::default() }
+    pub fn needed_sim_fields(&self) -> RetainedFields {
+        RetainedFields {
+            fingerprint: ContentSchemes::of_design(&self.content) != ContentSchemes::NONE,
+            ..RetainedFields::default()
+        }
     }
 
     /// Whether a recovery of the design reads which logical pages are in packed pages (deltas, chunks), so that the
-    /// flash model must keep these pages ([`Retain::packed`]). A battery that keeps RAM makes that unnecessary.
+    /// flash model must keep these pages ([`RetainedFields::packed`]). A battery that keeps RAM makes that unnecessary.
     pub fn recovers_packed_pages(&self) -> bool {
         let packs = self.content.delta.is_some() || self.content.chunks.is_some();
         packs && self.persistence != Persistence::BatteryRam
@@ -393,7 +397,7 @@ impl Parts {
         let words = match self.mapping {
             _ if self.persistence != Persistence::NvramMap => 0,
             MappingPart::Cached(options) => {
-                nvram_words(&options, geometry, logical_pages, self.entries_per_page())
+                nvram_words_needed(&options, geometry, logical_pages, self.entries_per_page())
             }
             MappingPart::Flat | MappingPart::Journalled { .. } => logical_pages.into(),
         };
@@ -413,8 +417,8 @@ impl Parts {
     /// prove equal bytes.
     ///
     /// # Errors
-    /// [`Error::Options`] for a design that requires a battery and whose L2P table is lazy (identifies invalid pages
-    /// late) or has a journal.
+    /// [`Error::InvalidOptions`] for a design that requires a battery and whose L2P table is lazy (identifies invalid
+    /// pages late) or has a journal.
     pub fn without_battery(mut self) -> Result<Self> {
         match self.persistence {
             Persistence::OobScan | Persistence::BatteryRam | Persistence::BatteryFlush => {

@@ -26,10 +26,10 @@ pub struct UFtlOptions {
 /// validity in a bitmap on flash. A battery writes dirty entries at power loss.
 pub fn uftl(gc: GcOptions, options: UFtlOptions) -> Parts {
     let cache = CachedOptions {
-        entries: options.cache_entries,
+        cache_entries: options.cache_entries,
         identification: Identification::AtSynchronisation,
-        dirty_entries: None,
-        checkpoints: false,
+        max_dirty_entries: None,
+        makes_checkpoints: false,
         directory: DirectoryPart::Tree { cached_nodes: options.cached_nodes },
     };
     Parts {

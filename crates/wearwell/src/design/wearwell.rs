@@ -9,7 +9,7 @@ use crate::content::ContentSchemes;
 use crate::content::dedup::DedupOptions;
 use crate::gc::GcOptions;
 use crate::mapping::CachedOptions;
-use crate::sharing::counts::RefsPart;
+use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapPart;
 use crate::validity::{GeckoOptions, ValidityPart};
 
@@ -42,7 +42,7 @@ pub struct WearwellOptions {
 pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
     let sharing = SharingDesign {
         reverse_map: ReverseMapPart::Ideal,
-        refs: RefsPart::Sparse,
+        reference_counts: ReferenceCountForm::Sparse,
         dedup: Some(options.dedup),
         atomic_commands: false,
     };
@@ -52,9 +52,9 @@ pub fn wearwell(gc: GcOptions, options: WearwellOptions) -> Parts {
         content: ContentParts {
             recycle: Some(options.recycle),
             sharing: Some(sharing),
-            delta: Some(DeltaDesign { open_pages: 1, ..options.delta }),
+            delta: Some(DeltaDesign { temp_buffer_pages: 1, ..options.delta }),
             chunks: Some(ChunkDesign::default()),
-            filters: ContentSchemes::NONE,
+            stateless_mechanisms: ContentSchemes::NONE,
         },
         gc,
         persistence: Persistence::NvramMap,

@@ -1,13 +1,13 @@
 //! Binds: map a logical page to content that is stored already, without a program.
 
-use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::address::{Lpn, Ppn, Unit, is_flash_page};
 use crate::data::Content;
 use crate::error::Result;
-use crate::ftl::{Ftl, content_of};
+use crate::ftl::{Ftl, stored_fingerprint};
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
-use crate::sharing::reverse_map::Entry;
+use crate::sharing::reverse_map::ReverseMapEntry;
 
 impl<N: Nand> Ftl<N> {
     /// Maps `lpn` to `unit` (a stored physical page or member of a compressed chunk) without a program. With a
@@ -21,39 +21,39 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         }
         let Self { sharing, mapping, store, .. } = self;
-        let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.binds()) else { return Ok(false) };
-        if mapping.on_flash().is_some() {
+        let Some(sharing) = sharing.as_mut().filter(|sharing| sharing.can_bind()) else { return Ok(false) };
+        if mapping.as_demand_paged().is_some() {
             // Fetching the map entry now lets the map change later without a flash operation, so the bind happens
             // completely or not at all.
             mapping.lookup(store, lpn)?;
         }
-        if source.is_none() && mapping.in_ram(lpn) == Some(unit) {
+        if source.is_none() && mapping.lookup_in_ram(lpn) == Some(unit) {
             // `lpn` is mapped to the unit already, whose content is now the current one: a delta against it is
             // obsolete.
             self.drop_delta(lpn);
             return Ok(true);
         }
-        if !sharing.refs.has_room(unit) {
+        if !sharing.reference_counts.can_add_referrer(unit) {
             store.stats.demoted_saturated += 1;
             return Ok(false);
         }
-        if !sharing.admit(mapping, store)? {
+        if !sharing.admit_entry(mapping, store)? {
             store.stats.demoted_full += 1;
             return Ok(false);
         }
         let sequence = store.next_sequence();
-        let entry = Entry { lpn, place: Some(Ppn(unit.0)), source, sequence };
-        sharing.record(mapping, store, entry)?;
+        let entry = ReverseMapEntry { lpn, place: Some(Ppn(unit.0)), source, sequence };
+        sharing.record_entry(mapping, store, entry)?;
         // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
         if !self.revive_for_bind(unit) {
-            self.sharing.as_mut().expect("sharing binds").refs.up(unit);
+            self.sharing.as_mut().expect("sharing binds").reference_counts.increment(unit);
         }
         let old = self.change_map(lpn, Some(unit))?;
-        self.release(lpn, old);
+        self.release_reference(lpn, old);
         self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);
         if let Some(source) = source {
             let moved = self.change_map(source, None)?;
-            self.release(source, moved);
+            self.release_reference(source, moved);
         }
         Ok(true)
     }
@@ -63,17 +63,23 @@ impl<N: Nand> Ftl<N> {
     /// power loss, or if no page of the range is mapped.
     pub(crate) fn record_tombstone(&mut self, first: Lpn, last: Lpn) -> Result<bool> {
         let Self { sharing, mapping, store, persistence, .. } = self;
-        let (Some(sharing), true) = (sharing, persistence.replays_entries()) else { return Ok(true) };
-        if (first.0..=last.0).all(|lpn| mapping.in_ram(Lpn(lpn)).is_none()) {
+        let (Some(sharing), true) = (sharing, persistence.replays_reverse_map_entries()) else {
+            return Ok(true);
+        };
+        if (first.0..=last.0).all(|lpn| mapping.lookup_in_ram(Lpn(lpn)).is_none()) {
             return Ok(true);
         }
-        if !sharing.admit(mapping, store)? {
+        if !sharing.admit_entry(mapping, store)? {
             store.stats.demoted_full += 1;
             return Ok(false);
         }
         let sequence = store.next_sequence();
         let source = (last != first).then_some(last);
-        sharing.record(mapping, store, Entry { lpn: first, place: None, source, sequence })?;
+        sharing.record_entry(
+            mapping,
+            store,
+            ReverseMapEntry { lpn: first, place: None, source, sequence },
+        )?;
         Ok(true)
     }
 
@@ -85,12 +91,12 @@ impl<N: Nand> Ftl<N> {
         let fingerprint = self.fingerprint_of_unit(unit);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
-        sharing.unbind(store, lpn, unit);
-        if sharing.refs.down(unit) {
+        sharing.clear_bound(store, lpn, unit);
+        if sharing.reference_counts.decrement(unit) {
             return true;
         }
-        if let Some(index) = &mut sharing.index {
-            index.remove(fingerprint, unit, |unit| content_of(store, chunks.as_deref(), unit));
+        if let Some(index) = &mut sharing.content_index {
+            index.remove(fingerprint, unit, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
         }
         false
     }
@@ -99,8 +105,8 @@ impl<N: Nand> Ftl<N> {
     /// may be mapped to it.
     pub(crate) fn is_unit_lost(&self, unit: Unit) -> bool {
         match &self.chunks {
-            Some(stage) if !is_page(unit, self.store.geometry().pages()) => {
-                stage.pages_of(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
+            Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
+                stage.flash_pages_of(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
             }
             _ => self.store.is_unreadable(Ppn(unit.0)),
         }
@@ -108,7 +114,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether a stored unit (page or member of a compressed chunk) holds exactly this content, found by one charged
     /// flash read. `false` if the unit cannot be read.
-    pub(crate) fn holds(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
+    pub(crate) fn holds_content(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
         let mut stored = self.blank_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);
         let equal = match content {

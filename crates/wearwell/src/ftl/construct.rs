@@ -30,16 +30,16 @@ impl<N: Nand> Ftl<N> {
         if !is_valid {
             return self.construct_dead_page(ppn);
         }
-        let old = match self.mapping.on_flash_mut() {
-            Some(cached) => cached.construct(lpn, ppn.into()).some(),
+        let old = match self.mapping.as_demand_paged_mut() {
+            Some(cached) => cached.construct_entry(lpn, ppn.into()).to_option(),
             None => self.mapping.update(&mut self.store, lpn, Some(ppn.into()))?,
         };
         assert!(old.is_none(), "page {lpn} is constructed twice");
-        self.learn_content(fingerprint, ppn.into());
+        self.index_content(fingerprint, ppn.into());
         self.store.stats.host_page_writes += 1;
-        self.validity.set(ppn);
+        self.validity.mark_valid(ppn);
         if let Some(stage) = &mut self.recycle {
-            stage.part.programmed(lpn, ppn);
+            stage.recycler.page_programmed(lpn, ppn);
         }
         Ok(())
     }
@@ -59,7 +59,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// [`Error::Full`](crate::Error::Full) if there are no free blocks for metadata pages.
     pub fn finish_construction(&mut self) -> Result<()> {
-        if let Some(cached) = self.mapping.on_flash_mut() {
+        if let Some(cached) = self.mapping.as_demand_paged_mut() {
             cached.finish_construction(&mut self.store)?;
         }
         self.report_opened_blocks();

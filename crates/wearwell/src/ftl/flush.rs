@@ -17,13 +17,13 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Those of [`Ftl::write`].
     pub fn flush(&mut self) -> Result<()> {
-        self.retry_after_program_failure(Self::commit_chunk)?;
+        self.retry_after_program_failure(Self::write_buffered_chunk)?;
         if self.persistence == Persistence::NvramMap {
             self.retry_after_program_failure(Self::write_staged_deltas)?;
         }
         self.store.nand_mut().sync()?;
         if let Some(stage) = &mut self.chunks {
-            stage.synced();
+            stage.release_freed_numbers();
         }
         Ok(())
     }
@@ -55,19 +55,19 @@ impl<N: Nand> Ftl<N> {
         self.write_staged_deltas()?;
         // If nothing must be written, no room is made: recovery repeats this step with a store whose state is only
         // partly rebuilt.
-        while self.mapping.has_unwritten() {
-            self.require_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
+        while self.mapping.has_unwritten_changes() {
+            self.require_room_for_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
             self.mapping.write_back(&mut self.store)?;
-            self.invalidate_identified();
+            self.invalidate_identified_pages();
             self.write_deferred_validity()?;
         }
         while self.validity.is_on_flash() {
-            self.require_metadata(Stream::Validity, 1)?;
+            self.require_room_for_metadata(Stream::Validity, 1)?;
             self.report_opened_blocks();
             if !self.validity.has_unwritten() {
                 break;
             }
-            self.store.ops.note_reason(MetadataReason::WriteBack);
+            self.store.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
             self.validity.flush(&mut self.store)?;
             self.write_deferred_validity()?;
         }
@@ -78,7 +78,7 @@ impl<N: Nand> Ftl<N> {
     /// of the validity store on flash is written, after which they are not needed any more (GeckoFTL, appendix C.2.2).
     /// The limit is the number of invalidation reports that this buffer holds, which bounds what recovery reads; at
     /// most 1/64 of the device's pages.
-    pub(crate) fn retained_limit(&self) -> usize {
+    pub(crate) fn max_retained_pages(&self) -> usize {
         let spared = (self.store.geometry().pages() / 64).max(1);
         u64::from(self.validity.entries_per_flush()).min(spared) as usize
     }
@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
     /// pages, if this design needs that.
     pub(super) fn configure_store_reports(&mut self) {
         if self.validity.is_on_flash() {
-            self.store.note_opened();
+            self.store.record_opened_blocks();
         }
         if self.persistence.compares_versions() && self.validity.is_on_flash() {
             self.store.retain_translation_versions();

@@ -33,22 +33,22 @@ mod run;
 mod trim;
 mod write;
 
-use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::address::{Lpn, Ppn, Unit, is_flash_page};
 use crate::content::compress::directory::DIRECTORY_BYTES;
-use crate::content::compress::{ChunkStage, ChunkStatistics};
-use crate::content::delta::{self, DeltaStage, DeltaStatistics};
-use crate::content::recycle::{Recycle, RecycleStage, StorePolicy};
-use crate::content::{ContentSchemes, Filters, Observations};
+use crate::content::compress::{CompressionState, CompressionStatistics};
+use crate::content::delta::{self, DeltaState, DeltaStatistics};
+use crate::content::recycle::{RecycleState, Recycler, StorePolicy};
+use crate::content::{ContentSchemes, SchemeCounters, StatelessMechanisms};
 use crate::data::Fingerprint;
 use crate::design::{BlockSurvey, MappingPart, Parts, Persistence};
 use crate::error::{Error, Result};
-use crate::gc::{Collector, GcOptions, MetadataGc, OwnPolicy, VictimPolicy};
-use crate::mapping::{AnyMapping, Cached, Flat, Journalled, Mapping};
+use crate::gc::{GarbageCollector, GcOptions, MetadataGc, UserVictimPolicy, VictimPolicy};
+use crate::mapping::{AnyMapping, DemandPagedMap, JournalledMap, Mapping, RamMap};
 use crate::nand::Nand;
 use crate::sharing::Sharing;
 use crate::sharing::reverse_map::ReverseMap;
 use crate::stats::Stats;
-use crate::store::{RESERVE_BLOCKS, Store};
+use crate::store::{GC_RESERVE_BLOCKS, Store};
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// A flash translation layer (FTL) over a flash medium, assembled from a mapping, a validity store, GC and content
@@ -58,13 +58,13 @@ pub struct Ftl<N> {
     pub(crate) store: Store<N>,
     pub(crate) mapping: AnyMapping,
     pub(crate) validity: AnyValidity,
-    pub(crate) recycle: Option<Box<RecycleStage>>,
+    pub(crate) recycle: Option<Box<RecycleState>>,
     pub(crate) sharing: Option<Box<Sharing>>,
-    pub(crate) delta: Option<Box<DeltaStage>>,
-    pub(crate) chunks: Option<Box<ChunkStage>>,
-    pub(crate) filters: Filters,
-    pub(crate) observations: Observations,
-    pub(crate) collector: Collector,
+    pub(crate) delta: Option<Box<DeltaState>>,
+    pub(crate) chunks: Option<Box<CompressionState>>,
+    pub(crate) stateless_mechanisms: StatelessMechanisms,
+    pub(crate) scheme_counters: SchemeCounters,
+    pub(crate) collector: GarbageCollector,
     pub(crate) flush_limits: FlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
@@ -85,11 +85,11 @@ pub struct Ftl<N> {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlushLimits {
     /// Maximum number of superseded versions of translation pages that are retained before the RAM buffer of the
-    /// validity store is written ([`Ftl::retained_limit`]).
-    pub(crate) retained_pages: usize,
+    /// validity store is written ([`Ftl::max_retained_pages`]).
+    pub(crate) max_retained_pages: usize,
     /// Maximum number of page programs between two writes of the validity store's RAM buffer
     /// ([`Ftl::max_programs_between_flushes`]).
-    pub(crate) programs: u64,
+    pub(crate) max_programs: u64,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -104,27 +104,27 @@ impl<N: Nand> Ftl<N> {
             BlockSurvey::OobScan => Store::new(nand, order),
             BlockSurvey::HeadTail => Store::with_heads_and_tails(nand, order)?,
         };
-        parts.checked()?;
+        parts.require_compatible()?;
         let mapping = Self::new_mapping(&store, logical_pages, parts)?;
         if parts.persistence.compares_versions() && store.geometry().spare_bytes < 8 {
-            return Err(Error::Options(
+            return Err(Error::InvalidOptions(
                 "recovery by a backward scan keeps eight bytes in the spare area of translation pages: set geometry.spare_bytes to at least 8".into(),
             ));
         }
         let recycle = parts.content.recycle.as_ref();
         let is_alone = parts.content.recycles_alone();
         let recycle =
-            recycle.map(|design| RecycleStage::new(&store, logical_pages, design, is_alone)).transpose()?;
+            recycle.map(|design| RecycleState::new(&store, logical_pages, design, is_alone)).transpose()?;
         let sharing = parts.content.sharing;
         let sharing = sharing.map(|design| Sharing::new(&store, logical_pages, design)).transpose()?;
         let delta = parts.content.delta.map(|design| {
-            DeltaStage::new(&store, design, delta::heat_entries(&design, parts.mapping, logical_pages))
+            DeltaState::new(&store, design, delta::heat_entries(&design, parts.mapping, logical_pages))
         });
         require_what_nvram_map_needs(parts, store.geometry().spare_bytes)?;
-        let chunks = parts.content.chunks.map(|_| ChunkStage::new(&store)).transpose()?;
+        let chunks = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: AnyValidity::new(&store, logical_pages, parts.validity)?,
-            collector: Collector::new(parts.gc),
+            collector: GarbageCollector::new(parts.gc),
             flush_limits: FlushLimits::default(),
             persistence: parts.persistence,
             survey: parts.survey,
@@ -134,24 +134,27 @@ impl<N: Nand> Ftl<N> {
             sharing: sharing.map(Box::new),
             delta: delta.map(Box::new),
             chunks: chunks.map(Box::new),
-            filters: Filters { has: parts.content.filters, on: parts.content.filters },
-            observations: Observations::default(),
+            stateless_mechanisms: StatelessMechanisms {
+                in_design: parts.content.stateless_mechanisms,
+                switched_on: parts.content.stateless_mechanisms,
+            },
+            scheme_counters: SchemeCounters::default(),
             logical_pages,
             valid_counts_are_upper_bounds: false,
             has_recovered: false,
             battery_has_saved: false,
         };
         ftl.flush_limits = FlushLimits {
-            retained_pages: ftl.retained_limit(),
-            programs: ftl.max_programs_between_flushes(),
+            max_retained_pages: ftl.max_retained_pages(),
+            max_programs: ftl.max_programs_between_flushes(),
         };
         ftl.configure_store_reports();
         let spare_pages = ftl.require_spare_space()?;
-        if let Some(cached) = ftl.mapping.on_flash_mut() {
+        if let Some(cached) = ftl.mapping.as_demand_paged_mut() {
             cached.limit_unidentified_pages(spare_pages);
         }
         if let Some(stage) = &mut ftl.delta {
-            stage.limit_pages(spare_pages);
+            stage.set_page_limit(spare_pages);
             if parts.persistence != Persistence::BatteryRam {
                 stage.limit_deltas_to_spare_area(ftl.store.geometry().spare_bytes);
             }
@@ -161,9 +164,9 @@ impl<N: Nand> Ftl<N> {
             }
         }
         if let Some(stage) = &mut ftl.chunks {
-            stage.limit_pages(spare_pages);
+            stage.set_excess_page_limit(spare_pages);
             if parts.persistence == Persistence::NvramMap {
-                stage.keep_numbers();
+                stage.hold_freed_numbers_until_sync();
             }
         }
         ftl.set_victim_policy(parts.gc.policy);
@@ -175,13 +178,13 @@ impl<N: Nand> Ftl<N> {
         Ok(match parts.mapping {
             MappingPart::Flat if parts.persistence == Persistence::NvramMap => {
                 let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
-                AnyMapping::Flat(Flat::mirrored(store, logical_pages, first_word)?)
+                AnyMapping::Flat(RamMap::with_nvram_copy(store, logical_pages, first_word)?)
             }
-            MappingPart::Flat => AnyMapping::Flat(Flat::new(logical_pages)),
+            MappingPart::Flat => AnyMapping::Flat(RamMap::new(logical_pages)),
             MappingPart::Cached(options) if parts.persistence == Persistence::NvramMap => {
                 let first_word = parts.nvram_bytes(page_bytes).div_ceil(8) as usize;
                 let most = parts.entries_per_page();
-                AnyMapping::Cached(Box::new(Cached::with_nvram(
+                AnyMapping::Cached(Box::new(DemandPagedMap::with_nvram(
                     store,
                     logical_pages,
                     options,
@@ -190,11 +193,11 @@ impl<N: Nand> Ftl<N> {
                 )?))
             }
             MappingPart::Cached(options) => {
-                AnyMapping::Cached(Box::new(Cached::new(logical_pages, page_bytes, options)))
+                AnyMapping::Cached(Box::new(DemandPagedMap::new(logical_pages, page_bytes, options)))
             }
-            MappingPart::Journalled { cache, journal } => {
-                AnyMapping::Journalled(Box::new(Journalled::new(logical_pages, page_bytes, cache, journal)))
-            }
+            MappingPart::Journalled { cache, journal } => AnyMapping::Journalled(Box::new(
+                JournalledMap::new(logical_pages, page_bytes, cache, journal),
+            )),
         })
     }
 
@@ -226,17 +229,20 @@ impl<N: Nand> Ftl<N> {
             + u64::from(self.mapping.pages_per_update() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
-            + u64::from(self.validity.is_on_flash() || self.saves_bitmap())
-            + u64::from(self.collector.options.wear.dual_pool_gap > 0);
-        RESERVE_BLOCKS as u64 + open_blocks
+            + u64::from(self.validity.is_on_flash() || self.battery_saves_bitmap())
+            + u64::from(self.collector.options.wear.dual_pool_gap_erases > 0);
+        GC_RESERVE_BLOCKS as u64 + open_blocks
     }
 
     /// Maximum number of flash pages that metadata can occupy, with superseded versions that are retained for recovery.
     pub fn metadata_pages(&self) -> u64 {
-        let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.metadata_pages());
-        let held = if self.persistence.compares_versions() { self.retained_limit() as u64 } else { 0 };
-        let bitmap =
-            if self.saves_bitmap() { RamBitmap::saved_pages(self.store.geometry()).into() } else { 0 };
+        let log = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.metadata_pages());
+        let held = if self.persistence.compares_versions() { self.max_retained_pages() as u64 } else { 0 };
+        let bitmap = if self.battery_saves_bitmap() {
+            RamBitmap::saved_pages(self.store.geometry()).into()
+        } else {
+            0
+        };
         self.mapping.metadata_pages() + log + self.validity.metadata_pages() + held + bitmap
     }
 
@@ -253,7 +259,7 @@ impl<N: Nand> Ftl<N> {
     /// Resets all counters of the device to zero, for example after preconditioning. Erase counts (wear) are kept.
     pub fn clear_stats(&mut self) {
         self.store.clear_stats();
-        if let Some(cached) = self.mapping.on_flash_mut() {
+        if let Some(cached) = self.mapping.as_demand_paged_mut() {
             cached.clear_counts();
         }
         if let AnyMapping::Journalled(map) = &mut self.mapping {
@@ -265,15 +271,15 @@ impl<N: Nand> Ftl<N> {
             AnyValidity::Ram(_) | AnyValidity::Bitmap(_) => {}
         }
         if let Some(recycle) = &mut self.recycle {
-            recycle.part.reset_statistics();
+            recycle.recycler.reset_statistics();
         }
         if let Some(stage) = &mut self.delta {
             stage.statistics = DeltaStatistics::default();
         }
         if let Some(stage) = &mut self.chunks {
-            stage.statistics = ChunkStatistics::default();
+            stage.statistics = CompressionStatistics::default();
         }
-        self.observations = Observations::default();
+        self.scheme_counters = SchemeCounters::default();
     }
 
     /// The device's store: block allocation, block table, list of flash operations, and the medium.
@@ -303,14 +309,14 @@ impl<N: Nand> Ftl<N> {
 
     /// The recycler (reuses invalid pages whose content is written again), for reading its counters; `None` if the
     /// design has none.
-    pub fn recycle(&self) -> Option<&Recycle> {
-        self.recycle.as_deref().map(|stage| &stage.part)
+    pub fn recycle(&self) -> Option<&Recycler> {
+        self.recycle.as_deref().map(|stage| &stage.recycler)
     }
 
     /// Whether the design has a content mechanism, so that each write needs the fingerprint of its content.
     #[inline]
     pub fn has_content_stage(&self) -> bool {
-        self.places_by_content() || self.filters.has != ContentSchemes::NONE
+        self.places_by_content() || self.stateless_mechanisms.in_design != ContentSchemes::NONE
     }
 
     /// Whether the design has a content mechanism that decides where content is stored (deduplication, remaps,
@@ -321,23 +327,23 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Whether this design can map logical pages to stored pages without a program (deduplication or remap commands).
-    pub fn binds(&self) -> bool {
-        self.sharing.as_ref().is_some_and(|sharing| sharing.binds())
+    pub fn can_bind(&self) -> bool {
+        self.sharing.as_ref().is_some_and(|sharing| sharing.can_bind())
     }
 
     /// Number of reverse-map entries that are not superseded, tombstones (records of trims) included; 0 without a
     /// reverse map.
-    pub fn valid_entries(&self) -> u64 {
-        self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.valid_entries())
+    pub fn valid_reverse_map_entries(&self) -> u64 {
+        self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entries())
     }
 
     /// Whether the logical page `lpn` is mapped, as far as the map entries in RAM show.
     pub fn is_mapped(&self, lpn: Lpn) -> bool {
-        self.mapping.in_ram(lpn).is_some()
+        self.mapping.lookup_in_ram(lpn).is_some()
     }
 
     /// Counters of compression; `None` if compression is not part of the design.
-    pub fn chunk_statistics(&self) -> Option<ChunkStatistics> {
+    pub fn chunk_statistics(&self) -> Option<CompressionStatistics> {
         self.chunks.as_ref().map(|stage| stage.statistics)
     }
 
@@ -356,7 +362,7 @@ impl<N: Nand> Ftl<N> {
     /// whose accesses do not show what the workload accesses often.
     pub fn reset_access_counts(&mut self) {
         if let Some(stage) = &mut self.delta {
-            stage.forget_heat();
+            stage.clear_access_counts();
         }
     }
 
@@ -368,27 +374,27 @@ impl<N: Nand> Ftl<N> {
     /// Replaces the GC victim policy at run time.
     pub fn set_victim_policy(&mut self, policy: VictimPolicy) {
         let options = GcOptions { policy, ..self.collector.options };
-        let own = self.collector.own.take();
-        self.collector = Collector::new(options);
-        self.collector.own = own;
+        let own = self.collector.user_policy.take();
+        self.collector = GarbageCollector::new(options);
+        self.collector.user_policy = own;
         self.store.blocks_mut().track_closing_order(policy == VictimPolicy::Fifo);
-        self.store.blocks_mut().set_ties(options.ties);
+        self.store.blocks_mut().set_tie_break(options.tie_break);
         self.store.blocks_mut().exclude_nonempty_metadata(options.metadata != MetadataGc::Greedy);
     }
 
     /// Installs a user-defined policy that chooses GC victims in place of the built-in one; `None` restores the
     /// built-in one. It is not called if only a greedy choice is safe (at most [`GcOptions::urgent_blocks`] free
     /// blocks), nor for blocks of metadata that [`MetadataGc::WhenEmpty`] collects.
-    pub fn set_own_victim_policy(&mut self, policy: Option<OwnPolicy>) {
-        self.collector.own = policy;
+    pub fn set_user_victim_policy(&mut self, policy: Option<UserVictimPolicy>) {
+        self.collector.user_policy = policy;
     }
 
     /// Changes the replacement policy and the capacity of the fingerprint store (the recycler's index of dead pages) at
     /// run time. Does nothing if the design has no recycling.
     pub fn set_store_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         if let Some(stage) = &mut self.recycle {
-            stage.part.set_policy(policy, capacity_entries);
-            stage.part.forget_evicted(|ppn| self.store.owner(ppn));
+            stage.recycler.set_policy(policy, capacity_entries);
+            stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
         }
     }
 
@@ -400,7 +406,7 @@ impl<N: Nand> Ftl<N> {
         parts.extend(self.store.tail_ram_bytes().map(|bytes| ("tails of open blocks", bytes)));
         parts.extend(self.collector.options.wear.ram_bytes(self.store.blocks().len()));
         if let Some(stage) = &self.recycle {
-            parts.extend(stage.part.ram_bytes());
+            parts.extend(stage.recycler.ram_bytes());
         }
         if let Some(sharing) = &self.sharing {
             parts.extend(sharing.ram_bytes());
@@ -425,7 +431,7 @@ fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
             "a page of which flash holds a delta is not bound where the map is in NVRAM, and an atomic command binds all of its \
              pages: leave remap.atomic_commands or deltas out",
         )
-    } else if content.delta.is_some_and(|delta| delta.open_pages > 1) {
+    } else if content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1) {
         Some("without a battery one page of deltas is filled at a time: set delta.open_pages to 1")
     } else if content.chunks.is_some() && spare_bytes < DIRECTORY_BYTES as u32 {
         Some(
@@ -434,14 +440,18 @@ fn require_what_nvram_map_needs(parts: &Parts, spare_bytes: u32) -> Result<()> {
     } else {
         None
     };
-    refusal.map_or(Ok(()), |sentence| Err(Error::Options(sentence.into())))
+    refusal.map_or(Ok(()), |sentence| Err(Error::InvalidOptions(sentence.into())))
 }
 
 /// Fingerprint of the content of `unit`, a physical page or a member of a compressed chunk.
 #[inline]
-pub(crate) fn content_of<N: Nand>(store: &Store<N>, chunks: Option<&ChunkStage>, unit: Unit) -> Fingerprint {
+pub(crate) fn stored_fingerprint<N: Nand>(
+    store: &Store<N>,
+    chunks: Option<&CompressionState>,
+    unit: Unit,
+) -> Fingerprint {
     match chunks {
-        Some(stage) if !is_page(unit, store.geometry().pages()) => stage.fingerprint(unit),
+        Some(stage) if !is_flash_page(unit, store.geometry().pages()) => stage.fingerprint(unit),
         _ => store.nand().fingerprint(Ppn(unit.0)),
     }
 }

@@ -3,19 +3,19 @@
 
 use arrayvec::ArrayVec;
 
-use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::address::{Lpn, Ppn, Unit, is_flash_page};
 use crate::data::Fingerprint;
 use crate::ftl::Ftl;
-use crate::mapping::{AnyMapping, Cached, Flat};
+use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
 use crate::nand::Nand;
-use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
+use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 
 impl<N: Nand> Ftl<N> {
     /// Reads the entries of map, page validity and content tables that host writes to the logical pages `upcoming` will
     /// need, so that their cache misses overlap. `fingerprints` are those of the contents to be written, empty if
     /// unknown.
     #[inline]
-    pub fn prefetch(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
+    pub fn prefetch_writes(&self, upcoming: &[Lpn], fingerprints: &[Fingerprint]) {
         match &self.mapping {
             AnyMapping::Flat(map) => {
                 upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_flat(map, lpns));
@@ -24,7 +24,9 @@ impl<N: Nand> Ftl<N> {
                 upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_cached(map, lpns));
             }
             AnyMapping::Journalled(map) => {
-                upcoming.chunks(PREFETCHED_WRITES).for_each(|lpns| self.prefetch_cached(map.cached(), lpns));
+                upcoming
+                    .chunks(PREFETCHED_WRITES)
+                    .for_each(|lpns| self.prefetch_cached(map.demand_paged_map(), lpns));
             }
         }
         if !fingerprints.is_empty() {
@@ -41,38 +43,40 @@ impl<N: Nand> Ftl<N> {
             let units: ArrayVec<Unit, PREFETCHED_WRITES> = match &self.mapping {
                 AnyMapping::Flat(map) => lpns.iter().filter_map(|&lpn| map.get(lpn)).collect(),
                 AnyMapping::Cached(map) => map.prefetch_updates(&self.store, lpns),
-                AnyMapping::Journalled(map) => map.cached().prefetch_updates(&self.store, lpns),
+                AnyMapping::Journalled(map) => map.demand_paged_map().prefetch_updates(&self.store, lpns),
             };
-            let places = units.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0));
+            let places = units.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| Ppn(unit.0));
             let spare =
                 |place| u64::from(self.store.nand().owner(place)) ^ self.store.nand().fingerprint(place).0;
-            touch_all(places.map(spare));
+            pull_into_cache(places.map(spare));
         }
     }
 
     #[inline]
-    fn prefetch_flat(&self, map: &Flat, lpns: &[Lpn]) {
+    fn prefetch_flat(&self, map: &RamMap, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
         let (mut units, mut places) = ([Unit(0); PREFETCHED_WRITES], [Ppn(0); PREFETCHED_WRITES]);
         let (units, places) = (&mut units[..lpns.len()], &mut places[..lpns.len()]);
         for ((unit, place), &lpn) in units.iter_mut().zip(&mut *places).zip(lpns) {
             *unit = map.get(lpn).unwrap_or(Unit(0));
-            *place = if is_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
+            *place = if is_flash_page(*unit, pages) { Ppn(unit.0) } else { Ppn(0) };
         }
         self.prefetch_validity(places.iter().copied());
         if self.recycle.is_some() || self.sharing.is_some() {
             self.prefetch_content(lpns, units, places);
         }
         if let Some(stage) = &self.delta {
-            stage.prefetch(lpns);
+            stage.prefetch_access_counts(lpns);
         }
     }
 
     #[inline(never)]
-    fn prefetch_cached(&self, map: &Cached, lpns: &[Lpn]) {
+    fn prefetch_cached(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
         let pages = self.store.geometry().pages();
         let places = map.prefetch_updates(&self.store, lpns);
-        self.prefetch_validity(places.iter().filter(|&&unit| is_page(unit, pages)).map(|unit| Ppn(unit.0)));
+        self.prefetch_validity(
+            places.iter().filter(|&&unit| is_flash_page(unit, pages)).map(|unit| Ppn(unit.0)),
+        );
     }
 
     /// Reads the valid count and valid bit of each physical page in `places` ahead of its invalidation, so that the
@@ -80,8 +84,10 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn prefetch_validity(&self, places: impl Iterator<Item = Ppn>) {
         let in_ram = !self.validity.is_on_flash();
-        let counted = |place| u64::from(self.store.blocks().valid(self.store.block_of(place)));
-        touch_all(places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))));
+        let counted = |place| u64::from(self.store.blocks().valid_pages(self.store.block_of(place)));
+        pull_into_cache(
+            places.map(|place| counted(place) + u64::from(in_ram && self.validity.is_valid(place))),
+        );
     }
 
     /// Reads the entries of the content stages' tables that overwriting the current physical pages of `lpns` will need,
@@ -96,10 +102,10 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(stage) = &self.chunks {
             let pages = self.store.geometry().pages();
-            stage.prefetch_drops(units.iter().copied().filter(|&unit| !is_page(unit, pages)));
+            stage.prefetch_member_drops(units.iter().copied().filter(|&unit| !is_flash_page(unit, pages)));
         }
         if let Some(stage) = &self.recycle {
-            stage.part.prefetch(places, contents);
+            stage.recycler.prefetch(places, contents);
         }
         if let Some(sharing) = &self.sharing {
             sharing.prefetch(lpns, units, contents);
@@ -111,9 +117,9 @@ impl<N: Nand> Ftl<N> {
     #[inline(never)]
     fn prefetch_content_lookups(&self, fingerprints: &[Fingerprint]) {
         if let Some(stage) = &self.recycle {
-            stage.part.prefetch_find(fingerprints);
+            stage.recycler.prefetch_find(fingerprints);
         }
-        if let Some(index) = self.sharing.as_ref().and_then(|sharing| sharing.index.as_ref()) {
+        if let Some(index) = self.sharing.as_ref().and_then(|sharing| sharing.content_index.as_ref()) {
             index.prefetch_find(fingerprints, |unit| self.fingerprint_of_unit(unit));
         }
     }

@@ -1,10 +1,10 @@
 //! The host read path: reads a logical page, a run of logical pages, or a unit (physical page or member of a compressed
 //! chunk).
 
-use crate::address::{Lpn, Ppn, Unit, is_page};
+use crate::address::{Lpn, Ppn, Unit, is_flash_page};
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
-use crate::ftl::{Ftl, content_of};
+use crate::ftl::{Ftl, stored_fingerprint};
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::Nand;
 use crate::operation::Cause;
@@ -14,21 +14,22 @@ impl<N: Nand> Ftl<N> {
     /// `into` is one page long, or empty if the caller does not need the bytes; it is filled if the medium keeps bytes.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`], [`Error::Lost`], power loss. A demand-paged mapping may have to write translation pages
-    /// first; a full device reads without that.
+    /// [`Error::OutOfRange`], [`Error::LogicalPageLost`], power loss. A demand-paged mapping may have to write
+    /// translation pages first; a full device reads without that.
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
-        if self.is_pending(lpn) {
+        if self.is_buffered_for_chunk(lpn) {
             self.store.stats.host_page_reads += 1;
-            return Ok(self.read_pending(lpn, into));
+            return Ok(self.read_buffered_page(lpn, into));
         }
         let place = self.locate(lpn)?;
         self.store.stats.host_page_reads += 1;
-        let found = self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))?;
+        let found =
+            self.read_place(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))?;
         self.store.stats.unwritten_page_reads += u64::from(!found);
         if self.delta.is_some() {
-            self.note_read(lpn, into)?;
+            self.count_read_for_delta(lpn, into)?;
         }
         Ok(found)
     }
@@ -62,9 +63,9 @@ impl<N: Nand> Ftl<N> {
             let (read, outcome) = self.store.read_pages(&places, &mut rest[..places.len() * page_bytes]);
             self.store.stats.host_page_reads += read as u64 + u64::from(outcome.is_err());
             if let Some(stage) = &mut self.recycle {
-                places[..read].iter().for_each(|&ppn| stage.part.read(ppn));
+                places[..read].iter().for_each(|&ppn| stage.recycler.count_read(ppn));
             }
-            outcome.map_err(|error| error.of_read(Lpn(lpn.0 + read as u32)))?;
+            outcome.map_err(|error| error.lost_page_if_uncorrectable(Lpn(lpn.0 + read as u32)))?;
             done += places.len();
         }
         Ok(())
@@ -85,11 +86,11 @@ impl<N: Nand> Ftl<N> {
     /// counting a host read.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
-        if self.read_pending(lpn, into) {
+        if self.read_buffered_page(lpn, into) {
             return Ok(true);
         }
         let place = self.locate(lpn)?;
-        self.read_place(lpn, place, into).map_err(|error| error.of_read(lpn))
+        self.read_place(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))
     }
 
     /// Looks up the unit (physical page or member of a compressed chunk) to which `lpn` is mapped. A device that is
@@ -121,9 +122,9 @@ impl<N: Nand> Ftl<N> {
             self.read_delta(lpn, into, Cause::Host)?;
         }
         if let Some(stage) = &mut self.recycle
-            && is_page(unit, self.store.geometry().pages())
+            && is_flash_page(unit, self.store.geometry().pages())
         {
-            stage.part.read(Ppn(unit.0));
+            stage.recycler.count_read(Ppn(unit.0));
         }
         Ok(true)
     }
@@ -131,8 +132,8 @@ impl<N: Nand> Ftl<N> {
     /// Reads the content of a unit: a physical page, or a logical page stored in a compressed chunk (chunk member).
     #[inline]
     pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
-        if self.chunks.is_some() && !is_page(unit, self.store.geometry().pages()) {
-            return self.read_member(unit, into, cause);
+        if self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages()) {
+            return self.read_chunk_member(unit, into, cause);
         }
         self.store.read(Ppn(unit.0), into, cause).map(drop)
     }
@@ -141,7 +142,7 @@ impl<N: Nand> Ftl<N> {
     /// member of a compressed chunk.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
-        content_of(&self.store, self.chunks.as_deref(), unit)
+        stored_fingerprint(&self.store, self.chunks.as_deref(), unit)
     }
 
     /// Fingerprint of the current content of `lpn`, with its buffered page or delta if there is one; `None` if `lpn` is

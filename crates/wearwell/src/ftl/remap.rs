@@ -24,10 +24,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn remap_once(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
-        if self.is_pending(source) || self.is_pending(target) {
-            self.commit_chunk()?;
+        if self.is_buffered_for_chunk(source) || self.is_buffered_for_chunk(target) {
+            self.write_buffered_chunk()?;
         }
-        if self.sharing.is_some() && self.delta.is_some() && !self.merge_source(source)? {
+        if self.sharing.is_some() && self.delta.is_some() && !self.merge_remap_source(source)? {
             return self.remap_by_writing(target, source, mode);
         }
         if self.sharing.is_some() {
@@ -56,7 +56,7 @@ impl<N: Nand> Ftl<N> {
         }
         let pool = self.make_room_for_write()?;
         self.write_page(lpn, pool, content, fingerprint)?;
-        self.drop_buffered(lpn);
+        self.drop_buffered_page(lpn);
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::sharing::counts::MAX_REFERRERS;
-use crate::sharing::reverse_map::{Command, Entry};
+use crate::sharing::reverse_map::{RemapCommand, ReverseMapEntry};
 
 /// A remap command of several pages: maps a range of target logical pages to the content of a range of source pages.
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ impl<N: Nand> Ftl<N> {
             self.rewrite(source)?;
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
-        let places: Vec<Option<Unit>> = remap.sources().map(|lpn| self.mapping.in_ram(lpn)).collect();
+        let places: Vec<Option<Unit>> = remap.sources().map(|lpn| self.mapping.lookup_in_ram(lpn)).collect();
         self.record_remap(remap, &places)?;
         self.apply_remap(remap, &places)
     }
@@ -91,10 +91,10 @@ impl<N: Nand> Ftl<N> {
         let sharing = self.sharing.as_ref()?;
         let mut added: HashMap<Unit, u32, FxBuildHasher> = HashMap::default();
         remap.sources().find(|&source| {
-            let Some(unit) = self.mapping.in_ram(source) else { return false };
+            let Some(unit) = self.mapping.lookup_in_ram(source) else { return false };
             let added = added.entry(unit).or_default();
             *added += 1;
-            sharing.refs.extra(unit) + *added >= MAX_REFERRERS
+            sharing.reference_counts.referrers_beyond_first(unit) + *added >= MAX_REFERRERS
         })
     }
 
@@ -114,15 +114,19 @@ impl<N: Nand> Ftl<N> {
         let Some(sharing) = sharing else { unreachable!("only sharing has atomic commands") };
         let places: Vec<Option<Ppn>> = places.iter().map(|place| place.map(|unit| Ppn(unit.0))).collect();
         if !sharing.admit_command(mapping, store, &places)? {
-            store.stats.refused_commands += 1;
+            store.stats.refused_remap_commands += 1;
             return Err(Error::NotAtomic { pages: remap.pages });
         }
         let mut entries = Vec::with_capacity(places.len());
         for ((lpn, source), place) in remap.targets().zip(remap.sources()).zip(places) {
             let source = (place.is_some() && remap.deallocates_source(source)).then_some(source);
-            entries.push(Entry { lpn, place, source, sequence: store.next_sequence() });
+            entries.push(ReverseMapEntry { lpn, place, source, sequence: store.next_sequence() });
         }
-        sharing.record_command(store, Command { start: remap.target, pages: remap.pages }, &entries)
+        sharing.record_command(
+            store,
+            RemapCommand { first_target: remap.target, pages: remap.pages },
+            &entries,
+        )
     }
 
     /// Updates the L2P map by the recorded entries of an atomic remap command. New referrers of a physical page
@@ -130,10 +134,10 @@ impl<N: Nand> Ftl<N> {
     /// referrers in one command.
     fn apply_remap(&mut self, remap: Remap, places: &[Option<Unit>]) -> Result<()> {
         let Some(sharing) = &mut self.sharing else { unreachable!("only sharing has atomic commands") };
-        places.iter().flatten().for_each(|&unit| sharing.refs.up(unit));
+        places.iter().flatten().for_each(|&unit| sharing.reference_counts.increment(unit));
         for (target, &place) in remap.targets().zip(places) {
             let old = self.change_map(target, place)?;
-            self.release(target, old);
+            self.release_reference(target, old);
             let stats = &mut self.store.stats;
             if place.is_none() {
                 stats.host_page_trims += 1;
@@ -148,7 +152,7 @@ impl<N: Nand> Ftl<N> {
             .filter(|&(source, place)| place.is_some() && remap.deallocates_source(source))
         {
             let moved = self.change_map(source, None)?;
-            self.release(source, moved);
+            self.release_reference(source, moved);
         }
         Ok(())
     }

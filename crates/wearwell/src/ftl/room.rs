@@ -11,7 +11,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::sharing::reverse_map::ReverseMap;
-use crate::store::{RESERVE_BLOCKS, Stream};
+use crate::store::{GC_RESERVE_BLOCKS, Stream};
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
@@ -25,7 +25,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.make_room_for_metadata()?;
         if self.is_writable(pool) {
-            return Ok(self.store.take_pool(Stream::Host));
+            return Ok(self.store.advance_pool(Stream::Host));
         }
         self.find_writable_pool()
     }
@@ -33,7 +33,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn is_writable(&self, pool: u32) -> bool {
         self.store.open_block_pages_left(Stream::Host, pool) > 0
-            || self.store.free_blocks(pool) > RESERVE_BLOCKS
+            || self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
     }
 
     /// Finds the next pool (set of planes) that can take a host page; called if the pool whose turn it is holds only
@@ -43,7 +43,7 @@ impl<N: Nand> Ftl<N> {
         loop {
             let victims = self.store.stats.gc_victims;
             for _ in 0..self.store.pools() {
-                let pool = self.store.take_pool(Stream::Host);
+                let pool = self.store.advance_pool(Stream::Host);
                 self.collect_until_ready(pool)?;
                 self.make_room_for_metadata()?;
                 if self.is_writable(pool) {
@@ -51,7 +51,7 @@ impl<N: Nand> Ftl<N> {
                 }
             }
             if self.store.stats.gc_victims == victims {
-                return Err(self.store.full());
+                return Err(self.store.device_full_error());
             }
         }
     }
@@ -74,18 +74,18 @@ impl<N: Nand> Ftl<N> {
         } else if self.mapping.pages_per_update() > 0 {
             self.make_room_for_translation()?;
         }
-        let log_pages = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse.pages_per_record());
-        if log_pages > 0 { self.require_metadata(Stream::RemapLog, log_pages) } else { Ok(()) }
+        let log_pages = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.pages_per_record());
+        if log_pages > 0 { self.require_room_for_metadata(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
     fn make_room_for_translation(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
         loop {
-            self.require_metadata(Stream::Translation, pages)?;
+            self.require_room_for_metadata(Stream::Translation, pages)?;
             if !self.mapping.write_deferred(&mut self.store)? {
-                return self.require_metadata(Stream::Translation, pages);
+                return self.require_room_for_metadata(Stream::Translation, pages);
             }
-            self.invalidate_identified();
+            self.invalidate_identified_pages();
         }
     }
 
@@ -100,13 +100,13 @@ impl<N: Nand> Ftl<N> {
             if self.write_deferred_validity_step()? {
                 continue;
             }
-            let written = self.store.sequence();
-            while self.store.sequence() == written {
+            let written = self.store.last_sequence();
+            while self.store.last_sequence() == written {
                 if !self.mapping.write_deferred(&mut self.store)? {
                     return Ok(());
                 }
             }
-            self.invalidate_identified();
+            self.invalidate_identified_pages();
         }
     }
 
@@ -117,14 +117,14 @@ impl<N: Nand> Ftl<N> {
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         self.report_opened_blocks();
         let is_settled = !self.validity.write_deferred(&mut self.store)?;
-        let durable_until = self.validity.durable_until();
+        let durable_until = self.validity.durable_until_sequence();
         self.store.release_retained(durable_until);
         if !is_settled {
             return Ok(true);
         }
         let is_due = self.persistence.compares_versions() && self.is_flush_due(durable_until);
         if is_due {
-            self.store.ops.note_reason(MetadataReason::ValidityDue);
+            self.store.flash_ops.record_metadata_reason(MetadataReason::ValidityDue);
             self.validity.flush(&mut self.store)?;
         }
         Ok(is_due)
@@ -132,15 +132,15 @@ impl<N: Nand> Ftl<N> {
 
     #[inline(always)]
     fn is_flush_due(&self, durable_until: u64) -> bool {
-        self.store.retained_pages() > self.flush_limits.retained_pages
-            || (self.store.sequence() - durable_until > self.flush_limits.programs
+        self.store.retained_pages() > self.flush_limits.max_retained_pages
+            || (self.store.last_sequence() - durable_until > self.flush_limits.max_programs
                 && self.validity.has_unwritten())
     }
 
     /// Runs the deferred writes of a validity store on flash until none is due; the mapping writes nothing.
     pub(crate) fn write_deferred_validity(&mut self) -> Result<()> {
         while self.validity.is_on_flash() {
-            self.require_metadata(Stream::Validity, self.validity.pages_per_deferred_write())?;
+            self.require_room_for_metadata(Stream::Validity, self.validity.pages_per_deferred_write())?;
             if !self.write_deferred_validity_step()? {
                 break;
             }
@@ -158,25 +158,25 @@ impl<N: Nand> Ftl<N> {
     #[cold]
     fn make_room_for_both(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         loop {
-            self.require_metadata(Stream::Translation, of_map)?;
-            self.require_metadata(Stream::Validity, of_validity)?;
+            self.require_room_for_metadata(Stream::Translation, of_map)?;
+            self.require_room_for_metadata(Stream::Validity, of_validity)?;
             // Opening a validity block may have used the free block that the translation page needs.
-            if self.store.has_room(Stream::Translation, of_map) {
+            if self.store.has_room_for_pages(Stream::Translation, of_map) {
                 return Ok(());
             }
         }
     }
 
-    pub(crate) fn require_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
+    pub(crate) fn require_room_for_metadata(&mut self, stream: Stream, pages: u32) -> Result<()> {
         if pages == 0 {
             return Ok(());
         }
-        while !self.store.has_room(stream, pages) {
+        while !self.store.has_room_for_pages(stream, pages) {
             self.collect_anywhere()?;
         }
         // The block is opened now, so that the host page of this request cannot use it and leave GC without its
         // reserve.
-        self.store.open_ahead(stream)
+        self.store.open_block_ahead(stream)
     }
 
     /// Makes room for `pages` pages of `stream`, which host writes fill in addition to the host stream (deltas or
@@ -184,11 +184,11 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.pools() {
-                let pool = self.store.take_pool(stream);
-                if self.store.room_in(stream, pool) < pages {
+                let pool = self.store.advance_pool(stream);
+                if self.store.free_pages_in(stream, pool) < pages {
                     self.collect_until_ready(pool)?;
                 }
-                if self.store.room_in(stream, pool) >= pages {
+                if self.store.free_pages_in(stream, pool) >= pages {
                     return Ok(pool);
                 }
             }
@@ -203,9 +203,9 @@ impl<N: Nand> Ftl<N> {
             }
         }
         if self.valid_counts_are_upper_bounds {
-            self.recount_valid()?;
+            self.recount_valid_pages()?;
             return self.collect_anywhere();
         }
-        Err(self.store.full())
+        Err(self.store.device_full_error())
     }
 }

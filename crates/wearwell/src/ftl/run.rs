@@ -19,11 +19,11 @@ use crate::nand::Nand;
 const PREFETCHED_WRITES: usize = 128;
 
 impl<N: Nand> Ftl<N> {
-    /// Whether this design writes runs of pages together, table by table ([`Self::write_run`]): its L2P map is a plain
-    /// table in RAM, validity is in RAM, and there is no content stage.
+    /// Whether this design writes runs of pages together, table by table ([`Self::write_page_batch`]): its L2P map is a
+    /// plain table in RAM, validity is in RAM, and there is no content stage.
     #[inline]
-    pub fn writes_in_runs(&self) -> bool {
-        let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.is_mirrored());
+    pub fn supports_write_batches(&self) -> bool {
+        let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.has_nvram_copy());
         is_flat && !self.validity.is_on_flash() && !self.has_content_stage()
     }
 
@@ -32,7 +32,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
-    pub fn write_run(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
+    pub fn write_page_batch(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         let mut done = 0;
         while done < lpns.len() {
             let rest = &lpns[done..];
@@ -49,7 +49,7 @@ impl<N: Nand> Ftl<N> {
     /// many were written.
     #[inline]
     fn write_some(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
-        if self.writes_in_runs() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
+        if self.supports_write_batches() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
             let mut places = [Ppn(0); PREFETCHED_WRITES];
             let low_blocks = self.collector.options.low_blocks;
             let (written, outcome) = self.store.append_run(lpns, low_blocks, &mut places);
@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
                 return (written, outcome);
             }
         }
-        let content = Content::Descriptor(Descriptor::of(Fingerprint::ZERO_PAGE));
+        let content = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint::ZERO_PAGE));
         let written = self.write(lpns[0], content);
         (usize::from(written.is_ok()), written)
     }
@@ -67,22 +67,23 @@ impl<N: Nand> Ftl<N> {
     /// old pages.
     #[inline]
     fn map_run(&mut self, lpns: &[Lpn], places: &[Ppn]) {
-        let (AnyMapping::Flat(map), Some(bitmap)) = (&mut self.mapping, self.validity.ram_mut()) else {
+        let (AnyMapping::Flat(map), Some(bitmap)) = (&mut self.mapping, self.validity.as_ram_bitmap_mut())
+        else {
             unreachable!("runs are written where map and validity are tables in RAM")
         };
         let mut units = [Unit::NONE; PREFETCHED_WRITES];
         let units = &mut units[..places.len()];
         units.iter_mut().zip(places).for_each(|(unit, &place)| *unit = place.into());
-        map.exchange(lpns, units);
-        let old = || units.iter().filter_map(|unit| unit.some()).map(|unit| Ppn(unit.0));
+        map.exchange_units(lpns, units);
+        let old = || units.iter().filter_map(|unit| unit.to_option()).map(|unit| Ppn(unit.0));
         for &place in places {
-            bitmap.set(place);
+            bitmap.mark_valid(place);
         }
         if bitmap.exceeds_cache() {
             bitmap.prefetch(old());
             self.store.prefetch_valid_counts(old());
         }
-        old().for_each(|page| bitmap.clear(page));
+        old().for_each(|page| bitmap.mark_invalid(page));
         old().for_each(|page| self.store.discard(page));
         self.store.stats.host_page_writes += places.len() as u64;
     }

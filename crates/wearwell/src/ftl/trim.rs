@@ -29,7 +29,7 @@ impl<N: Nand> Ftl<N> {
         }
         let last = Lpn(first.0.saturating_add(pages - 1));
         self.require_in_range(last)?;
-        if self.mapping.identifies_late() {
+        if self.mapping.identifies_invalid_pages_late() {
             return self.trim_through(first, last);
         }
         self.retry_after_program_failure(Self::make_room_for_metadata)?;
@@ -46,9 +46,9 @@ impl<N: Nand> Ftl<N> {
         while next <= last {
             let done = self.retry_after_program_failure(|ftl| {
                 ftl.make_room_for_metadata()?;
-                ftl.mapping.trim_some(&mut ftl.store, next, last)
+                ftl.mapping.trim_in_one_translation_page(&mut ftl.store, next, last)
             })?;
-            self.invalidate_identified();
+            self.invalidate_identified_pages();
             if let Some(done) = done {
                 self.store.stats.host_page_trims += u64::from(done.0 - next.0 + 1);
                 next = Lpn(done.0 + 1);
@@ -63,8 +63,8 @@ impl<N: Nand> Ftl<N> {
             self.overwrite_with_zeros(lpn)?;
         } else {
             let old = self.change_map(lpn, None)?;
-            self.drop_buffered(lpn);
-            self.release(lpn, old);
+            self.drop_buffered_page(lpn);
+            self.release_reference(lpn, old);
         }
         self.store.stats.host_page_trims += 1;
         Ok(())
@@ -77,7 +77,7 @@ impl<N: Nand> Ftl<N> {
         let zeros = self.blank_page();
         self.write_page(lpn, pool, Content::of_page(&zeros, Fingerprint::ZERO_PAGE), Fingerprint::ZERO_PAGE)?;
         self.store.stats.host_page_writes -= 1;
-        self.store.stats.zeroed_trims += 1;
+        self.store.stats.trims_written_as_zeros += 1;
         Ok(())
     }
 

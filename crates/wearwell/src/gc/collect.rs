@@ -6,20 +6,20 @@
 //!
 //! Invariant: emptying a victim appends fewer pages than it frees (for static wear leveling: as many). So one free
 //! block per pool is always enough, and collection never recurses. Each valid page is copied once. Only if the reverse
-//! map has no room for the entries of a victim more pages are needed; [`Ftl::can_empty`] counts them first.
+//! map has no room for the entries of a victim more pages are needed; [`Ftl::can_empty_block`] counts them first.
 
 use crate::address::{BlockId, Lpn, Ppn};
-use crate::content::delta::DeltaStage;
-use crate::content::recycle::RecycleStage;
+use crate::content::delta::DeltaState;
+use crate::content::recycle::RecycleState;
 use crate::error::Result;
-use crate::events::{CandidateFigures, Event, VictimChoice, VictimRule};
+use crate::events::{CandidateFigures, FtlEvent, VictimChoice, VictimRule};
 use crate::ftl::Ftl;
-use crate::gc::{Batch, Candidates, Chooser, MetadataGc, VictimPolicy};
+use crate::gc::{CopyBatch, MetadataGc, VictimCandidates, VictimChooser, VictimPolicy};
 use crate::mapping::Mapping;
 use crate::nand::{Geometry, Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::ReverseMap;
-use crate::store::{BlockState, Moves, RESERVE_BLOCKS, Stream};
+use crate::store::{BlockState, GC_RESERVE_BLOCKS, PageCopies, Stream};
 use crate::validity::Validity;
 
 impl<N: Nand> Ftl<N> {
@@ -43,7 +43,8 @@ impl<N: Nand> Ftl<N> {
     /// page can be freed.
     pub(crate) fn collect(&mut self, pool: u32) -> Result<bool> {
         self.write_back_crowded_map()?;
-        let before = self.store.ops.records_events().then(|| self.collector.chooser.clone());
+        let before =
+            self.store.flash_ops.is_recording_events().then(|| self.collector.victim_chooser.clone());
         let Some((victim, rule)) = self.take_victim(pool)? else { return Ok(false) };
         if let Some(chooser) = before {
             self.note_victim(pool, (victim, rule), chooser);
@@ -59,7 +60,7 @@ impl<N: Nand> Ftl<N> {
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
         }
-        if let Some(cold) = self.collector.due_swap(&self.store, victim)
+        if let Some(cold) = self.collector.cold_block_to_swap(&self.store, victim)
             && self.may_move_for_wear(cold, pool)?
         {
             self.swap_dirty(victim, cold, pool)?;
@@ -70,32 +71,34 @@ impl<N: Nand> Ftl<N> {
     /// Records the event of a choice of a victim, with the candidates from which it was chosen. `chooser` is a copy of
     /// the one that chose, from before the choice.
     #[cold]
-    fn note_victim(&mut self, pool: u32, (block, rule): (BlockId, VictimRule), mut chooser: Chooser) {
+    fn note_victim(&mut self, pool: u32, (block, rule): (BlockId, VictimRule), mut chooser: VictimChooser) {
         let Self { store, recycle, delta, .. } = self;
-        let (blocks, now) = (store.blocks(), store.sequence());
+        let (blocks, now) = (store.blocks(), store.last_sequence());
         let figures: Vec<(BlockId, f64)> = if rule == VictimRule::Policy {
             let dirtiness =
                 Dirtiness::new(chooser.policy(), store.geometry(), recycle.as_deref(), delta.as_deref());
-            chooser.figures(blocks, pool, now, |block, invalid| dirtiness.of(block, invalid))
+            chooser.candidate_figures(blocks, pool, now, |block, invalid| dirtiness.of(block, invalid))
         } else {
-            let closed = blocks.of_pool(pool).filter(|&closed| blocks.state(closed) == BlockState::Closed);
-            closed.map(|closed| (closed, f64::from(blocks.valid(closed)))).collect()
+            let closed =
+                blocks.blocks_of_pool(pool).filter(|&closed| blocks.state(closed) == BlockState::Closed);
+            closed.map(|closed| (closed, f64::from(blocks.valid_pages(closed)))).collect()
         };
         let nand = store.nand();
         let figures_of = |candidate: BlockId| CandidateFigures {
             block: candidate,
-            valid_pages: blocks.valid(candidate),
-            age_programs: now.saturating_sub(blocks.closed_at(candidate)),
+            valid_pages: blocks.valid_pages(candidate),
+            age_programs: now.saturating_sub(blocks.closed_at_sequence(candidate)),
             erases: nand.erase_count(candidate),
             kind: blocks.kind(candidate),
-            figure: figures.iter().find(|(known, _)| *known == candidate).map(|&(_, figure)| figure),
+            rank_figure: figures.iter().find(|(known, _)| *known == candidate).map(|&(_, figure)| figure),
         };
         let is_listed = |closed: &BlockId| {
-            *closed == block || (blocks.is_candidate(*closed) && blocks.valid(*closed) < blocks.block_pages())
+            *closed == block
+                || (blocks.is_candidate(*closed) && blocks.valid_pages(*closed) < blocks.block_pages())
         };
-        let candidates = blocks.of_pool(pool).filter(is_listed).map(figures_of).collect();
+        let candidates = blocks.blocks_of_pool(pool).filter(is_listed).map(figures_of).collect();
         let choice = VictimChoice { pool, free_blocks: store.free_blocks(pool), block, rule, candidates };
-        self.store.ops.note_event(|| Event::Victim(Box::new(choice)));
+        self.store.flash_ops.record_event(|| FtlEvent::Victim(Box::new(choice)));
     }
 
     /// Erases up to `most` blocks without valid pages before GC needs them; returns how many. This causes no extra
@@ -111,8 +114,8 @@ impl<N: Nand> Ftl<N> {
         }
         for pool in 0..self.store.pools() {
             while erased < most
-                && let Some(block) = self.store.blocks_mut().least_valid(pool)
-                && self.store.blocks().valid(block) == 0
+                && let Some(block) = self.store.blocks_mut().block_with_fewest_valid(pool)
+                && self.store.blocks().valid_pages(block) == 0
             {
                 self.store.stats.gc_victims += 1;
                 self.empty_and_erase(block, pool, Cause::Gc)?;
@@ -127,7 +130,8 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     fn write_back_crowded_map(&mut self) -> Result<()> {
         let pages = self.mapping.pages_per_update();
-        while self.mapping.is_nvram_nearly_full() && self.store.has_room(Stream::Translation, pages) {
+        while self.mapping.is_nvram_nearly_full() && self.store.has_room_for_pages(Stream::Translation, pages)
+        {
             self.mapping.write_deferred(&mut self.store)?;
         }
         Ok(())
@@ -136,8 +140,8 @@ impl<N: Nand> Ftl<N> {
     /// Whether wear leveling may move the data of `block` now: the pool (set of planes) keeps its GC reserve, and the
     /// reverse map can record all referrers (logical pages) of the block's pages.
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
-        Ok(self.store.free_blocks(pool) > RESERVE_BLOCKS
-            && self.can_empty(block, self.store.blocks().block_pages())?)
+        Ok(self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
+            && self.can_empty_block(block, self.store.blocks().block_pages())?)
     }
 
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
@@ -145,12 +149,12 @@ impl<N: Nand> Ftl<N> {
     /// next erase.
     fn swap_dirty(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
         let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
-        if self.store.has_parked(stream, pool) {
+        if self.store.has_parked_block(stream, pool) {
             return Ok(());
         }
-        self.store.open_chosen(stream, worn)?;
+        self.store.open_chosen_block(stream, worn)?;
         self.empty_and_erase(cold, pool, Cause::Wear)?;
-        self.collector.swapped(&self.store, worn, cold);
+        self.collector.record_swap(&self.store, worn, cold);
         Ok(())
     }
 
@@ -159,13 +163,13 @@ impl<N: Nand> Ftl<N> {
     /// per logical page. Then returns the first other block that can be emptied with a gain, fewest valid pages first.
     fn take_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let Some((chosen, rule)) = self.choose_victim(pool)? else { return Ok(None) };
-        if self.can_empty(chosen, self.most_pages(chosen, pool))? {
+        if self.can_empty_block(chosen, self.most_pages(chosen, pool))? {
             return Ok(Some((chosen, rule)));
         }
         for block in self.store.blocks().closed_by_valid(pool) {
             let most_pages = self.most_pages(block, pool);
-            let gains = self.store.blocks().valid(block) <= most_pages;
-            if block != chosen && gains && self.can_empty(block, most_pages)? {
+            let gains = self.store.blocks().valid_pages(block) <= most_pages;
+            if block != chosen && gains && self.can_empty_block(block, most_pages)? {
                 return Ok(Some((block, VictimRule::Recordable)));
             }
         }
@@ -189,7 +193,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) == 0 {
             return Ok(self.fitting_victim(pool)?.map(by(VictimRule::NoFreeBlock)));
         }
-        let own = self.user_policy_choice(pool)?.map(by(VictimRule::OwnPolicy));
+        let own = self.user_policy_choice(pool)?.map(by(VictimRule::UserPolicy));
         let Self { store, recycle, delta, collector, .. } = self;
         if let MetadataGc::WhenEmpty { share } = collector.options.metadata {
             let blocks = store.blocks_mut();
@@ -198,18 +202,18 @@ impl<N: Nand> Ftl<N> {
             return Ok(forced
                 .map(by(VictimRule::MetadataShare))
                 .or(own)
-                .or_else(|| blocks.least_valid(pool).map(by(VictimRule::EmptyMetadata)))
+                .or_else(|| blocks.block_with_fewest_valid(pool).map(by(VictimRule::EmptyMetadata)))
                 .or_else(|| blocks.emptiest_metadata(pool).map(by(VictimRule::OnlyMetadata))));
         }
         if own.is_some() {
             return Ok(own);
         }
         let is_urgent = store.free_blocks(pool) <= collector.options.urgent_blocks;
-        if is_urgent || collector.own.is_some() {
-            return Ok(store.blocks_mut().least_valid(pool).map(by(VictimRule::Urgent)));
+        if is_urgent || collector.user_policy.is_some() {
+            return Ok(store.blocks_mut().block_with_fewest_valid(pool).map(by(VictimRule::Urgent)));
         }
-        let (geometry, now) = (store.geometry().clone(), store.sequence());
-        let chooser = &mut collector.chooser;
+        let (geometry, now) = (store.geometry().clone(), store.last_sequence());
+        let chooser = &mut collector.victim_chooser;
         let dirtiness = Dirtiness::new(chooser.policy(), &geometry, recycle.as_deref(), delta.as_deref());
         let has_deltas = dirtiness.delta.is_some();
         let weigh = |block, invalid| dirtiness.of(block, invalid);
@@ -220,13 +224,13 @@ impl<N: Nand> Ftl<N> {
     /// of planes) is short of free blocks.
     #[inline]
     fn user_policy_choice(&self, pool: u32) -> Result<Option<BlockId>> {
-        let Some(policy) = &self.collector.own else { return Ok(None) };
+        let Some(policy) = &self.collector.user_policy else { return Ok(None) };
         if self.store.free_blocks(pool) <= self.collector.options.urgent_blocks {
             return Ok(None);
         }
         let erases = |block| self.store.nand().erase_count(block);
-        let (blocks, now) = (self.store.blocks(), self.store.sequence());
-        policy.choose(&Candidates { blocks, erases: &erases, pool, now })
+        let (blocks, now) = (self.store.blocks(), self.store.last_sequence());
+        policy.choose(&VictimCandidates { blocks, erases: &erases, pool, now_programs: now })
     }
 
     /// Returns a victim for a pool (set of planes) without a free block (failures or a power cut used up the reserve):
@@ -234,8 +238,8 @@ impl<N: Nand> Ftl<N> {
     /// life in this state, so the index of blocks by valid pages is queried first. All blocks are searched only if that
     /// block does not fit and blocks of another kind, whose copies use another stream, may.
     fn fitting_victim(&mut self, pool: u32) -> Result<Option<BlockId>> {
-        let emptiest = self.store.blocks_mut().least_valid(pool);
-        let fits = |block: BlockId| self.store.blocks().valid(block) <= self.most_pages(block, pool);
+        let emptiest = self.store.blocks_mut().block_with_fewest_valid(pool);
+        let fits = |block: BlockId| self.store.blocks().valid_pages(block) <= self.most_pages(block, pool);
         if let Some(emptiest) = emptiest.filter(|&block| fits(block)) {
             return Ok(Some(emptiest));
         }
@@ -243,15 +247,15 @@ impl<N: Nand> Ftl<N> {
         // If all blocks hold plain data pages, copies use one stream, and nothing fits if the block with the fewest
         // valid pages does not.
         let is_of_one_kind = blocks.metadata_blocks() == 0 && !self.places_by_content();
-        if is_of_one_kind && !self.mapping.identifies_late() {
+        if is_of_one_kind && !self.mapping.identifies_invalid_pages_late() {
             return Ok(None);
         }
-        let closed = blocks.of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
-        let in_order = |&block: &BlockId| (blocks.valid(block), blocks.closed_at(block));
+        let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
+        let in_order = |&block: &BlockId| (blocks.valid_pages(block), blocks.closed_at_sequence(block));
         if let Some(fitting) = closed.filter(|&block| fits(block)).min_by_key(in_order) {
             return Ok(Some(fitting));
         }
-        if !self.mapping.identifies_late() {
+        if !self.mapping.identifies_invalid_pages_late() {
             return Ok(None);
         }
         let closed = self.store.blocks().closed_by_valid(pool);
@@ -269,7 +273,7 @@ impl<N: Nand> Ftl<N> {
             }
             pages.clear();
             self.live_pages(block, &mut pages)?;
-            pages.retain(|&ppn| !self.mapping.is_superseded(self.store.owner(ppn), ppn));
+            pages.retain(|&ppn| !self.mapping.is_superseded(self.store.owner_in_oob(ppn), ppn));
             let live = pages.len() as u32;
             if live < self.store.geometry().block_pages()
                 && live <= self.store.open_block_pages_left(self.stream_of_copies(PageKind::Data, pool), pool)
@@ -292,18 +296,18 @@ impl<N: Nand> Ftl<N> {
             PageKind::Head | PageKind::Tail => unreachable!("they describe blocks of other pages"),
         }
         self.forget_dead_pages(victim);
-        self.mapping.store_moves(&mut self.store)?;
+        self.mapping.store_moves_in_nvram(&mut self.store)?;
         self.store.erase(victim, cause)?;
         if let Some(stage) = &mut self.chunks
             && self.store.nand().syncs_at_erase()
         {
-            stage.synced();
+            stage.release_freed_numbers();
         }
         if let Some(stage) = &mut self.delta {
-            stage.erased(victim);
+            stage.block_erased(victim);
         }
         match &mut self.sharing {
-            Some(sharing) => sharing.reverse.erased(&mut self.store, victim),
+            Some(sharing) => sharing.reverse_map.block_erased(&mut self.store, victim),
             None => Ok(()),
         }
     }
@@ -315,18 +319,18 @@ impl<N: Nand> Ftl<N> {
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
         let stream = self.stream_of_copies(PageKind::Data, pool);
-        self.live_pages(victim, &mut batch.from)?;
+        self.live_pages(victim, &mut batch.source_pages)?;
         self.drop_superseded(&mut batch);
-        self.merge_bases(&mut batch.from, stream, pool, cause)?;
-        self.referrers(&batch.from, &mut batch.owners);
-        let moves = Moves { from: &batch.from, owners: &batch.owners };
-        let outcome = self.store.copy(moves, stream, pool, cause, &mut batch.to);
+        self.merge_delta_bases(&mut batch.source_pages, stream, pool, cause)?;
+        self.referrers(&batch.source_pages, &mut batch.owners);
+        let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
+        let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
         let told = self.relocate(victim, &batch);
         let outcome = outcome.and(told);
         // In RAM these pages are invalid from now on, even if copying was interrupted: the map must not find them
         // again.
         if outcome.is_ok() || !self.validity.is_on_flash() {
-            batch.superseded.iter().for_each(|&lpn| self.mapping.clear_superseded(lpn));
+            batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.clear_superseded(lpn));
         }
         if self.validity.is_on_flash() {
             self.finish_victim(victim, &batch, outcome.is_ok());
@@ -338,12 +342,14 @@ impl<N: Nand> Ftl<N> {
     /// Clears the valid count of a victim whose page validity is on flash. Its erase will invalidate its pages. If
     /// copying was interrupted by a power loss, the copied pages are invalidated one by one instead, for RAM that a
     /// battery keeps.
-    fn finish_victim(&mut self, victim: BlockId, batch: &Batch, is_emptied: bool) {
+    fn finish_victim(&mut self, victim: BlockId, batch: &CopyBatch, is_emptied: bool) {
         if is_emptied {
             // Pages still counted as valid were superseded, or never programmed.
-            self.store.discard_many(victim, self.store.blocks().valid(victim));
+            self.store.discard_many(victim, self.store.blocks().valid_pages(victim));
         } else {
-            batch.from[..batch.to.len()].iter().for_each(|&moved| self.validity.invalidate(moved));
+            batch.source_pages[..batch.destination_pages.len()]
+                .iter()
+                .for_each(|&moved| self.validity.invalidate(moved));
         }
     }
 
@@ -370,9 +376,9 @@ impl<N: Nand> Ftl<N> {
         let first = geometry.first_page(block);
         let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
         match (self.store.blocks().kind(block), &self.delta, &self.chunks) {
-            (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.is_live(ppn)).collect(),
+            (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.has_live_deltas(ppn)).collect(),
             (PageKind::Chunk, _, Some(stage)) => {
-                stage.used_pages(pages.map(|ppn| (ppn, self.store.owner(ppn).0)).collect())
+                stage.used_pages(pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect())
             }
             (kind, ..) => unreachable!("block {block} holds {kind:?} pages, which nobody packs"),
         }
@@ -380,22 +386,22 @@ impl<N: Nand> Ftl<N> {
 
     /// Removes pages from a batch of GC copies that a lazy map knows to be superseded: copying them would restore old
     /// data.
-    fn drop_superseded(&mut self, batch: &mut Batch) {
-        if !self.mapping.identifies_late() {
+    fn drop_superseded(&mut self, batch: &mut CopyBatch) {
+        if !self.mapping.identifies_invalid_pages_late() {
             return;
         }
         let Self { mapping, store, validity, .. } = self;
-        batch.owners.extend(batch.from.iter().map(|&ppn| store.owner(ppn)));
+        batch.owners.extend(batch.source_pages.iter().map(|&ppn| store.owner_in_oob(ppn)));
         mapping.prefetch(&batch.owners);
         batch.owners.clear();
-        batch.from.retain(|&ppn| {
-            let lpn = store.owner(ppn);
+        batch.source_pages.retain(|&ppn| {
+            let lpn = store.owner_in_oob(ppn);
             let superseded = mapping.is_superseded(lpn, ppn);
             if superseded {
                 store.note_spare_read(ppn, Cause::Gc);
-                batch.superseded.push(lpn);
+                batch.superseded_lpns.push(lpn);
                 if !validity.is_on_flash() {
-                    validity.clear(ppn);
+                    validity.mark_invalid(ppn);
                     store.discard(ppn);
                 }
             }
@@ -403,14 +409,14 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
-    fn relocate(&mut self, victim: BlockId, batch: &Batch) -> Result<()> {
-        self.mapping.relocate_all(&batch.owners[..batch.to.len()], &batch.to);
+    fn relocate(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
+        self.mapping.relocate_all(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
         self.move_valid_bits(batch);
-        self.store.discard_many(victim, batch.to.len() as u32);
+        self.store.discard_many(victim, batch.destination_pages.len() as u32);
         if let Some(stage) = &mut self.recycle {
             let geometry = self.store.geometry();
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
-            stage.part.moved_block(first, pages, &batch.from, &batch.to);
+            stage.recycler.block_moved(first, pages, &batch.source_pages, &batch.destination_pages);
         }
         if self.sharing.is_some() { self.relocate_shared(self.store.pool_of(victim), batch) } else { Ok(()) }
     }
@@ -427,31 +433,31 @@ impl<N: Nand> Ftl<N> {
     /// the OOB may be wrong; for shared pages the reverse-map entries of the current victim must have been loaded.
     #[inline]
     pub(crate) fn referrer(&self, ppn: Ppn) -> Lpn {
-        let spare_owner = self.store.owner(ppn);
+        let spare_owner = self.store.owner_in_oob(ppn);
         match (&self.sharing, &self.recycle) {
             (Some(sharing), _) => sharing.any_referrer(ppn, spare_owner),
-            (None, Some(stage)) => stage.part.owner(ppn, spare_owner),
+            (None, Some(stage)) => stage.recycler.owner(ppn, spare_owner),
             (None, None) => spare_owner,
         }
     }
 
     /// Moves the valid bits of the pages that GC copied to their copies. The copied pages are a prefix of the victim's
     /// live pages and the copies are consecutive, so both sides are changed by ranges.
-    fn move_valid_bits(&mut self, batch: &Batch) {
+    fn move_valid_bits(&mut self, batch: &CopyBatch) {
         if self.validity.is_on_flash() {
             return;
         }
-        let moved = &batch.from[..batch.to.len()];
+        let moved = &batch.source_pages[..batch.destination_pages.len()];
         let [first, .., last] = moved else {
-            for (&from, &to) in moved.iter().zip(&batch.to) {
-                self.validity.clear(from);
-                self.validity.set(to);
+            for (&from, &to) in moved.iter().zip(&batch.destination_pages) {
+                self.validity.mark_invalid(from);
+                self.validity.mark_valid(to);
             }
             return;
         };
-        self.validity.clear_range(*first, last.0 - first.0 + 1);
-        for run in batch.to.chunk_by(|a, b| a.0 + 1 == b.0) {
-            self.validity.set_range(run[0], run.len() as u32);
+        self.validity.mark_range_invalid(*first, last.0 - first.0 + 1);
+        for run in batch.destination_pages.chunk_by(|a, b| a.0 + 1 == b.0) {
+            self.validity.mark_range_valid(run[0], run.len() as u32);
         }
     }
 
@@ -459,31 +465,33 @@ impl<N: Nand> Ftl<N> {
         let first = self.store.geometry().first_page(victim).0;
         let mut batch = std::mem::take(&mut self.collector.batch);
         batch.clear();
-        let held = self.store.retained_in(victim);
+        let held = self.store.retained_pages_in(victim);
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-            let id = self.store.owner(ppn);
+            let id = self.store.owner_in_oob(ppn);
             if self.owns_metadata(stream, id.0, ppn) || held.contains(&ppn) {
-                batch.from.push(ppn);
+                batch.source_pages.push(ppn);
                 batch.owners.push(id);
             }
         }
-        let moves = Moves { from: &batch.from, owners: &batch.owners };
-        let outcome = self.store.copy(moves, stream, pool, cause, &mut batch.to);
-        for ((id, &from), &to) in batch.owners.iter().zip(&batch.from).zip(&batch.to) {
+        let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
+        let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
+        for ((id, &from), &to) in batch.owners.iter().zip(&batch.source_pages).zip(&batch.destination_pages) {
             match &mut self.sharing {
-                Some(sharing) if stream == Stream::RemapLog => sharing.reverse.relocate_own(id.0, to),
-                _ if stream == Stream::Validity => self.validity.relocate_own(id.0, from, to),
+                Some(sharing) if stream == Stream::RemapLog => {
+                    sharing.reverse_map.relocate_metadata_page(id.0, to)
+                }
+                _ if stream == Stream::Validity => self.validity.relocate_metadata_page(id.0, from, to),
                 _ if self.store.move_retained(from, to) => {}
-                _ => self.mapping.relocate_own(id.0, to),
+                _ => self.mapping.relocate_metadata_page(id.0, to),
             }
         }
-        let copies = batch.to.len() as u64;
+        let copies = batch.destination_pages.len() as u64;
         match stream {
             Stream::Translation => self.store.stats.gc_translation_copies += copies,
             Stream::Validity => self.store.stats.gc_validity_copies += copies,
             _ => {}
         }
-        self.store.discard_many(victim, batch.to.len() as u32);
+        self.store.discard_many(victim, batch.destination_pages.len() as u32);
         self.collector.batch = batch;
         outcome
     }
@@ -492,9 +500,9 @@ impl<N: Nand> Ftl<N> {
     /// log page, by `stream`).
     pub(crate) fn owns_metadata(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
-            Some(sharing) if stream == Stream::RemapLog => sharing.reverse.owns(id, ppn),
-            _ if stream == Stream::Validity => self.validity.owns(id, ppn),
-            _ => self.mapping.owns(id, ppn),
+            Some(sharing) if stream == Stream::RemapLog => sharing.reverse_map.owns_metadata_page(id, ppn),
+            _ if stream == Stream::Validity => self.validity.owns_metadata_page(id, ppn),
+            _ => self.mapping.owns_metadata_page(id, ppn),
         }
     }
 
@@ -522,16 +530,16 @@ impl<N: Nand> Ftl<N> {
 /// dead share of pages of deltas. Page validity is not queried, because that may cost reads of flash.
 struct Dirtiness<'a> {
     geometry: &'a Geometry,
-    recycle: Option<&'a RecycleStage>,
-    delta: Option<&'a DeltaStage>,
+    recycle: Option<&'a RecycleState>,
+    delta: Option<&'a DeltaState>,
 }
 
 impl<'a> Dirtiness<'a> {
     fn new(
         policy: VictimPolicy,
         geometry: &'a Geometry,
-        recycle: Option<&'a RecycleStage>,
-        delta: Option<&'a DeltaStage>,
+        recycle: Option<&'a RecycleState>,
+        delta: Option<&'a DeltaState>,
     ) -> Self {
         // Without recycling RC-GC is greedy, which counts pages.
         let delta = delta.filter(|_| recycle.is_some() || policy != VictimPolicy::RecycleAware);
@@ -542,11 +550,11 @@ impl<'a> Dirtiness<'a> {
     fn of(&self, block: BlockId, invalid: u32) -> f64 {
         let (first, mut known_dead, mut sum) = (self.geometry.first_page(block), 0, 0.0);
         for ppn in (first.0..first.0 + self.geometry.block_pages()).map(Ppn) {
-            if let Some(stage) = self.recycle.filter(|stage| stage.part.is_dead(ppn)) {
-                sum += 1.0 - stage.probability(ppn);
+            if let Some(stage) = self.recycle.filter(|stage| stage.recycler.is_dead(ppn)) {
+                sum += 1.0 - stage.recycle_probability(ppn);
                 known_dead += 1;
             } else if let Some(stage) = self.delta {
-                sum += stage.dead_share(ppn);
+                sum += stage.dead_delta_share(ppn);
             }
         }
         sum + f64::from(invalid - known_dead)

@@ -30,7 +30,7 @@ use crate::nand::Nand;
 use crate::store::{BlockState, Store};
 
 /// Bytes of RAM that dual-pool wear leveling needs per block of the device.
-pub(crate) const BLOCK_RAM_BYTES: u64 = 16;
+pub(crate) const RAM_BYTES_PER_BLOCK: u64 = 16;
 
 /// State of one block in dual-pool wear leveling: its erase counts, and whether it is in the hot or the cold pool.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +118,7 @@ impl DualPool {
 
     /// Counts the erase of a block and applies the two resize rules of dual-pool wear leveling to the hot and cold pool
     /// of its planes. A retired block is removed.
-    pub(crate) fn note_erased<N: Nand>(&mut self, store: &Store<N>, block: BlockId) {
+    pub(crate) fn count_erase<N: Nand>(&mut self, store: &Store<N>, block: BlockId) {
         self.remove(block);
         if store.blocks().state(block) == BlockState::Retired {
             return;
@@ -157,7 +157,7 @@ impl DualPool {
 
     /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
     /// swap is due. Blocks found to be retired are removed from the cold pool.
-    pub(crate) fn due_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
+    pub(crate) fn cold_block_to_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
         let Entry { erases, is_hot, .. } = self.entries[worn.index()];
         if !is_hot || store.blocks().state(worn) != BlockState::Free {
             return None;
@@ -179,7 +179,7 @@ impl DualPool {
 
     /// Moves the block `worn` to the cold pool and the block `cold` to the hot pool, because the data of `cold` were
     /// moved to `worn`.
-    pub(crate) fn swap(&mut self, worn: BlockId, cold: BlockId) {
+    pub(crate) fn record_swap(&mut self, worn: BlockId, cold: BlockId) {
         for (block, is_hot) in [(worn, false), (cold, true)] {
             let (queues, entry) = self.queues(block);
             // A retired block is in no queue any more.
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn a_dirty_swap_exchanges_the_pools_and_begins_to_count_anew() {
         let mut pools = pools_of([2, 3, 3, 2, 4, 3, 12, 2], 5);
-        pools.swap(BlockId(6), BlockId(3));
+        pools.record_swap(BlockId(6), BlockId(3));
         assert_eq!(hot_blocks(&pools), [0, 3, 2, 4]);
         for block in [6, 3] {
             assert_eq!(pools.entries[block].effective_erases, 0);

@@ -12,15 +12,15 @@ mod victim;
 mod wear_scan;
 
 use dual_pool::DualPool;
-pub use own_policy::{Candidate, Candidates, ChooseVictim, OwnPolicy};
-pub use victim::{Chooser, VictimPolicy};
+pub use own_policy::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
+pub use victim::{VictimChooser, VictimPolicy};
 use wear_scan::WearScan;
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-pub use crate::store::Ties;
-use crate::store::{BlockState, FreeOrder, RESERVE_BLOCKS, Store};
+pub use crate::store::TieBreak;
+use crate::store::{BlockState, FreeBlockOrder, GC_RESERVE_BLOCKS, Store};
 
 /// Options of garbage collection and wear leveling of a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,7 +28,7 @@ pub struct GcOptions {
     /// Policy that chooses the blocks that GC collects.
     pub policy: VictimPolicy,
     /// Number of free blocks at or below which a pool (set of planes) is collected before a host write to it; at least
-    /// [`RESERVE_BLOCKS`].
+    /// [`GC_RESERVE_BLOCKS`].
     pub low_blocks: u32,
     /// Number of free blocks of a pool (less than `low_blocks`) at or below which GC uses the greedy policy in place of
     /// any other. A pool has so few only if the device is nearly full, failing or just recovered; then the next copies
@@ -37,7 +37,7 @@ pub struct GcOptions {
     /// Number of free blocks below which a pool (set of planes) is collected in idle time; 0 means no background GC.
     pub background_blocks: u32,
     /// Which block the greedy policy collects if several have the fewest valid pages.
-    pub ties: Ties,
+    pub tie_break: TieBreak,
     /// How blocks of metadata (translation pages, page validity) are collected.
     pub metadata: MetadataGc,
     /// Options of wear leveling.
@@ -50,10 +50,10 @@ impl Default for GcOptions {
     fn default() -> Self {
         Self {
             policy: VictimPolicy::Greedy,
-            low_blocks: RESERVE_BLOCKS + 1,
-            urgent_blocks: RESERVE_BLOCKS,
+            low_blocks: GC_RESERVE_BLOCKS + 1,
+            urgent_blocks: GC_RESERVE_BLOCKS,
             background_blocks: 0,
-            ties: Ties::default(),
+            tie_break: TieBreak::default(),
             metadata: MetadataGc::default(),
             wear: WearOptions::default(),
             seed: 1,
@@ -82,75 +82,75 @@ pub enum MetadataGc {
 pub struct WearOptions {
     /// Whether free blocks are opened by their erase counts (dynamic wear leveling): the least worn for host data, the
     /// most worn for cold copies.
-    pub dynamic: bool,
+    pub dynamic_leveling: bool,
     /// Static wear leveling: a closed block is moved if its erase count is lower than the maximum of its pool (set of
     /// planes) by more than this number; 0 means off.
-    pub static_gap: u32,
+    pub static_gap_erases: u32,
     /// Whether static wear leveling finds little-worn blocks by reading erase counts from spare areas in rotation, one
     /// per flash write, instead of with a table of erase counts in RAM.
-    pub scan: bool,
+    pub scans_erase_counts: bool,
     /// Threshold of dual-pool wear leveling, in erases (Chang, SAC 2007); 0 means off. Excludes static wear leveling.
-    pub dual_pool_gap: u32,
+    pub dual_pool_gap_erases: u32,
 }
 
 impl WearOptions {
     /// Checks that at most one way of moving cold data is chosen: static or dual-pool wear leveling.
     pub(crate) fn check(self) -> Result<()> {
-        let both = self.static_gap > 0 && self.dual_pool_gap > 0;
+        let both = self.static_gap_erases > 0 && self.dual_pool_gap_erases > 0;
         let refusal =
             "static and dual-pool wear leveling exclude each other: set one of the two thresholds to 0";
-        if both { Err(Error::Options(refusal.into())) } else { Ok(()) }
+        if both { Err(Error::InvalidOptions(refusal.into())) } else { Ok(()) }
     }
 
     /// Returns the bytes of RAM that wear leveling needs for a device of `blocks` blocks, one pair of name and bytes
     /// per data structure.
     pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
         let blocks = u64::from(blocks);
-        let has_scan = self.scan && self.static_gap > 0;
-        let counts = self.dynamic || self.static_gap > 0 && !self.scan;
+        let has_scan = self.scans_erase_counts && self.static_gap_erases > 0;
+        let counts = self.dynamic_leveling || self.static_gap_erases > 0 && !self.scans_erase_counts;
         let structures = [
-            ("wear scan", has_scan, wear_scan::RAM_BYTES),
-            ("erase counts", counts && self.dual_pool_gap == 0, 4 * blocks),
-            ("dual pool", self.dual_pool_gap > 0, dual_pool::BLOCK_RAM_BYTES * blocks),
+            ("wear scan", has_scan, wear_scan::WEAR_SCAN_RAM_BYTES),
+            ("erase counts", counts && self.dual_pool_gap_erases == 0, 4 * blocks),
+            ("dual pool", self.dual_pool_gap_erases > 0, dual_pool::RAM_BYTES_PER_BLOCK * blocks),
         ];
         structures.into_iter().filter(|s| s.1).map(|(name, _, bytes)| (name, bytes)).collect()
     }
 
-    pub(crate) fn free_order(self) -> FreeOrder {
-        if self.dynamic { FreeOrder::ByWear } else { FreeOrder::Fifo }
+    pub(crate) fn free_order(self) -> FreeBlockOrder {
+        if self.dynamic_leveling { FreeBlockOrder::ByWear } else { FreeBlockOrder::Fifo }
     }
 }
 
 /// Pages that GC moves out of a victim: their PPNs, one referrer each (the LPN mapped to it, or the number of a
 /// metadata page), and the PPNs of the copies.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Batch {
-    pub(crate) from: Vec<Ppn>,
+pub(crate) struct CopyBatch {
+    pub(crate) source_pages: Vec<Ppn>,
     pub(crate) owners: Vec<Lpn>,
-    pub(crate) to: Vec<Ppn>,
+    pub(crate) destination_pages: Vec<Ppn>,
     /// Logical pages whose page in the victim is not copied, because the map knows a newer version of them (only for
     /// lazy maps, which invalidate pages late).
-    pub(crate) superseded: Vec<Lpn>,
+    pub(crate) superseded_lpns: Vec<Lpn>,
 }
 
-impl Batch {
+impl CopyBatch {
     pub(crate) fn clear(&mut self) {
-        self.from.clear();
+        self.source_pages.clear();
         self.owners.clear();
-        self.to.clear();
-        self.superseded.clear();
+        self.destination_pages.clear();
+        self.superseded_lpns.clear();
     }
 }
 
 /// State of garbage collection that lasts from one victim to the next.
 #[derive(Clone, Debug)]
-pub(crate) struct Collector {
+pub(crate) struct GarbageCollector {
     pub(crate) options: GcOptions,
-    pub(crate) chooser: Chooser,
+    pub(crate) victim_chooser: VictimChooser,
     /// User-supplied victim policy, queried before `chooser`, if there is one.
-    pub(crate) own: Option<OwnPolicy>,
+    pub(crate) user_policy: Option<UserVictimPolicy>,
     /// Pages of the current victim to be moved; kept between victims so that its vectors are not allocated anew.
-    pub(crate) batch: Batch,
+    pub(crate) batch: CopyBatch,
     /// Number of victims until static wear leveling searches a pool (set of planes) again for little-worn blocks.
     wear_countdown: u32,
     wear_scan: WearScan,
@@ -158,16 +158,16 @@ pub(crate) struct Collector {
     pub(crate) dual_pool: Option<Box<DualPool>>,
 }
 
-impl Collector {
+impl GarbageCollector {
     pub(crate) fn new(options: GcOptions) -> Self {
-        let low_blocks = options.low_blocks.max(RESERVE_BLOCKS);
+        let low_blocks = options.low_blocks.max(GC_RESERVE_BLOCKS);
         let urgent_blocks = options.urgent_blocks.min(low_blocks - 1);
         let options = GcOptions { low_blocks, urgent_blocks, ..options };
         Self {
-            chooser: Chooser::new(options.policy, options.seed),
-            own: None,
+            victim_chooser: VictimChooser::new(options.policy, options.seed),
+            user_policy: None,
             options,
-            batch: Batch::default(),
+            batch: CopyBatch::default(),
             wear_countdown: 0,
             wear_scan: WearScan::default(),
             dual_pool: None,
@@ -176,27 +176,31 @@ impl Collector {
 
     /// Counts the erase of `block` for dual-pool wear leveling. Returns the cold block whose data must be moved to
     /// `block`, if any.
-    pub(crate) fn due_swap<N: Nand>(&mut self, store: &Store<N>, block: BlockId) -> Option<BlockId> {
-        let threshold = self.options.wear.dual_pool_gap;
+    pub(crate) fn cold_block_to_swap<N: Nand>(
+        &mut self,
+        store: &Store<N>,
+        block: BlockId,
+    ) -> Option<BlockId> {
+        let threshold = self.options.wear.dual_pool_gap_erases;
         if threshold == 0 {
             return None;
         }
         let pools = self.dual_pool.get_or_insert_with(|| Box::new(DualPool::new(store, threshold)));
-        pools.note_erased(store, block);
-        pools.due_swap(store, block)
+        pools.count_erase(store, block);
+        pools.cold_block_to_swap(store, block)
     }
 
     /// Records for dual-pool wear leveling that the data of `cold` were moved to `worn` and `cold` was erased.
-    pub(crate) fn swapped<N: Nand>(&mut self, store: &Store<N>, worn: BlockId, cold: BlockId) {
+    pub(crate) fn record_swap<N: Nand>(&mut self, store: &Store<N>, worn: BlockId, cold: BlockId) {
         let pools = self.dual_pool.as_mut().expect("the swap was due");
-        pools.note_erased(store, cold);
-        pools.swap(worn, cold);
+        pools.count_erase(store, cold);
+        pools.record_swap(worn, cold);
     }
 
     /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved, if any. With a table
     /// of erase counts in RAM, the blocks are only searched once in as many victims as 1/32 of the pool's blocks.
     pub(crate) fn coldest_block<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
-        let WearOptions { static_gap, scan, .. } = self.options.wear;
+        let WearOptions { static_gap_erases: static_gap, scans_erase_counts: scan, .. } = self.options.wear;
         if static_gap == 0 {
             return None;
         }
@@ -210,9 +214,9 @@ impl Collector {
         self.wear_countdown = store.blocks().len() / store.pools() / 32;
         let wear = |&block: &BlockId| store.nand().erase_count(block);
         let in_use = |&block: &BlockId| store.blocks().state(block) != BlockState::Retired;
-        let most = store.blocks().of_pool(pool).filter(in_use).map(|b| wear(&b)).max()?;
+        let most = store.blocks().blocks_of_pool(pool).filter(in_use).map(|b| wear(&b)).max()?;
         let closed = |&block: &BlockId| store.blocks().state(block) == BlockState::Closed;
-        let coldest = store.blocks().of_pool(pool).filter(closed).min_by_key(wear)?;
-        (most - wear(&coldest) > self.options.wear.static_gap).then_some(coldest)
+        let coldest = store.blocks().blocks_of_pool(pool).filter(closed).min_by_key(wear)?;
+        (most - wear(&coldest) > self.options.wear.static_gap_erases).then_some(coldest)
     }
 }

@@ -25,23 +25,23 @@ pub trait ChooseVictim: Send {
     ///
     /// # Errors
     /// A sentence that explains why the policy cannot choose. The request that needed free blocks then fails with
-    /// [`Error::Policy`].
-    fn choose(&mut self, candidates: &Candidates<'_>) -> std::result::Result<Option<BlockId>, String>;
+    /// [`Error::VictimPolicyFailed`].
+    fn choose(&mut self, candidates: &VictimCandidates<'_>) -> std::result::Result<Option<BlockId>, String>;
 }
 
 /// The blocks from which a user-supplied policy may choose a GC victim: the closed blocks of one pool (set of planes)
 /// that have an invalid page.
 #[expect(missing_debug_implementations, reason = "a view with a function in it")]
-pub struct Candidates<'a> {
+pub struct VictimCandidates<'a> {
     pub(crate) blocks: &'a BlockTable,
     pub(crate) erases: &'a dyn Fn(BlockId) -> u32,
     pub(crate) pool: u32,
-    pub(crate) now: u64,
+    pub(crate) now_programs: u64,
 }
 
 /// Properties of one block that can be collected, as a user-supplied victim policy sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Candidate {
+pub struct VictimCandidate {
     /// Number of the block that can be collected.
     pub block: BlockId,
     /// Number of valid pages in the block, which collection must copy.
@@ -54,7 +54,7 @@ pub struct Candidate {
     pub kind: PageKind,
 }
 
-impl Candidates<'_> {
+impl VictimCandidates<'_> {
     /// Returns the number of the pool to be collected: of the plane, if a block lies in one plane.
     pub fn pool(&self) -> u32 {
         self.pool
@@ -66,33 +66,35 @@ impl Candidates<'_> {
     }
 
     /// Returns the number of flash programs since the device was new.
-    pub fn now(&self) -> u64 {
-        self.now
+    pub fn now_programs(&self) -> u64 {
+        self.now_programs
     }
 
     /// Returns all candidates for collection in the order of their block numbers. O(blocks of the pool).
-    pub fn iter(&self) -> impl Iterator<Item = Candidate> + '_ {
-        self.blocks.of_pool(self.pool).filter(|&block| self.has(block)).map(|block| Candidate {
-            block,
-            valid_pages: self.blocks.valid(block),
-            age_programs: self.now.saturating_sub(self.blocks.closed_at(block)),
-            erases: (self.erases)(block),
-            kind: self.blocks.kind(block),
+    pub fn iter(&self) -> impl Iterator<Item = VictimCandidate> + '_ {
+        self.blocks.blocks_of_pool(self.pool).filter(|&block| self.contains(block)).map(|block| {
+            VictimCandidate {
+                block,
+                valid_pages: self.blocks.valid_pages(block),
+                age_programs: self.now_programs.saturating_sub(self.blocks.closed_at_sequence(block)),
+                erases: (self.erases)(block),
+                kind: self.blocks.kind(block),
+            }
         })
     }
 
     /// Whether `block` is a candidate for collection: a closed block of the pool (set of planes) with an invalid page.
-    pub fn has(&self, block: BlockId) -> bool {
+    pub fn contains(&self, block: BlockId) -> bool {
         let is_of_pool = block.0 < self.blocks.len() && block.0 % self.blocks.pools() == self.pool;
-        is_of_pool && self.blocks.is_candidate(block) && self.blocks.valid(block) < self.block_pages()
+        is_of_pool && self.blocks.is_candidate(block) && self.blocks.valid_pages(block) < self.block_pages()
     }
 }
 
 /// A handle to a user-supplied victim policy, shared by its creator, the device, and clones of the device.
 #[derive(Clone)]
-pub struct OwnPolicy(Arc<Mutex<dyn ChooseVictim>>);
+pub struct UserVictimPolicy(Arc<Mutex<dyn ChooseVictim>>);
 
-impl OwnPolicy {
+impl UserVictimPolicy {
     /// Creates a shared handle to the victim policy `policy`.
     pub fn new(policy: impl ChooseVictim + 'static) -> Self {
         Self(Arc::new(Mutex::new(policy)))
@@ -105,23 +107,25 @@ impl OwnPolicy {
 
     /// Returns the block that the user-supplied policy chooses; an error if the policy fails or the block is not one of
     /// `candidates`. `None` if there are no candidates, or if the policy leaves the choice to greedy.
-    pub(crate) fn choose(&self, candidates: &Candidates<'_>) -> Result<Option<BlockId>> {
+    pub(crate) fn choose(&self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>> {
         if candidates.iter().next().is_none() {
             return Ok(None);
         }
         let mut policy = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let chosen = policy.choose(candidates).map_err(|why| Error::Policy { name: policy.name(), why })?;
+        let chosen = policy
+            .choose(candidates)
+            .map_err(|why| Error::VictimPolicyFailed { name: policy.name(), why })?;
         match chosen {
-            Some(block) if !candidates.has(block) => {
+            Some(block) if !candidates.contains(block) => {
                 let why = format!("it chose block {block}, which is not one of its candidates");
-                Err(Error::Policy { name: policy.name(), why })
+                Err(Error::VictimPolicyFailed { name: policy.name(), why })
             }
             chosen => Ok(chosen),
         }
     }
 }
 
-impl fmt::Debug for OwnPolicy {
+impl fmt::Debug for UserVictimPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "OwnPolicy({})", self.name())
     }

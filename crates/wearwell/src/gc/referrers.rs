@@ -6,12 +6,12 @@
 //! Then no entry is needed.
 //!
 //! This takes more pages than the victim has valid ones. So it is only done if the collection still frees a page
-//! ([`Ftl::can_empty`]), and other victims are skipped. There always is a victim: stored once per referrer, all logical
-//! pages fit the device (its size is checked for this), so some closed block has fewer referrers than pages. The
-//! estimate is only too high if entries in several blocks deallocate one logical page; then the device reports that it
-//! is full too early.
+//! ([`Ftl::can_empty_block`]), and other victims are skipped. There always is a victim: stored once per referrer, all
+//! logical pages fit the device (its size is checked for this), so some closed block has fewer referrers than pages.
+//! The estimate is only too high if entries in several blocks deallocate one logical page; then the device reports that
+//! it is full too early.
 
-use super::Batch;
+use super::CopyBatch;
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
@@ -19,7 +19,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::sharing::reverse_map::{Entry, EntryLiveness};
+use crate::sharing::reverse_map::{EntryLiveness, ReverseMapEntry};
 use crate::store::Stream;
 
 impl<N: Nand> Ftl<N> {
@@ -28,14 +28,14 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Errors of the medium.
-    pub(super) fn can_empty(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
+    pub(super) fn can_empty_block(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(true) };
         if store.blocks().kind(block) != PageKind::Data {
             return Ok(true);
         }
-        sharing.load_entries(mapping, store, block)?;
-        Ok(sharing.recordable || self.pages_without_entries(block)? <= most_pages)
+        sharing.load_victim_entries(mapping, store, block)?;
+        Ok(sharing.can_record_victim_entries || self.pages_without_entries(block)? <= most_pages)
     }
 
     /// Returns the number of pages needed to empty the victim `block` without new reverse-map entries: one per referrer
@@ -45,9 +45,13 @@ impl<N: Nand> Ftl<N> {
         let mut valid = Vec::new();
         self.live_pages(block, &mut valid)?;
         let Some(sharing) = &self.sharing else { return Ok(valid.len() as u32) };
-        let referrers: u32 = valid.iter().map(|&ppn| 1 + sharing.refs.extra(ppn.into())).sum();
-        let needing = sharing.entries.iter().filter(|entry| sharing.need(&self.mapping, entry).tombstone);
-        let mut buried: Vec<Lpn> = needing.flat_map(Entry::tombstoned_lpns).collect();
+        let referrers: u32 =
+            valid.iter().map(|&ppn| 1 + sharing.reference_counts.referrers_beyond_first(ppn.into())).sum();
+        let needing = sharing
+            .victim_entries
+            .iter()
+            .filter(|entry| sharing.liveness_of(&self.mapping, entry).is_tombstone_needed);
+        let mut buried: Vec<Lpn> = needing.flat_map(ReverseMapEntry::tombstoned_lpns).collect();
         buried.sort_unstable_by_key(|lpn| lpn.0);
         buried.dedup();
         Ok(referrers + buried.len() as u32)
@@ -56,56 +60,61 @@ impl<N: Nand> Ftl<N> {
     /// Updates the sharing state after GC copied pages: reference counts and content index follow the copies. The
     /// referrer (logical page) that the OOB of a copy names needs no reverse-map entry any more. Every other referrer
     /// gets a new entry or a page of its own, durable before the victim is erased.
-    pub(super) fn relocate_shared(&mut self, pool: u32, batch: &Batch) -> Result<()> {
+    pub(super) fn relocate_shared(&mut self, pool: u32, batch: &CopyBatch) -> Result<()> {
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
-        for (&from, &to) in batch.from.iter().zip(&batch.to) {
-            sharing.refs.relocate(from.into(), to.into());
+        for (&from, &to) in batch.source_pages.iter().zip(&batch.destination_pages) {
+            sharing.reference_counts.relocate(from.into(), to.into());
         }
-        if let Some(index) = &mut sharing.index {
+        if let Some(index) = &mut sharing.content_index {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
-            index.prefetch(batch.to.iter().map(content));
-            for (&from, to) in batch.from.iter().zip(&batch.to) {
+            index.prefetch_entries(batch.destination_pages.iter().map(content));
+            for (&from, to) in batch.source_pages.iter().zip(&batch.destination_pages) {
                 index.relocate(content(to), from.into(), (*to).into());
             }
         }
-        let entries = std::mem::take(&mut sharing.entries);
-        let is_recordable = sharing.recordable;
+        let entries = std::mem::take(&mut sharing.victim_entries);
+        let is_recordable = sharing.can_record_victim_entries;
         let outcome = entries.iter().try_for_each(|&entry| {
             let Some(place) = entry.place else {
                 return self.record_tombstone_again(entry, pool, is_recordable);
             };
             // A base page that was merged with its delta needs no entry any more, except for the deallocations that the
             // entry records.
-            let Ok(at) = batch.from.binary_search(&place) else {
+            let Ok(at) = batch.source_pages.binary_search(&place) else {
                 return self.record_remaining_tombstones(entry, pool, is_recordable);
             };
             // Pages that were not copied because power was lost keep their entries.
-            let Some(&to) = batch.to.get(at) else { return Ok(()) };
+            let Some(&to) = batch.destination_pages.get(at) else { return Ok(()) };
             self.rebind(entry, to, batch.owners[at], is_recordable)
         });
         if let Some(sharing) = &mut self.sharing {
-            sharing.entries = entries;
+            sharing.victim_entries = entries;
         }
         outcome
     }
 
     /// Renews the reverse-map entry `entry`, whose page was copied to `to`; the OOB of the copy names the logical page
     /// `owner`, which needs no entry any more.
-    fn rebind(&mut self, entry: Entry, to: Ppn, owner: Lpn, is_recordable: bool) -> Result<()> {
+    fn rebind(&mut self, entry: ReverseMapEntry, to: Ppn, owner: Lpn, is_recordable: bool) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let (Some(sharing), Some(place)) = (sharing, entry.place) else { return Ok(()) };
         let pool = store.pool_of(store.block_of(to));
-        sharing.unbind(store, entry.lpn, place.into());
+        sharing.clear_bound(store, entry.lpn, place.into());
         if owner != entry.lpn {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again
                 // since.
-                let source = entry.source.filter(|_| sharing.need(mapping, &entry).tombstone);
+                let source =
+                    entry.source.filter(|_| sharing.liveness_of(mapping, &entry).is_tombstone_needed);
                 mapping.relocate(entry.lpn, to.into());
                 sharing.mark_bound(entry.lpn);
                 let sequence = store.next_sequence();
-                return sharing.record(mapping, store, Entry { place: Some(to), source, sequence, ..entry });
+                return sharing.record_entry(
+                    mapping,
+                    store,
+                    ReverseMapEntry { place: Some(to), source, sequence, ..entry },
+                );
             }
             self.store_own_copy(entry.lpn, to)?;
         }
@@ -114,9 +123,14 @@ impl<N: Nand> Ftl<N> {
 
     /// Keeps of a bind entry of the reverse map only the deallocation of the logical page from which the content was
     /// taken, if that record is still needed.
-    fn record_remaining_tombstones(&mut self, entry: Entry, pool: u32, is_recordable: bool) -> Result<()> {
-        let need = self.sharing.as_ref().map(|sharing| sharing.need(&self.mapping, &entry));
-        match need.and_then(|need| EntryLiveness { bind: false, ..need }.rest_of(entry)) {
+    fn record_remaining_tombstones(
+        &mut self,
+        entry: ReverseMapEntry,
+        pool: u32,
+        is_recordable: bool,
+    ) -> Result<()> {
+        let need = self.sharing.as_ref().map(|sharing| sharing.liveness_of(&self.mapping, &entry));
+        match need.and_then(|need| EntryLiveness { is_bind_live: false, ..need }.live_part_of(entry)) {
             Some(tombstone) => self.record_tombstone_again(tombstone, pool, is_recordable),
             None => Ok(()),
         }
@@ -139,21 +153,26 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let sharing = self.sharing.as_mut().expect("only sharing has entries");
-        let still_shared = sharing.refs.down(at.into());
+        let still_shared = sharing.reference_counts.decrement(at.into());
         assert!(still_shared, "the copy at {at} has the referrer that its OOB names");
         Ok(())
     }
 
     /// Records a tombstone (the deallocation of a logical page) again, because the victim whose reverse-map entry
     /// records it will be erased. Without room in the reverse map, overwrites the logical page with zeros instead.
-    fn record_tombstone_again(&mut self, tombstone: Entry, pool: u32, is_recordable: bool) -> Result<()> {
+    fn record_tombstone_again(
+        &mut self,
+        tombstone: ReverseMapEntry,
+        pool: u32,
+        is_recordable: bool,
+    ) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
         if is_recordable {
-            return sharing.record(mapping, store, tombstone);
+            return sharing.record_entry(mapping, store, tombstone);
         }
         // Not needed any more if another entry of the victim has deallocated the same page.
-        if !sharing.need(mapping, &tombstone).tombstone {
+        if !sharing.liveness_of(mapping, &tombstone).is_tombstone_needed {
             return Ok(());
         }
         let zeros = self.blank_page();
@@ -178,7 +197,7 @@ impl<N: Nand> Ftl<N> {
     /// valid.
     fn adopt_demoted(&mut self, lpn: Lpn, ppn: Ppn) {
         self.mapping.relocate(lpn, ppn.into());
-        self.validity.set(ppn);
+        self.validity.mark_valid(ppn);
         self.store.stats.demoted_full += 1;
     }
 }

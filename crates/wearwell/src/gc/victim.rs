@@ -42,12 +42,12 @@ pub enum VictimPolicy {
 
 /// Chooses GC victims by one victim policy; holds the random generator of the policy.
 #[derive(Clone, Debug)]
-pub struct Chooser {
+pub struct VictimChooser {
     policy: VictimPolicy,
     random: Xoshiro256PlusPlus,
 }
 
-impl Chooser {
+impl VictimChooser {
     /// Creates a chooser of GC victims for `policy`; random choices depend on `seed` only.
     pub fn new(policy: VictimPolicy, seed: u64) -> Self {
         Self { policy, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
@@ -71,29 +71,31 @@ impl Chooser {
         dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Option<BlockId> {
         match self.policy {
-            VictimPolicy::Greedy => blocks.least_valid(pool),
+            VictimPolicy::Greedy => blocks.block_with_fewest_valid(pool),
             VictimPolicy::CostBenefit => cost_benefit(blocks, pool, now),
             VictimPolicy::DChoices { d } => self.sample(blocks, pool, d),
-            VictimPolicy::Fifo => blocks.oldest_closed(pool).filter(|_| blocks.least_valid(pool).is_some()),
+            VictimPolicy::Fifo => {
+                blocks.oldest_closed(pool).filter(|_| blocks.block_with_fewest_valid(pool).is_some())
+            }
             VictimPolicy::DeadBytes => most_dead_bytes(blocks, pool, dirtiness),
             VictimPolicy::RecycleAware => dirtiest(blocks, pool, has_deltas, dirtiness),
         }
     }
 
-    /// Returns the blocks of `pool` that [`Chooser::choose`], called with these arguments now, would look at, each with the figure by
-    /// which the policy ranks it. Of [`VictimPolicy::DeadBytes`] and [`VictimPolicy::RecycleAware`] all candidates are
-    /// given, although the search may end before. Random draws advance the generator of this chooser, which has to be
-    /// a copy. O(blocks of the pool).
-    pub(crate) fn figures(
+    /// Returns the blocks of `pool` that [`VictimChooser::choose`], called with these arguments now, would look at,
+    /// each with the figure by which the policy ranks it. Of [`VictimPolicy::DeadBytes`] and
+    /// [`VictimPolicy::RecycleAware`] all candidates are given, although the search may end before. Random draws
+    /// advance the generator of this chooser, which has to be a copy. O(blocks of the pool).
+    pub(crate) fn candidate_figures(
         &mut self,
         blocks: &BlockTable,
         pool: u32,
         now: u64,
         dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Vec<(BlockId, f64)> {
-        let valid = |block: BlockId| (block, f64::from(blocks.valid(block)));
-        let invalid = |block: BlockId| blocks.block_pages() - blocks.valid(block);
-        let closed = blocks.of_pool(pool).filter(|&block| blocks.is_candidate(block));
+        let valid = |block: BlockId| (block, f64::from(blocks.valid_pages(block)));
+        let invalid = |block: BlockId| blocks.block_pages() - blocks.valid_pages(block);
+        let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.is_candidate(block));
         match self.policy {
             VictimPolicy::Greedy => closed.map(valid).collect(),
             VictimPolicy::CostBenefit => {
@@ -102,7 +104,9 @@ impl Chooser {
             VictimPolicy::DChoices { d } => {
                 (0..d.max(1)).filter_map(|_| self.random_closed(blocks, pool)).map(valid).collect()
             }
-            VictimPolicy::Fifo => closed.map(|block| (block, blocks.closed_at(block) as f64)).collect(),
+            VictimPolicy::Fifo => {
+                closed.map(|block| (block, blocks.closed_at_sequence(block) as f64)).collect()
+            }
             VictimPolicy::DeadBytes => {
                 closed.map(|block| (block, dead_pages(blocks, block, &dirtiness))).collect()
             }
@@ -118,8 +122,9 @@ impl Chooser {
     fn sample(&mut self, blocks: &mut BlockTable, pool: u32, d: u32) -> Option<BlockId> {
         let best = (0..d.max(1))
             .filter_map(|_| self.random_closed(blocks, pool))
-            .min_by_key(|&b| blocks.valid(b))?;
-        let gains = blocks.valid(best) < blocks.block_pages() || blocks.least_valid(pool).is_some();
+            .min_by_key(|&b| blocks.valid_pages(b))?;
+        let gains =
+            blocks.valid_pages(best) < blocks.block_pages() || blocks.block_with_fewest_valid(pool).is_some();
         gains.then_some(best)
     }
 
@@ -128,22 +133,22 @@ impl Chooser {
         // Nearly every block is closed; if 64 draws find none, the pool is nearly empty.
         let draws = (0..64).map(|_| BlockId(pool + self.random.random_range(0..size) * blocks.pools()));
         let found = draws.into_iter().find(|&b| blocks.state(b) == BlockState::Closed);
-        found.or_else(|| blocks.of_pool(pool).find(|&b| blocks.state(b) == BlockState::Closed))
+        found.or_else(|| blocks.blocks_of_pool(pool).find(|&b| blocks.state(b) == BlockState::Closed))
     }
 }
 
 /// Returns the figure of the cost-benefit policy: `(1 - u) / 2u * age`, infinite for a block without valid pages.
 fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now: u64) -> f64 {
-    let used = blocks.valid(block) as f64 / blocks.block_pages() as f64;
-    let age = (now - blocks.closed_at(block)) as f64 + 1.0;
+    let used = blocks.valid_pages(block) as f64 / blocks.block_pages() as f64;
+    let age = (now - blocks.closed_at_sequence(block)) as f64 + 1.0;
     if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
 }
 
 fn cost_benefit(blocks: &BlockTable, pool: u32, now: u64) -> Option<BlockId> {
     let score = |block: BlockId| benefit_over_cost(blocks, block, now);
     blocks
-        .of_pool(pool)
-        .filter(|&b| blocks.state(b) == BlockState::Closed && blocks.valid(b) < blocks.block_pages())
+        .blocks_of_pool(pool)
+        .filter(|&b| blocks.state(b) == BlockState::Closed && blocks.valid_pages(b) < blocks.block_pages())
         .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
 }
 
@@ -157,7 +162,7 @@ fn most_dead_bytes(
         let dead = dead_pages(blocks, block, &dirtiness);
         frees_a_page(blocks, block, dead).then_some((dead, block))
     };
-    let closed = blocks.of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
+    let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.state(block) == BlockState::Closed);
     let best = closed.filter_map(gain).max_by(|(a, x), (b, y)| a.total_cmp(b).then(y.cmp(x)));
     best.map(|(_, block)| block)
 }
@@ -168,12 +173,12 @@ fn most_dead_bytes(
 /// `2 live + 1` pages.
 fn frees_a_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
     let pages = f64::from(blocks.block_pages());
-    blocks.valid(block) < blocks.block_pages() || 2.0 * (pages - dead) + 2.0 < pages
+    blocks.valid_pages(block) < blocks.block_pages() || 2.0 * (pages - dead) + 2.0 < pages
 }
 
 /// Returns the number of dead pages of a block, where a page of deltas counts by the share of it that is dead.
 fn dead_pages(blocks: &BlockTable, block: BlockId, dirtiness: &impl Fn(BlockId, u32) -> f64) -> f64 {
-    let invalid = blocks.block_pages() - blocks.valid(block);
+    let invalid = blocks.block_pages() - blocks.valid_pages(block);
     if blocks.kind(block) == PageKind::Delta { dirtiness(block, invalid) } else { f64::from(invalid) }
 }
 
@@ -188,9 +193,9 @@ fn dirtiest(
     has_deltas: bool,
     dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
-    let greedy = blocks.least_valid(pool)?;
+    let greedy = blocks.block_with_fewest_valid(pool)?;
     let blocks = &*blocks;
-    let invalid = |block| blocks.block_pages() - blocks.valid(block);
+    let invalid = |block| blocks.block_pages() - blocks.valid_pages(block);
     let mut best = (dirtiness(greedy, invalid(greedy)), greedy);
     if !has_deltas && best.0 >= most_dirtiness(blocks, greedy) {
         return Some(greedy);
@@ -211,6 +216,6 @@ fn dirtiest(
 /// Returns the most that the dirtiness (weighted number of dead pages) of a block can be: its invalid pages, or all
 /// pages of a block of deltas, because a valid page may hold dead deltas.
 fn most_dirtiness(blocks: &BlockTable, block: BlockId) -> f64 {
-    let invalid = blocks.block_pages() - blocks.valid(block);
+    let invalid = blocks.block_pages() - blocks.valid_pages(block);
     f64::from(if blocks.kind(block) == PageKind::Delta { blocks.block_pages() } else { invalid })
 }

@@ -16,7 +16,7 @@ use crate::store::{BlockState, Store};
 
 /// Bytes of RAM counted for the scan of erase counts: an upper bound for the cursor, the maximum erase counts of two
 /// rounds, the number of programs and the block to be moved.
-pub(crate) const RAM_BYTES: u64 = 40;
+pub(crate) const WEAR_SCAN_RAM_BYTES: u64 = 40;
 
 /// State of the scan that reads erase counts from spare areas, in rotation over all blocks, to find blocks with low
 /// counts.

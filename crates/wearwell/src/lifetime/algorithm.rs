@@ -10,10 +10,10 @@
 //! the text holds. The published second stage tests compression first and deduplication second. The order does not
 //! affect the outcome, because neither condition depends on what was enabled before.
 //!
-//! Schemes that share their work are decided together ([`together`]). Deduplication and recycling look up the same
-//! hash, so they are one group with four states: none, either, or both. Once one of them pays for the hash, the other
-//! costs nothing more, so a group runs all of its members that save writes, or none. The price: a member that saves
-//! next to nothing also runs, at no cost that the model knows.
+//! Schemes that share their work are decided together ([`combined_estimate`]). Deduplication and recycling look up the
+//! same hash, so they are one group with four states: none, either, or both. Once one of them pays for the hash, the
+//! other costs nothing more, so a group runs all of its members that save writes, or none. The price: a member that
+//! saves next to nothing also runs, at no cost that the model knows.
 //!
 //! Ratios are multiplied. This is exact if each is measured on the pages that earlier schemes left over
 //! ([`super::sampling`]). It is too optimistic if each is measured alone: a duplicate page that compresses well is then
@@ -60,7 +60,7 @@ impl SchemeEstimate {
 /// Combines the estimates of lifetime schemes that share their work, such as deduplication and recycling, which use one
 /// hash: multiplies the write ratios of those that save writes, and counts `overhead`, the energy of the shared work,
 /// once.
-pub fn together(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
+pub fn combined_estimate(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
     let saving = members.iter().filter(|member| member.saves_writes());
     SchemeEstimate::new(saving.map(|member| member.write_ratio).product(), overhead)
 }
@@ -68,7 +68,7 @@ pub fn together(members: &[SchemeEstimate], overhead: f64) -> SchemeEstimate {
 /// Whether the lifetime scheme `scheme` (such as compression) needs less energy than `rival`, the scheme after it in
 /// the write pipeline, for the writes that either could serve. `own` is the share of its pages that `scheme` itself
 /// programs. Algorithm 1 does not test this: it treats schemes as independent.
-pub fn beats(scheme: SchemeEstimate, own: f64, rival: SchemeEstimate) -> bool {
+pub fn needs_less_energy_than(scheme: SchemeEstimate, own: f64, rival: SchemeEstimate) -> bool {
     let passed = scheme.write_ratio - own;
     let overhead = scheme.energy_ratio - scheme.write_ratio;
     own + overhead < (1.0 - passed) * rival.energy_ratio
@@ -87,7 +87,7 @@ impl SchemeSet {
     ///
     /// # Panics
     /// If `count` is greater than [`MAX_SCHEMES`].
-    pub fn first(count: usize) -> Self {
+    pub fn of_first(count: usize) -> Self {
         assert!(count <= MAX_SCHEMES, "{count} schemes; a set holds {MAX_SCHEMES}");
         Self(((1_u64 << count) - 1) as u32)
     }
@@ -124,9 +124,9 @@ impl SchemeSet {
 /// Decision of lifetime management for one epoch: the schemes (such as compression) that run, and whether host writes
 /// are throttled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Decision {
+pub struct EpochDecision {
     /// Lifetime schemes (such as compression) that run in the epoch.
-    pub enabled: SchemeSet,
+    pub enabled_schemes: SchemeSet,
     /// Flash bytes per epoch to which host writes are throttled; `None` means not throttled.
     pub throttle_bytes_per_epoch: Option<u64>,
 }
@@ -139,15 +139,18 @@ pub struct Decision {
 ///
 /// # Panics
 /// With more than [`MAX_SCHEMES`] schemes.
-pub fn decide(schemes: &[SchemeEstimate], demand_bytes: f64, capacity_bytes: f64) -> Decision {
+pub fn decide_schemes(schemes: &[SchemeEstimate], demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
     assert!(schemes.len() <= MAX_SCHEMES, "{} schemes; a set holds {MAX_SCHEMES}", schemes.len());
     let free = select(schemes, |_, scheme| scheme.is_free());
     if demand_with(schemes, free, demand_bytes) < capacity_bytes {
-        return Decision { enabled: free, throttle_bytes_per_epoch: None };
+        return EpochDecision { enabled_schemes: free, throttle_bytes_per_epoch: None };
     }
     let enabled = select(schemes, |k, scheme| free.contains(k) || scheme.is_worth_its_energy());
     let fits = demand_with(schemes, enabled, demand_bytes) <= capacity_bytes;
-    Decision { enabled, throttle_bytes_per_epoch: (!fits).then_some(capacity_bytes as u64) }
+    EpochDecision {
+        enabled_schemes: enabled,
+        throttle_bytes_per_epoch: (!fits).then_some(capacity_bytes as u64),
+    }
 }
 
 fn select(schemes: &[SchemeEstimate], chosen: impl Fn(usize, SchemeEstimate) -> bool) -> SchemeSet {

@@ -16,12 +16,12 @@ pub const HISTORY_EPOCHS: usize = 10;
 /// Weighted average of a value over the last epochs: of n epochs the newest has weight n, the oldest 1. The paper says
 /// "weighted average of previous 10 epochs" and gives no weights; linear weights are our choice.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct History {
+pub struct EpochAverage {
     /// Values to be averaged, one for each of the last epochs, oldest first.
     values: Vec<f64>,
 }
 
-impl History {
+impl EpochAverage {
     /// Adds the value of the newest epoch to the history; drops the oldest value if there are more than
     /// [`HISTORY_EPOCHS`].
     pub fn push(&mut self, value: f64) {
@@ -50,7 +50,7 @@ impl History {
 
 /// Bytes that the host wrote to a device and that the device programmed, in some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Activity {
+pub struct WriteActivity {
     /// Bytes of the logical pages that the host wrote.
     pub host_bytes: u64,
     /// Bytes programmed for host writes after the lifetime schemes (deduplication, compression) saved some: raw pages
@@ -59,10 +59,10 @@ pub struct Activity {
     /// Bytes programmed to flash in all, GC copies included.
     pub flash_bytes: u64,
     /// Time for which throttling delayed host writes, nanoseconds.
-    pub held_ns: u64,
+    pub throttled_ns: u64,
 }
 
-impl Activity {
+impl WriteActivity {
     /// Returns the bytes written since the earlier reading `earlier` of the same counters; counters only grow.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -70,7 +70,7 @@ impl Activity {
             host_bytes: self.host_bytes - earlier.host_bytes,
             stored_bytes: self.stored_bytes - earlier.stored_bytes,
             flash_bytes: self.flash_bytes - earlier.flash_bytes,
-            held_ns: self.held_ns - earlier.held_ns,
+            throttled_ns: self.throttled_ns - earlier.throttled_ns,
         }
     }
 
@@ -80,21 +80,21 @@ impl Activity {
     pub fn demand_bytes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         let amplification =
             if self.stored_bytes == 0 { 1.0 } else { self.flash_bytes as f64 / self.stored_bytes as f64 };
-        let free_ns = elapsed_ns.saturating_sub(self.held_ns).max(1);
+        let free_ns = elapsed_ns.saturating_sub(self.throttled_ns).max(1);
         self.host_bytes as f64 * amplification * (epoch_ns as f64 / free_ns as f64)
     }
 }
 
-/// Returns the flash bytes that an epoch may program so that `remaining_bytes` (until the rated cycles are used up)
-/// suffice for `remaining_epochs` (C in the paper). The last epoch, and every epoch after the target lifetime, may
-/// program all remaining bytes.
+/// Returns the flash bytes that an epoch may program so that `remaining_endurance_bytes` (until the rated cycles are
+/// used up) suffice for `remaining_epochs` (C in the paper). The last epoch, and every epoch after the target lifetime,
+/// may program all remaining bytes.
 pub fn epoch_capacity_bytes(remaining_bytes: u64, remaining_epochs: u64) -> f64 {
     remaining_bytes as f64 / remaining_epochs.max(1) as f64
 }
 
 /// Returns the bytes that a device can still program until the rated cycles of all its blocks are used up; assumes even
 /// wear. `erases` is the number of block erases so far.
-pub fn remaining_bytes(blocks: u64, endurance_cycles: u32, erases: u64, block_bytes: u64) -> u64 {
+pub fn remaining_endurance_bytes(blocks: u64, endurance_cycles: u32, erases: u64, block_bytes: u64) -> u64 {
     let cycles = (blocks * endurance_cycles as u64).saturating_sub(erases);
     cycles * block_bytes
 }

@@ -5,8 +5,8 @@
 //! management" (IL), sections III-B2 and IV.
 //!
 //! With the times and powers stated in the paper, compression breaks even in energy at a ratio of 0.25; the paper's
-//! text says 0.5. [`EnergyModel::FITTED`] doubles the energy of compression, which gives the break-even of the text. It
-//! is a fit with one parameter, not a figure of the paper. Reports of energy should give both.
+//! text says 0.5. [`EnergyModel::FITTED_TO_PAPER`] doubles the energy of compression, which gives the break-even of the
+//! text. It is a fit with one parameter, not a figure of the paper. Reports of energy should give both.
 
 /// Time and power of one operation (program, compression or hash) on one page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,16 +39,18 @@ pub struct EnergyModel {
 impl EnergyModel {
     /// Energy model stated in the paper (IL, section IV): program 600 us at 48.5 mW, compression 64 us at 60 mW, hash
     /// 8.6 us at 49 mW, pages of 4 KiB.
-    pub const STATED: Self = Self {
+    pub const STATED_IN_PAPER: Self = Self {
         program: PageCost { time_ns: 600_000, power_uw: 48_500 },
         compress: PageCost { time_ns: 64_000, power_uw: 60_000 },
         hash: PageCost { time_ns: 8_600, power_uw: 49_000 },
     };
 
-    /// The energy model [`EnergyModel::STATED`] with twice the energy of compression, expressed as twice the power. The
-    /// fit does not determine how time and power share the factor.
-    pub const FITTED: Self =
-        Self { compress: PageCost { power_uw: 120_000, ..Self::STATED.compress }, ..Self::STATED };
+    /// The energy model [`EnergyModel::STATED_IN_PAPER`] with twice the energy of compression, expressed as twice the
+    /// power. The fit does not determine how time and power share the factor.
+    pub const FITTED_TO_PAPER: Self = Self {
+        compress: PageCost { power_uw: 120_000, ..Self::STATED_IN_PAPER.compress },
+        ..Self::STATED_IN_PAPER
+    };
 
     /// Returns the energy of compressing a page, in units of a page program (`e_c`).
     pub fn compression_overhead(&self) -> f64 {
@@ -84,7 +86,7 @@ pub fn chunk_write_ratio(removed: f64, members: u32) -> f64 {
 
 /// Returns the number of flash pages that a compressed chunk of `compressed_bytes` occupies, at least one. Exact;
 /// [`chunk_write_ratio`] is for averages.
-pub fn chunk_pages(compressed_bytes: u64, page_bytes: u32) -> u32 {
+pub fn pages_per_chunk(compressed_bytes: u64, page_bytes: u32) -> u32 {
     compressed_bytes.div_ceil(page_bytes as u64).max(1) as u32
 }
 

@@ -1,9 +1,10 @@
 //! Integrated lifetime management: the device reaches its target lifetime at the least cost.
 //!
 //! Source: "An integrated approach for managing the lifetime of flash-based SSDs" (IL). Time is divided into epochs. At
-//! the start of each, [`Lifetime`] predicts the flash writes ([`demand`]) and what each scheme (such as deduplication
-//! or compression) would save of them ([`sampling`]). It computes how much may be written so that the remaining cycles
-//! suffice, and decides which schemes run and whether host writes are throttled ([`algorithm`], [`throttle`]).
+//! the start of each, [`LifetimeController`] predicts the flash writes ([`demand`]) and what each scheme (such as
+//! deduplication or compression) would save of them ([`sampling`]). It computes how much may be written so that the
+//! remaining cycles suffice, and decides which schemes run and whether host writes are throttled ([`algorithm`],
+//! [`throttle`]).
 //!
 //! The module has no clock and does no I/O: the caller passes the time and the counters. It knows schemes by their
 //! position in the write pipeline and by their energy ([`energy`]), not by what they do.
@@ -11,14 +12,14 @@
 //! In the first epoch there is no history, so no scheme runs and nothing is throttled, as in the paper. Schemes that do
 //! not run are sampled ([`sampling`]), so ratios are known for the second epoch.
 //!
-//! A drive without a target lifetime has no capacity per epoch. For it there is [`Choice::Best`], which is the first
-//! step of the algorithm alone: every scheme that saves writes and energy runs. Delta encoding only runs together with
-//! compression if a delta costs less than a page's share of a chunk, because each write uses only one of the two
-//! ([`beats`]). All schemes run in the first epoch, which so measures them in full. Epochs are counted in host writes
-//! ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone, because all its pages
-//! were measured: if it did not pay, it does not run in the next. Its earlier history is dropped, so that good results
-//! of the past do not enable it again at once. A bad epoch keeps it off until samples outweigh that epoch, which takes
-//! about nine epochs.
+//! A drive without a target lifetime has no capacity per epoch. For it there is [`SchemeChoice::Best`], which is the
+//! first step of the algorithm alone: every scheme that saves writes and energy runs. Delta encoding only runs together
+//! with compression if a delta costs less than a page's share of a chunk, because each write uses only one of the two
+//! ([`needs_less_energy_than`]). All schemes run in the first epoch, which so measures them in full. Epochs are counted
+//! in host writes ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone, because
+//! all its pages were measured: if it did not pay, it does not run in the next. Its earlier history is dropped, so that
+//! good results of the past do not enable it again at once. A bad epoch keeps it off until samples outweigh that epoch,
+//! which takes about nine epochs.
 //!
 //! The product of the ratios is the share of writes left over if each scheme passes on what it does not serve. Delta
 //! pages count as left over by delta encoding, although compression never receives them. Where both run, demand is
@@ -37,10 +38,12 @@ pub mod sampling;
 pub mod throttle;
 
 pub use crate::content::{ContentSchemes, SchemeKind};
-pub use algorithm::{Decision, SchemeEstimate, SchemeSet, beats, decide, together};
-pub use demand::{Activity, History, epoch_capacity_bytes, remaining_bytes};
-pub use energy::{EnergyModel, PageCost, chunk_pages, chunk_write_ratio, dedup_write_ratio};
-pub use sampling::{Observed, RatioEstimate, Sampler};
+pub use algorithm::{
+    EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes, needs_less_energy_than,
+};
+pub use demand::{EpochAverage, WriteActivity, epoch_capacity_bytes, remaining_endurance_bytes};
+pub use energy::{EnergyModel, PageCost, chunk_write_ratio, dedup_write_ratio, pages_per_chunk};
+pub use sampling::{SchemeBytes, ShadowSampler, WriteRatioEstimate};
 pub use throttle::Throttle;
 
 /// Seconds per year of 365 days.
@@ -48,7 +51,7 @@ pub const YEAR_S: u64 = 365 * 86_400;
 
 /// The five configurations that the paper (IL, table I) compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Configuration {
+pub enum PaperConfiguration {
     /// No lifetime schemes (such as compression) and no throttling.
     #[default]
     Baseline,
@@ -64,23 +67,23 @@ pub enum Configuration {
 
 /// A lifetime scheme (such as deduplication or compression) that may run, with its energy cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Scheme {
+pub struct LifetimeScheme {
     /// Kind of the lifetime scheme (such as compression).
     pub kind: SchemeKind,
     /// Energy that the scheme (such as compression) needs per page it processes, in units of a page program.
-    pub overhead: f64,
+    pub energy_overhead: f64,
 }
 
-impl Scheme {
+impl LifetimeScheme {
     /// Returns the lifetime scheme (such as compression) of kind `kind` with its energy cost in the given energy model.
-    pub fn of(kind: SchemeKind, energy: &EnergyModel) -> Self {
-        Self { kind, overhead: kind.overhead(energy) }
+    pub fn with_energy_of(kind: SchemeKind, energy: &EnergyModel) -> Self {
+        Self { kind, energy_overhead: kind.energy_overhead(energy) }
     }
 }
 
 /// Rule by which lifetime management decides which lifetime schemes (such as compression) run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Choice {
+pub enum SchemeChoice {
     /// All lifetime schemes (such as compression) always run.
     Always,
     /// Algorithm 1 of the paper decides for each epoch which schemes (such as compression) run.
@@ -100,8 +103,8 @@ pub enum EpochLength {
 }
 
 impl EpochLength {
-    /// Returns the length of the epoch in the unit of the time passed to [`Lifetime::advance`]: nanoseconds, or page
-    /// writes.
+    /// Returns the length of the epoch in the unit of the time passed to [`LifetimeController::advance_to`]:
+    /// nanoseconds, or page writes.
     fn ticks(self) -> u64 {
         match self {
             Self::Seconds(seconds) => u64::from(seconds) * 1_000_000_000,
@@ -118,38 +121,38 @@ pub struct LifetimeOptions {
     /// Target lifetime of the device in years, from the first request on; not used if epochs are counted in writes.
     pub target_years: f64,
     /// Lifetime schemes that may run, in the order of the write pipeline.
-    pub schemes: Vec<Scheme>,
+    pub schemes: Vec<LifetimeScheme>,
     /// Rule by which it is decided which lifetime schemes (such as compression) run.
-    pub choice: Choice,
+    pub choice: SchemeChoice,
     /// Whether lifetime management may throttle host writes.
-    pub throttles: bool,
+    pub may_throttle: bool,
 }
 
 impl LifetimeOptions {
     /// Returns the lifetime-management options of one of the paper's configurations: epochs of five minutes, a target
     /// of five years.
-    pub fn of(configuration: Configuration, energy: &EnergyModel) -> Self {
-        let [dedup, compression] =
-            [SchemeKind::Dedup, SchemeKind::Compression].map(|kind| Scheme::of(kind, energy));
+    pub fn of_paper(configuration: PaperConfiguration, energy: &EnergyModel) -> Self {
+        let [dedup, compression] = [SchemeKind::Dedup, SchemeKind::Compression]
+            .map(|kind| LifetimeScheme::with_energy_of(kind, energy));
         let (schemes, choice, throttles) = match configuration {
-            Configuration::Baseline => (vec![], Choice::Always, false),
-            Configuration::Throttling => (vec![], Choice::Algorithm, true),
-            Configuration::Compression => (vec![compression], Choice::Always, false),
-            Configuration::Dedup => (vec![dedup], Choice::Always, false),
-            Configuration::Integrated => (vec![dedup, compression], Choice::Algorithm, true),
+            PaperConfiguration::Baseline => (vec![], SchemeChoice::Always, false),
+            PaperConfiguration::Throttling => (vec![], SchemeChoice::Algorithm, true),
+            PaperConfiguration::Compression => (vec![compression], SchemeChoice::Always, false),
+            PaperConfiguration::Dedup => (vec![dedup], SchemeChoice::Always, false),
+            PaperConfiguration::Integrated => (vec![dedup, compression], SchemeChoice::Algorithm, true),
         };
-        Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, throttles }
+        Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, may_throttle: throttles }
     }
 
     /// Returns lifetime-management options without a target lifetime and without throttling: of `schemes`, those run
     /// that save writes and energy, decided every `epoch_writes` page writes of the host.
-    pub fn best(schemes: ContentSchemes, epoch_writes: u32, energy: &EnergyModel) -> Self {
+    pub fn without_target(schemes: ContentSchemes, epoch_writes: u32, energy: &EnergyModel) -> Self {
         Self {
             epoch: EpochLength::HostWrites(epoch_writes),
-            schemes: schemes.iter().map(|kind| Scheme::of(kind, energy)).collect(),
-            choice: Choice::Best,
-            throttles: false,
-            ..Self::of(Configuration::Baseline, energy)
+            schemes: schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, energy)).collect(),
+            choice: SchemeChoice::Best,
+            may_throttle: false,
+            ..Self::of_paper(PaperConfiguration::Baseline, energy)
         }
     }
 
@@ -167,35 +170,35 @@ impl LifetimeOptions {
 
 /// Counters of a device that lifetime management reads, since the device was built or its counters were cleared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Counters {
+pub struct LifetimeCounters {
     /// Bytes that the host wrote to the device and that the device programmed.
-    pub activity: Activity,
-    /// Bytes that the device can still program before its rated cycles are used up ([`remaining_bytes`]).
-    pub remaining_bytes: u64,
+    pub activity: WriteActivity,
+    /// Bytes that the device can still program before its rated cycles are used up ([`remaining_endurance_bytes`]).
+    pub remaining_endurance_bytes: u64,
     /// Bytes offered to and left over by each lifetime scheme (such as compression), in the order of
     /// [`LifetimeOptions::schemes`]. A running scheme is measured on all pages that earlier schemes leave over, the
     /// others on a sample of them.
-    pub schemes: Vec<Observed>,
+    pub schemes: Vec<SchemeBytes>,
 }
 
 /// Lifetime manager of one device: decides at each epoch which schemes (such as compression) run and whether writes are
 /// throttled. Its time starts at 0 and is counted in nanoseconds or in page writes of the host ([`EpochLength`]).
 #[derive(Clone, PartialEq, Debug)]
-pub struct Lifetime {
+pub struct LifetimeController {
     options: LifetimeOptions,
     epoch_ticks: u64,
     /// Number of the epoch for which the last decision was made; `None` before the first.
     epoch: Option<u64>,
     /// Time of the last decision, in nanoseconds or page writes; `counted` holds the counters at that time.
     decided_at: u64,
-    counted: Counters,
-    demand: History,
-    ratios: Vec<RatioEstimate>,
-    decision: Decision,
+    counted: LifetimeCounters,
+    demand: EpochAverage,
+    ratios: Vec<WriteRatioEstimate>,
+    decision: EpochDecision,
     throttle: Option<Throttle>,
 }
 
-impl Lifetime {
+impl LifetimeController {
     /// Creates a lifetime manager that has made no decision yet.
     ///
     /// # Panics
@@ -204,15 +207,15 @@ impl Lifetime {
         let epoch_ticks = options.epoch.ticks();
         assert!(epoch_ticks > 0, "an epoch has a length");
         let has_time = matches!(options.epoch, EpochLength::Seconds(_));
-        assert!(has_time || !options.throttles, "throttling needs epochs of time");
+        assert!(has_time || !options.may_throttle, "throttling needs epochs of time");
         Self {
             epoch_ticks,
             epoch: None,
             decided_at: 0,
-            counted: Counters::default(),
-            demand: History::default(),
-            ratios: vec![RatioEstimate::default(); options.schemes.len()],
-            decision: Decision::default(),
+            counted: LifetimeCounters::default(),
+            demand: EpochAverage::default(),
+            ratios: vec![WriteRatioEstimate::default(); options.schemes.len()],
+            decision: EpochDecision::default(),
             throttle: None,
             options,
         }
@@ -224,23 +227,26 @@ impl Lifetime {
     }
 
     /// Returns the number of the lifetime-management epoch at time `now`: 0, 1, 2, ..
-    pub fn epoch_of(&self, now: u64) -> u64 {
+    pub fn epoch_at(&self, now: u64) -> u64 {
         now / self.epoch_ticks
     }
 
     /// Whether time `now` is in an epoch for which lifetime management has made no decision yet.
-    pub fn is_due(&self, now: u64) -> bool {
-        self.epoch.is_none_or(|decided| self.epoch_of(now) > decided)
+    pub fn is_decision_due(&self, now: u64) -> bool {
+        self.epoch.is_none_or(|decided| self.epoch_at(now) > decided)
     }
 
     /// Returns the lifetime schemes (such as compression) that run in the current epoch.
-    pub fn running(&self) -> ContentSchemes {
+    pub fn running_schemes(&self) -> ContentSchemes {
         let schemes = self.options.schemes.iter().enumerate();
-        schemes.filter(|&(at, _)| self.decision.enabled.contains(at)).map(|(_, scheme)| scheme.kind).collect()
+        schemes
+            .filter(|&(at, _)| self.decision.enabled_schemes.contains(at))
+            .map(|(_, scheme)| scheme.kind)
+            .collect()
     }
 
     /// Returns the decision for the current epoch: lifetime schemes (such as compression) that run, and throttling.
-    pub fn decision(&self) -> Decision {
+    pub fn decision(&self) -> EpochDecision {
         self.decision
     }
 
@@ -255,15 +261,15 @@ impl Lifetime {
     ///
     /// # Panics
     /// If counters decrease, or if the number of observations in `counters` differs from that of the schemes.
-    pub fn advance(&mut self, now: u64, counters: &Counters) -> Option<Decision> {
-        if !self.is_due(now) {
+    pub fn advance_to(&mut self, now: u64, counters: &LifetimeCounters) -> Option<EpochDecision> {
+        if !self.is_decision_due(now) {
             return None;
         }
-        let epoch = self.epoch_of(now);
+        let epoch = self.epoch_at(now);
         assert_eq!(counters.schemes.len(), self.ratios.len(), "one observation per scheme");
         self.learn(epoch, now, counters);
         let left = self.options.target_epochs().saturating_sub(epoch);
-        self.decision = self.decide(epoch_capacity_bytes(counters.remaining_bytes, left));
+        self.decision = self.decide(epoch_capacity_bytes(counters.remaining_endurance_bytes, left));
         self.set_throttle(epoch * self.epoch_ticks, counters.activity.flash_bytes);
         self.epoch = Some(epoch);
         (self.decided_at, self.counted) = (now, counters.clone());
@@ -279,7 +285,7 @@ impl Lifetime {
 
     /// Adds the bytes written since the last decision to the histories of demand and write ratios. If several epochs
     /// have passed, each is assumed to have seen an equal share.
-    fn learn(&mut self, epoch: u64, now: u64, counters: &Counters) {
+    fn learn(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
         let Some(decided) = self.epoch else { return };
         let activity = counters.activity.since(&self.counted.activity);
         let demand_bytes = activity.demand_bytes(now - self.decided_at, self.epoch_ticks);
@@ -287,28 +293,30 @@ impl Lifetime {
             self.demand.push(demand_bytes);
         }
         let observed = counters.schemes.iter().zip(&self.counted.schemes);
-        let is_best = self.options.choice == Choice::Best;
+        let is_best = self.options.choice == SchemeChoice::Best;
         for (at, (ratio, (now, before))) in self.ratios.iter_mut().zip(observed).enumerate() {
             ratio.push(now.since(before));
-            if is_best && self.decision.enabled.contains(at) {
+            if is_best && self.decision.enabled_schemes.contains(at) {
                 ratio.keep_newest();
             }
         }
     }
 
-    fn decide(&self, capacity_bytes: f64) -> Decision {
-        let all = SchemeSet::first(self.options.schemes.len());
+    fn decide(&self, capacity_bytes: f64) -> EpochDecision {
+        let all = SchemeSet::of_first(self.options.schemes.len());
         let demand_bytes = self.demand.average();
         let mut decision = match self.options.choice {
-            Choice::Always => Decision { enabled: all, throttle_bytes_per_epoch: None },
-            Choice::Algorithm => match demand_bytes {
+            SchemeChoice::Always => EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None },
+            SchemeChoice::Algorithm => match demand_bytes {
                 Some(demand_bytes) => self.decide_by_algorithm(demand_bytes, capacity_bytes),
-                None => Decision::default(),
+                None => EpochDecision::default(),
             },
-            Choice::Best if self.epoch.is_none() => Decision { enabled: all, throttle_bytes_per_epoch: None },
-            Choice::Best => self.without_costlier_scheme(self.decide_by_algorithm(0.0, f64::INFINITY)),
+            SchemeChoice::Best if self.epoch.is_none() => {
+                EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
+            }
+            SchemeChoice::Best => self.without_costlier_scheme(self.decide_by_algorithm(0.0, f64::INFINITY)),
         };
-        if !self.options.throttles {
+        if !self.options.may_throttle {
             decision.throttle_bytes_per_epoch = None;
         }
         decision
@@ -316,7 +324,7 @@ impl Lifetime {
 
     /// Decides by algorithm 1 which lifetime schemes (such as compression) run, over groups of schemes that share their
     /// work. A scheme for which nothing was observed is expected to save nothing.
-    fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> Decision {
+    fn decide_by_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
             self.options.schemes.iter().zip(&self.ratios).map(estimate).collect();
         let groups = self.groups();
@@ -324,34 +332,43 @@ impl Lifetime {
             .iter()
             .map(|group| match group.len() {
                 1 => estimates[group.start],
-                _ => together(&estimates[group.clone()], self.options.schemes[group.start].overhead),
+                _ => combined_estimate(
+                    &estimates[group.clone()],
+                    self.options.schemes[group.start].energy_overhead,
+                ),
             })
             .collect();
-        let decision = decide(&of_groups, demand_bytes, capacity_bytes);
-        let running = groups.into_iter().enumerate().filter(|&(k, _)| decision.enabled.contains(k));
+        let decision = decide_schemes(&of_groups, demand_bytes, capacity_bytes);
+        let running = groups.into_iter().enumerate().filter(|&(k, _)| decision.enabled_schemes.contains(k));
         let members = running.flat_map(|(_, group)| group).filter(|&at| estimates[at].saves_writes());
-        Decision { enabled: members.fold(SchemeSet::NONE, SchemeSet::with), ..decision }
+        EpochDecision { enabled_schemes: members.fold(SchemeSet::NONE, SchemeSet::with), ..decision }
     }
 
     /// Removes delta encoding from the decision if compression runs as well and serves the same writes at lower energy.
-    fn without_costlier_scheme(&self, decision: Decision) -> Decision {
+    fn without_costlier_scheme(&self, decision: EpochDecision) -> EpochDecision {
         let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
         let (Some(delta), Some(compression)) = (place(SchemeKind::Delta), place(SchemeKind::Compression))
         else {
             return decision;
         };
         let of = |at: usize| estimate((&self.options.schemes[at], &self.ratios[at]));
-        let meet = decision.enabled.contains(delta) && decision.enabled.contains(compression);
-        if !meet || beats(of(delta), self.ratios[delta].own_share(), of(compression)) {
+        let meet = decision.enabled_schemes.contains(delta) && decision.enabled_schemes.contains(compression);
+        if !meet
+            || needs_less_energy_than(
+                of(delta),
+                self.ratios[delta].scheme_programmed_share(),
+                of(compression),
+            )
+        {
             return decision;
         }
-        Decision { enabled: decision.enabled.without(delta), ..decision }
+        EpochDecision { enabled_schemes: decision.enabled_schemes.without(delta), ..decision }
     }
 
     /// Returns groups of lifetime schemes (such as deduplication) as ranges of positions: adjacent schemes that share
     /// the hash are one group, every other scheme is a group of its own.
     fn groups(&self) -> Vec<std::ops::Range<usize>> {
-        let shared = |a: &Scheme, b: &Scheme| a.kind.needs_hash() && b.kind.needs_hash();
+        let shared = |a: &LifetimeScheme, b: &LifetimeScheme| a.kind.needs_hash() && b.kind.needs_hash();
         let mut groups: Vec<std::ops::Range<usize>> = Vec::new();
         for group in self.options.schemes.chunk_by(shared) {
             let start = groups.last().map_or(0, |before| before.end);
@@ -365,7 +382,7 @@ impl Lifetime {
     fn set_throttle(&mut self, start_ns: u64, flash_bytes: u64) {
         let before = self.throttle;
         self.throttle = self.decision.throttle_bytes_per_epoch.map(|budget_bytes| match before {
-            Some(throttle) => throttle.renewed(budget_bytes, start_ns, flash_bytes),
+            Some(throttle) => throttle.for_next_epoch(budget_bytes, start_ns, flash_bytes),
             None => Throttle::new(budget_bytes, self.epoch_ticks, start_ns, flash_bytes),
         });
     }
@@ -373,7 +390,7 @@ impl Lifetime {
 
 /// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; without
 /// observations it saves nothing.
-fn estimate((scheme, ratio): (&Scheme, &RatioEstimate)) -> SchemeEstimate {
-    let overhead = scheme.overhead * ratio.processed_share();
+fn estimate((scheme, ratio): (&LifetimeScheme, &WriteRatioEstimate)) -> SchemeEstimate {
+    let overhead = scheme.energy_overhead * ratio.processed_share();
     SchemeEstimate::new(ratio.write_ratio().unwrap_or(1.0), overhead)
 }

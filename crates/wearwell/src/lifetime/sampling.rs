@@ -25,20 +25,20 @@
 //! Ratios are conditional: scheme k counts the pages left over by the running schemes before it. So the product of all
 //! ratios is the share that is really written, however much the schemes overlap.
 
-use super::demand::History;
-use crate::data::{Fingerprint, mix};
+use super::demand::EpochAverage;
+use crate::data::{Fingerprint, mix_bits};
 
 /// Chooses the pages on which a lifetime scheme (such as compression) that does not run is tried (shadow sampling).
 /// Stateless: equal arguments give equal answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sampler {
+pub struct ShadowSampler {
     /// Sampling interval: one group of writes (or one content) in this many is sampled.
     one_in: u32,
     /// Number of consecutive page writes that are sampled together as a group.
     group_pages: u32,
 }
 
-impl Sampler {
+impl ShadowSampler {
     /// Creates a sampler that takes one group of `group_pages` consecutive page writes in `one_in`. Groups are needed
     /// because the members of a compression chunk can only be judged together.
     ///
@@ -51,19 +51,19 @@ impl Sampler {
 
     /// Whether the `n`-th page write is sampled. Decided by a hash of `n`, because with regular intervals a periodic
     /// workload would be sampled at one phase only.
-    pub fn takes_write(&self, n: u64) -> bool {
-        mix(n / self.group_pages as u64).is_multiple_of(self.one_in as u64)
+    pub fn samples_write(&self, n: u64) -> bool {
+        mix_bits(n / self.group_pages as u64).is_multiple_of(self.one_in as u64)
     }
 
     /// Whether pages with this content are sampled: all of them or none, because otherwise duplicates could not be
     /// recognised. A drive would use the checksum that protects its data path for this, so that only sampled pages are
     /// hashed.
-    pub fn takes_content(&self, content: Fingerprint) -> bool {
-        mix(content.0).is_multiple_of(self.one_in as u64)
+    pub fn samples_content(&self, content: Fingerprint) -> bool {
+        mix_bits(content.0).is_multiple_of(self.one_in as u64)
     }
 }
 
-impl Default for Sampler {
+impl Default for ShadowSampler {
     /// Returns a sampler that takes one group of four consecutive page writes in 64.
     fn default() -> Self {
         Self::new(64, 4)
@@ -73,19 +73,19 @@ impl Default for Sampler {
 /// Bytes offered to a lifetime scheme (such as compression), and bytes that remain to be written after it; measured on
 /// all pages or on a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Observed {
+pub struct SchemeBytes {
     /// Bytes of the pages offered to the scheme (such as compression).
     pub offered_bytes: u64,
     /// Bytes that the scheme (such as compression) passed on or programmed itself, that is did not save.
     pub kept_bytes: u64,
     /// Part of `kept_bytes` that the scheme programmed itself (such as deltas), so that later schemes do not receive
     /// them.
-    pub own_bytes: u64,
+    pub scheme_programmed_bytes: u64,
     /// Part of `offered_bytes` that the scheme (such as compression) passed on without processing them.
     pub untried_bytes: u64,
 }
 
-impl Observed {
+impl SchemeBytes {
     /// Returns the bytes offered to a lifetime scheme (such as compression), and kept by it, since the earlier reading
     /// `earlier` of the same counters; counters only grow.
     #[must_use]
@@ -93,7 +93,7 @@ impl Observed {
         Self {
             offered_bytes: self.offered_bytes - earlier.offered_bytes,
             kept_bytes: self.kept_bytes - earlier.kept_bytes,
-            own_bytes: self.own_bytes - earlier.own_bytes,
+            scheme_programmed_bytes: self.scheme_programmed_bytes - earlier.scheme_programmed_bytes,
             untried_bytes: self.untried_bytes - earlier.untried_bytes,
         }
     }
@@ -102,21 +102,21 @@ impl Observed {
 /// Predicted write ratio of one lifetime scheme (such as compression): bytes kept over bytes offered. Both are averaged
 /// over the last epochs before they are divided, so that an epoch with more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct RatioEstimate {
-    offered: History,
-    kept: History,
-    own: History,
-    untried: History,
+pub struct WriteRatioEstimate {
+    offered: EpochAverage,
+    kept: EpochAverage,
+    own: EpochAverage,
+    untried: EpochAverage,
 }
 
-impl RatioEstimate {
+impl WriteRatioEstimate {
     /// Adds what was observed of a lifetime scheme (such as compression) in an epoch; skipped if no bytes were offered
     /// to the scheme in it.
-    pub fn push(&mut self, epoch: Observed) {
+    pub fn push(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
             self.offered.push(epoch.offered_bytes as f64);
             self.kept.push(epoch.kept_bytes as f64);
-            self.own.push(epoch.own_bytes as f64);
+            self.own.push(epoch.scheme_programmed_bytes as f64);
             self.untried.push(epoch.untried_bytes as f64);
         }
     }
@@ -124,7 +124,7 @@ impl RatioEstimate {
     /// Drops the bytes observed in all epochs except the newest.
     pub fn keep_newest(&mut self) {
         let Self { offered, kept, own, untried } = self;
-        [offered, kept, own, untried].into_iter().for_each(History::keep_newest);
+        [offered, kept, own, untried].into_iter().for_each(EpochAverage::keep_newest);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes kept over bytes offered); `None` before anything
@@ -141,11 +141,11 @@ impl RatioEstimate {
 
     /// Returns the bytes that a lifetime scheme (such as compression) programs itself as a share of the bytes offered
     /// to it.
-    pub fn own_share(&self) -> f64 {
+    pub fn scheme_programmed_share(&self) -> f64 {
         self.share_of_offered(&self.own)
     }
 
-    fn share_of_offered(&self, part: &History) -> f64 {
+    fn share_of_offered(&self, part: &EpochAverage) -> f64 {
         part.average().zip(self.offered.average()).map_or(0.0, |(part, offered)| part / offered)
     }
 }

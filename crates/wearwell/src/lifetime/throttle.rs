@@ -34,7 +34,7 @@ impl Throttle {
 
     /// Returns the token bucket for a later epoch with its own budget: unused bytes are dropped, debt is kept.
     #[must_use]
-    pub fn renewed(self, budget_bytes: u64, start_ns: u64, flash_bytes: u64) -> Self {
+    pub fn for_next_epoch(self, budget_bytes: u64, start_ns: u64, flash_bytes: u64) -> Self {
         let paid_bytes = self.earned_bytes(start_ns).saturating_add(self.paid_bytes).min(flash_bytes);
         Self { budget_bytes: budget_bytes.max(1), start_ns, paid_bytes, ..self }
     }

@@ -2,10 +2,10 @@
 //! numbers.
 //!
 //! A slot that is touched is queued again, and a slot that is removed leaves its queue positions where they are. Its
-//! earlier positions are then void: each slot stores the number of its valid position ([`Placed`]), so a position with
-//! another number is recognised as void. Unlike a linked list, a queue writes to no neighbours. The oldest slots are
-//! adjacent in memory and can be prefetched, while the links of a list have to be followed one by one. The price is up
-//! to two void positions per slot.
+//! earlier positions are then void: each slot stores the number of its valid position ([`QueuePositions`]), so a
+//! position with another number is recognised as void. Unlike a linked list, a queue writes to no neighbours. The
+//! oldest slots are adjacent in memory and can be prefetched, while the links of a list have to be followed one by one.
+//! The price is up to two void positions per slot.
 //!
 //! A mark separates the slots that were pushed or touched before it was set from the later ones.
 //!
@@ -14,26 +14,26 @@
 
 /// Number of a position in the queue of cache slots, truncated to its lower 32 bits. Positions are counted from the
 /// creation of the queue, and the lower half is enough to tell those in the queue apart.
-pub(super) type Place = u32;
+pub(super) type QueuePosition = u32;
 
 /// Bit to flip in the queue position that a cache slot stores, to make it invalid: the result is half the number range
 /// away, so no position in the queue equals it.
-const FAR: Place = 1 << (Place::BITS - 1);
+const FAR: QueuePosition = 1 << (QueuePosition::BITS - 1);
 
 /// Minimum length of the queue of cache slots, in positions.
 const FEWEST: usize = 64;
 
-/// The container of the cache slots of one LRU queue ([`AgeOrder`]), which stores the queue position of each slot. A
+/// The container of the cache slots of one LRU queue ([`LruQueue`]), which stores the queue position of each slot. A
 /// slot outside the queue keeps its last position, or any value if it never was in the queue.
-pub(super) trait Placed {
-    fn place(&self, slot: u32) -> Place;
-    fn set_place(&mut self, slot: u32, place: Place);
+pub(super) trait QueuePositions {
+    fn position_of(&self, slot: u32) -> QueuePosition;
+    fn set_position(&mut self, slot: u32, place: QueuePosition);
 }
 
 /// LRU queue of slots (numbered cache entries), in order of their last push or touch. Every operation is amortised
 /// O(1).
 #[derive(Clone, Debug)]
-pub(super) struct AgeOrder {
+pub(super) struct LruQueue {
     /// Ring buffer of the LRU queue: slot numbers at the positions from `first` to before `end`, at index position
     /// modulo length. The length is a power of two.
     queue: Vec<u32>,
@@ -45,13 +45,13 @@ pub(super) struct AgeOrder {
     mark: u64,
 }
 
-impl Default for AgeOrder {
+impl Default for LruQueue {
     fn default() -> Self {
         Self { queue: vec![0; FEWEST], first: 0, end: 0, len: 0, mark: 0 }
     }
 }
 
-impl AgeOrder {
+impl LruQueue {
     pub(super) fn len(&self) -> u32 {
         self.len
     }
@@ -73,15 +73,15 @@ impl AgeOrder {
     }
 
     /// Returns the least recently used cache slot of the LRU queue, if it was not pushed or touched since the last
-    /// [`AgeOrder::set_mark`].
+    /// [`LruQueue::set_mark`].
     #[inline]
-    pub(super) fn older_than_mark(&self) -> Option<u32> {
+    pub(super) fn oldest_if_before_mark(&self) -> Option<u32> {
         self.oldest().filter(|_| self.first < self.mark)
     }
 
     /// Sets the mark of the LRU queue, which separates earlier from later touches, after its newest cache slot: all
     /// slots now in the queue are older than the mark.
-    pub(super) fn set_mark(&mut self, slots: &mut impl Placed) {
+    pub(super) fn set_mark(&mut self, slots: &mut impl QueuePositions) {
         self.have_room(slots);
         self.put_mark();
         if self.len == 0 {
@@ -99,61 +99,62 @@ impl AgeOrder {
     /// Returns the cache slots at the first `count` positions of the LRU queue, used only to prefetch their entries.
     /// Obsolete positions, of slots that were queued again or removed, are included.
     #[inline]
-    pub(super) fn first_places(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
+    pub(super) fn oldest_slots(&self, count: usize) -> impl Iterator<Item = u32> + Clone {
         (self.first..self.end.min(self.first + count as u64)).map(|place| self.slot(place))
     }
 
     /// Adds a cache slot that is not in the LRU queue, as the most recently used.
     #[inline]
-    pub(super) fn push(&mut self, slots: &mut impl Placed, slot: u32) {
+    pub(super) fn push(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         self.have_room(slots);
         self.put(slots, slot);
         self.len += 1;
     }
 
     #[inline]
-    fn have_room(&mut self, slots: &mut impl Placed) {
+    fn have_room(&mut self, slots: &mut impl QueuePositions) {
         if self.end - self.first == self.queue.len() as u64 {
             self.make_room(slots);
         }
     }
 
     #[inline]
-    fn put(&mut self, slots: &mut impl Placed, slot: u32) {
+    fn put(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         let at = self.at(self.end);
         self.queue[at] = slot;
-        slots.set_place(slot, self.end as Place);
+        slots.set_position(slot, self.end as QueuePosition);
         self.end += 1;
     }
 
     /// Removes a cache slot from the LRU queue.
     #[inline]
-    pub(super) fn remove(&mut self, slots: &mut impl Placed, slot: u32) {
+    pub(super) fn remove(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         self.make_position_obsolete(slots, slot);
         self.skip_obsolete_positions(slots);
     }
 
     /// Makes the position of a cache slot in the LRU queue obsolete, which removes the slot. If that may be the first
-    /// position, [`AgeOrder::skip_obsolete_positions`] has to follow.
+    /// position, [`LruQueue::skip_obsolete_positions`] has to follow.
     #[inline]
-    pub(super) fn make_position_obsolete(&mut self, slots: &mut impl Placed, slot: u32) {
-        slots.set_place(slot, slots.place(slot) ^ FAR);
+    pub(super) fn make_position_obsolete(&mut self, slots: &mut impl QueuePositions, slot: u32) {
+        slots.set_position(slot, slots.position_of(slot) ^ FAR);
         self.len -= 1;
     }
 
     /// Advances the beginning of the LRU queue to the first position that is not obsolete, so that it belongs to the
     /// least recently used cache slot.
     #[inline]
-    pub(super) fn skip_obsolete_positions(&mut self, slots: &impl Placed) {
-        while self.first < self.end && slots.place(self.slot(self.first)) != self.first as Place {
+    pub(super) fn skip_obsolete_positions(&mut self, slots: &impl QueuePositions) {
+        while self.first < self.end && slots.position_of(self.slot(self.first)) != self.first as QueuePosition
+        {
             self.first += 1;
         }
     }
 
     /// Makes a cache slot that is in the LRU queue the most recently used.
     #[inline]
-    pub(super) fn touch(&mut self, slots: &mut impl Placed, slot: u32) {
-        if slots.place(slot).wrapping_add(1) != self.end as Place {
+    pub(super) fn touch(&mut self, slots: &mut impl QueuePositions, slot: u32) {
+        if slots.position_of(slot).wrapping_add(1) != self.end as QueuePosition {
             self.remove(slots, slot);
             self.push(slots, slot);
         }
@@ -162,7 +163,7 @@ impl AgeOrder {
     /// Makes room in a full LRU queue: drops its obsolete positions (of cache slots queued again or removed), or
     /// doubles the queue if that would free too few.
     #[cold]
-    fn make_room(&mut self, slots: &mut impl Placed) {
+    fn make_room(&mut self, slots: &mut impl QueuePositions) {
         if self.len as usize > self.queue.len() / 2 {
             self.grow();
         } else {
@@ -182,11 +183,11 @@ impl AgeOrder {
 
     /// Drops all obsolete positions of the LRU queue (of cache slots queued again or removed): assigns every slot a new
     /// position in the same order, and the mark a new one too.
-    fn drop_obsolete_positions(&mut self, slots: &mut impl Placed) {
+    fn drop_obsolete_positions(&mut self, slots: &mut impl QueuePositions) {
         for place in self.first..self.end {
             let slot = self.slot(place);
             self.first = place + 1;
-            if slots.place(slot) == place as Place {
+            if slots.position_of(slot) == place as QueuePosition {
                 self.put(slots, slot);
             } else if place == self.mark {
                 self.put_mark();
@@ -200,13 +201,13 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use super::{AgeOrder, Place, Placed};
+    use super::{LruQueue, QueuePosition, QueuePositions};
 
-    impl Placed for Vec<Place> {
-        fn place(&self, slot: u32) -> Place {
+    impl QueuePositions for Vec<QueuePosition> {
+        fn position_of(&self, slot: u32) -> QueuePosition {
             self[slot as usize]
         }
-        fn set_place(&mut self, slot: u32, place: Place) {
+        fn set_position(&mut self, slot: u32, place: QueuePosition) {
             self[slot as usize] = place;
         }
     }
@@ -215,9 +216,9 @@ mod tests {
     fn an_lru_queue_keeps_the_order_of_a_list_under_random_operations() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
         // Starts shortly before position numbers wrap, so that their lower halves begin again in the middle of a run.
-        let first = u64::from(Place::MAX) - 5_000;
+        let first = u64::from(QueuePosition::MAX) - 5_000;
         for slots in [1, 2, 7, 300] {
-            let mut order = AgeOrder { first, end: first, mark: first, ..AgeOrder::default() };
+            let mut order = LruQueue { first, end: first, mark: first, ..LruQueue::default() };
             let (mut model, mut places) = (Vec::new(), vec![0; slots as usize]);
             let mut marked = Vec::new();
             for _ in 0..20_000 {
@@ -238,7 +239,7 @@ mod tests {
                 }
                 model.push(slot);
                 assert_eq!((order.oldest(), order.len()), (model.first().copied(), model.len() as u32));
-                assert_eq!(order.older_than_mark(), marked.first().copied());
+                assert_eq!(order.oldest_if_before_mark(), marked.first().copied());
                 assert!(order.queue.len() <= super::FEWEST.max(4 * slots as usize));
             }
             for slot in model {

@@ -12,7 +12,7 @@
 //! notes that the location named on flash is an *unidentified invalid page*, and the next write of the translation page
 //! finds it. GC queries [`Mapping::is_superseded`] before it moves a page. The price: valid counts are upper bounds,
 //! too high by at most one page per dirty entry, and the engine has to bound that excess
-//! ([`Cached::limit_unidentified_pages`]).
+//! ([`DemandPagedMap::limit_unidentified_pages`]).
 //!
 //! Entries of pages moved by GC may exceed the cache's capacity for a moment, because GC must not write translation
 //! pages while it needs the last free pages itself. The engine evicts the excess as soon as it has room. The excess is
@@ -23,7 +23,7 @@
 //!   programmed before the newest version of its translation page is in that version, or older than what is in it;
 //! - with checkpoints, every translation page holds a sequence number in its spare area: all entries that were dirty
 //!   when it was written were changed later than that. It is the number of the last but one checkpoint, so about twice
-//!   [`Cached::checkpoint_period`] changes back;
+//!   [`DemandPagedMap::checkpoint_period`] changes back;
 //! - a trim is on flash when it returns, because no program of a data page would show it to a recovery.
 //!
 //! With capacity for every logical page nothing is ever fetched or evicted: without checkpoints and bounds, translation
@@ -33,17 +33,17 @@
 use arrayvec::ArrayVec;
 
 use super::Mapping;
-use super::construction::Construction;
-use super::entry_cache::{Entry, EntryCache, Slot};
+use super::construction::ConstructionMap;
+use super::entry_cache::{CacheSlot, CachedEntry, EntryCache};
 use super::nvram_entries::{self, NvramEntries};
-use super::translation_table::{DirectoryPart, NOTE_BYTES, TranslationTable, entry_at, note_in};
+use super::translation_table::{DirectoryPart, SPARE_NOTE_BYTES, TranslationTable, entry_at, spare_note};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::events::MetadataReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::Store;
-use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, touch_all};
+use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cache};
 
 /// Bytes of one entry in the cache of map entries: LPN and PPN.
 const CACHE_ENTRY_BYTES: u64 = 8;
@@ -69,15 +69,15 @@ pub enum Identification {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CachedOptions {
     /// Capacity of the cache of map entries, in entries; at least 1.
-    pub entries: u32,
+    pub cache_entries: u32,
     /// When the old page of an overwritten logical page is reported as invalid.
     pub identification: Identification,
     /// Maximum number of dirty entries in the cache of map entries; `None` = no bound. Needs
     /// [`Identification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
-    pub dirty_entries: Option<u32>,
+    pub max_dirty_entries: Option<u32>,
     /// Whether map entries that are dirty for long are written to flash early, by checkpoints, so that a recovery finds
     /// all later changes in the newest data pages. Needs [`Identification::AtSynchronisation`].
-    pub checkpoints: bool,
+    pub makes_checkpoints: bool,
     /// Where the directory (the PPNs of the translation pages) is kept.
     pub directory: DirectoryPart,
 }
@@ -87,10 +87,10 @@ impl CachedOptions {
     /// directory of translation pages in RAM, no checkpoints.
     pub fn of_entries(entries: u32) -> Self {
         Self {
-            entries,
+            cache_entries: entries,
             identification: Identification::OnUpdate,
-            dirty_entries: None,
-            checkpoints: false,
+            max_dirty_entries: None,
+            makes_checkpoints: false,
             directory: DirectoryPart::Ram,
         }
     }
@@ -98,7 +98,7 @@ impl CachedOptions {
 
 /// Hits, misses and write-backs of the cache of map entries of a demand-paged L2P map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FetchCounts {
+pub struct MapCacheCounts {
     /// Lookups and updates of the map that found their entry in the cache.
     pub hits: u64,
     /// Lookups and updates of the map that found no entry in the cache.
@@ -119,7 +119,7 @@ pub struct FetchCounts {
 
 /// An invalid page that a lazy map found when it wrote or trimmed a translation page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Identified {
+pub(crate) struct IdentifiedInvalidPage {
     /// PPN of the invalid page.
     pub(crate) ppn: Ppn,
     /// Whether the invalid page was certainly not reported as invalid before; after a recovery that may be unknown.
@@ -128,13 +128,13 @@ pub(crate) struct Identified {
 
 /// Demand-paged L2P map: the table on flash in translation pages, and a cache of entries in RAM.
 #[derive(Clone, Debug)]
-pub struct Cached {
+pub struct DemandPagedMap {
     options: CachedOptions,
     table: TranslationTable,
     cache: EntryCache,
     /// Invalid pages that were found when translation pages were written and that the FTL has not fetched with
     /// `take_identified` yet.
-    identified: Vec<Identified>,
+    identified: Vec<IdentifiedInvalidPage>,
     hidden_limit: u32,
     pages_per_update: u32,
     changes_since_checkpoint: u32,
@@ -148,28 +148,28 @@ pub struct Cached {
     /// Sequence number of a page program: every dirty entry of the map was changed by a program with a greater number.
     dirty_changed_after: u64,
     /// The whole L2P map in RAM, while a device is built in a known state; `None` otherwise.
-    under_construction: Option<Construction>,
+    under_construction: Option<ConstructionMap>,
     /// Evictions from the cache of map entries that are left until the next batch of evictions is prefetched.
     evictions_until_prefetch: u32,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     in_nvram: Option<NvramEntries>,
-    counts: FetchCounts,
+    counts: MapCacheCounts,
 }
 
-impl Cached {
+impl DemandPagedMap {
     /// Creates a demand-paged map of `logical_pages` unmapped logical pages, with an empty cache and translation pages
     /// of `page_bytes` bytes.
     pub fn new(logical_pages: u32, page_bytes: u32, options: CachedOptions) -> Self {
-        let options = CachedOptions { entries: options.entries.max(1), ..options };
+        let options = CachedOptions { cache_entries: options.cache_entries.max(1), ..options };
         let table = TranslationTable::new(logical_pages, page_bytes, options.directory);
-        let entries = options.entries.min(logical_pages);
-        let writes = options.entries < logical_pages
-            || options.checkpoints
-            || options.dirty_entries.is_some()
+        let entries = options.cache_entries.min(logical_pages);
+        let writes = options.cache_entries < logical_pages
+            || options.makes_checkpoints
+            || options.max_dirty_entries.is_some()
             || options.identification == Identification::AtSynchronisation;
         Self {
             pages_per_update: if writes { table.pages_per_write() } else { 0 },
-            cache: EntryCache::new(entries, table.pages(), table.entries_per_page()),
+            cache: EntryCache::new(entries, table.translation_pages(), table.entries_per_page()),
             table,
             identified: Vec::new(),
             hidden_limit: u32::MAX,
@@ -181,7 +181,7 @@ impl Cached {
             under_construction: None,
             evictions_until_prefetch: 0,
             in_nvram: None,
-            counts: FetchCounts::default(),
+            counts: MapCacheCounts::default(),
             options,
         }
     }
@@ -190,7 +190,7 @@ impl Cached {
     /// bytes) `first_word` on. At most `entries_per_page` logical pages refer to one page of flash.
     ///
     /// # Errors
-    /// [`Error::Options`] if the medium has too little NVRAM.
+    /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(crate) fn with_nvram<N: Nand>(
         io: &Store<N>,
         logical_pages: u32,
@@ -199,7 +199,8 @@ impl Cached {
         entries_per_page: u32,
     ) -> Result<Self> {
         let map = Self::new(logical_pages, io.geometry().page_bytes, options);
-        let words = nvram_entries::words(&options, io.geometry(), logical_pages, entries_per_page);
+        let words =
+            nvram_entries::nvram_words_needed(&options, io.geometry(), logical_pages, entries_per_page);
         let in_nvram = NvramEntries::new(io, first_word, words, logical_pages, entries_per_page)?;
         // With fewer words than logical pages, entries of moved pages may have to be written although all fit the
         // cache.
@@ -214,18 +215,18 @@ impl Cached {
     }
 
     /// Hits, misses and write-backs of the cache of map entries since they were last cleared.
-    pub fn counts(&self) -> FetchCounts {
+    pub fn counts(&self) -> MapCacheCounts {
         self.counts
     }
 
     /// Clears the hit and miss counts of the cache of map entries; the cache is unchanged.
     pub fn clear_counts(&mut self) {
-        self.counts = FetchCounts::default();
+        self.counts = MapCacheCounts::default();
     }
 
     /// Number of translation pages of the whole L2P table.
     pub fn translation_pages(&self) -> u32 {
-        self.table.pages()
+        self.table.translation_pages()
     }
 
     /// Number of map entries that are in the cache now.
@@ -241,7 +242,7 @@ impl Cached {
     /// Number of changes of map entries from one checkpoint of the map (early write of entries that are dirty for long)
     /// to the next.
     pub fn checkpoint_period(&self) -> u32 {
-        self.options.dirty_entries.unwrap_or(self.options.entries).min(self.options.entries)
+        self.options.max_dirty_entries.unwrap_or(self.options.cache_entries).min(self.options.cache_entries)
     }
 
     /// Reads from the spare area of the translation page at `version` the sequence number that a checkpoint set: every
@@ -250,9 +251,9 @@ impl Cached {
     /// # Errors
     /// Any error of the flash.
     pub(crate) fn dirty_changed_after<N: Nand>(io: &mut Store<N>, version: Ppn) -> Result<u64> {
-        let mut page = vec![0; io.geometry().page_bytes as usize + NOTE_BYTES];
+        let mut page = vec![0; io.geometry().page_bytes as usize + SPARE_NOTE_BYTES];
         io.read(version, &mut page, Cause::Recovery)?;
-        Ok(note_in(&page))
+        Ok(spare_note(&page))
     }
 
     /// Sets, after a recovery, the sequence number of a program after which every restored map entry was changed.
@@ -261,7 +262,7 @@ impl Cached {
     }
 
     fn note(&self) -> Option<u64> {
-        self.options.checkpoints.then_some(self.dirty_changed_after)
+        self.options.makes_checkpoints.then_some(self.dirty_changed_after)
     }
 
     /// Bounds to `pages` the number of unidentified invalid pages (overwritten, but not yet reported as invalid),
@@ -272,55 +273,55 @@ impl Cached {
 
     /// Returns one of the invalid pages found when translation pages were written, and removes it from the map's list.
     #[inline]
-    pub(crate) fn take_identified(&mut self) -> Option<Identified> {
+    pub(crate) fn take_identified(&mut self) -> Option<IdentifiedInvalidPage> {
         self.identified.pop()
     }
 
     /// Drops the map's cache of entries and its directory of translation pages, as a loss of RAM does. The copy of the
     /// dirty entries in NVRAM stays.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn drop_ram_state(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.hidden_limit);
         let (pages_per_update, mut in_nvram) = (self.pages_per_update, self.in_nvram.take());
         if let Some(in_nvram) = &mut in_nvram {
-            in_nvram.forget();
+            in_nvram.drop_ram_state();
         }
         let new = Self::new(logical_pages, self.table.page_bytes(), self.options);
         *self = Self { hidden_limit, pages_per_update, in_nvram, ..new };
     }
 
-    /// Reloads the dirty map entries from NVRAM into the cache, after [`Cached::forget`].
+    /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].
     ///
     /// # Errors
     /// [`Error::Damaged`] for a word with an impossible logical page, or with one that another word has too.
     pub(crate) fn reload_dirty<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
         let logical_pages = self.logical_pages();
         let Some(in_nvram) = &mut self.in_nvram else { unreachable!("only what is in NVRAM is reloaded") };
-        for (word, entry) in in_nvram.stored(io) {
+        for (word, entry) in in_nvram.stored_entries(io) {
             let Some((lpn, unit)) = entry else { continue };
-            if lpn.0 >= logical_pages || self.cache.find(lpn).is_some() {
+            if lpn.0 >= logical_pages || self.cache.find_slot(lpn).is_some() {
                 return Err(Error::Damaged(format!(
                     "word {word} of the map in NVRAM is an entry of logical page {lpn}, which does not exist or has another entry"
                 )));
             }
-            in_nvram.adopt(self.cache.insert_dirty(lpn, unit, false), word);
+            in_nvram.assign_word(self.cache.insert_dirty(lpn, unit, false), word);
         }
-        in_nvram.adopted();
+        in_nvram.rebuild_free_list();
         Ok(())
     }
 
     /// Checks that the map entries in NVRAM are exactly the dirty entries of the cache. For audits.
     pub(crate) fn check_nvram<N: Nand>(&self, io: &Store<N>) -> std::result::Result<(), String> {
         let Some(in_nvram) = &self.in_nvram else { return Ok(()) };
-        let dirty = (0..self.table.pages()).flat_map(|id| self.cache.dirty_of(id));
+        let dirty = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         for slot in dirty {
-            let Entry { lpn, unit, .. } = *self.cache.entry(slot);
-            if in_nvram.said(io, slot) != Some((lpn, unit)) {
+            let CachedEntry { lpn, unit, .. } = *self.cache.entry(slot);
+            if in_nvram.entry_in_nvram(io, slot) != Some((lpn, unit)) {
                 return Err(format!(
                     "NVRAM has no entry for logical page {lpn} at {unit}, which is dirty in the cache (audit)"
                 ));
             }
         }
-        let (words, entries) = (in_nvram.taken(), self.cache.dirty_entries());
+        let (words, entries) = (in_nvram.used_words(), self.cache.dirty_entries());
         if words == entries {
             return Ok(());
         }
@@ -331,75 +332,75 @@ impl Cached {
 
     /// Stores the new location of a map entry in NVRAM, if dirty entries are kept there. Called before RAM is changed,
     /// so that this store is the commit point of the change.
-    fn commit<N: Nand>(&mut self, io: &mut Store<N>, slot: Slot, unit: Unit) -> Result<()> {
+    fn commit<N: Nand>(&mut self, io: &mut Store<N>, slot: CacheSlot, unit: Unit) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
-        in_nvram.store(io, slot, self.cache.entry(slot).lpn, unit)
+        in_nvram.store_entry(io, slot, self.cache.entry(slot).lpn, unit)
     }
 
     /// Frees the NVRAM words of the dirty entries of translation page `id`, because the page was written and the
     /// entries become clean.
     fn vacate<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
         let Some(in_nvram) = &mut self.in_nvram else { return Ok(()) };
-        self.cache.dirty_of(id).try_for_each(|slot| in_nvram.clear(io, slot))
+        self.cache.dirty_slots_of_page(id).try_for_each(|slot| in_nvram.clear_entry(io, slot))
     }
 
     fn logical_pages(&self) -> u32 {
-        self.table.range_of(self.table.pages() - 1).end
+        self.table.lpn_range_of(self.table.translation_pages() - 1).end
     }
 
     /// Sets, in the map's directory, the PPN of translation page `id` that recovery found.
-    pub(crate) fn set_directory(&mut self, id: u32, ppn: Ppn) {
-        self.table.set_place(id, ppn);
+    pub(crate) fn set_translation_page_ppn(&mut self, id: u32, ppn: Ppn) {
+        self.table.set_ppn(id, ppn);
     }
 
     /// Returns the PPN of translation page `id`; `None` if it was never written.
-    pub(crate) fn directory(&self, id: u32) -> Option<Ppn> {
-        self.table.place(id)
+    pub(crate) fn translation_page_ppn(&self, id: u32) -> Option<Ppn> {
+        self.table.ppn_of(id)
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
-    pub(crate) fn page_of(&self, lpn: Lpn) -> u32 {
-        self.cache.page_of(lpn)
+    pub(crate) fn translation_page_of(&self, lpn: Lpn) -> u32 {
+        self.cache.translation_page_of(lpn)
     }
 
     /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location), unmapped ones
     /// included.
     pub(crate) fn all_entries(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
-        self.table.range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), entry_at(bytes, k)))
+        self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), entry_at(bytes, k)))
     }
 
     /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
     /// For recovery and audits.
     pub(crate) fn table_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
-        self.all_entries(id, bytes).filter(|(_, unit)| unit.some().is_some()).collect()
+        self.all_entries(id, bytes).filter(|(_, unit)| unit.to_option().is_some()).collect()
     }
 
     /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry is
     /// unmapped.
-    pub(crate) fn cached(&self, lpn: Lpn) -> Option<Unit> {
-        self.cache.find(lpn).map(|slot| self.cache.entry(slot).unit)
+    pub(crate) fn cached_unit(&self, lpn: Lpn) -> Option<Unit> {
+        self.cache.find_slot(lpn).map(|slot| self.cache.entry(slot).unit)
     }
 
     /// Whether the location that the table on flash holds for `lpn` is of an earlier version that is still counted as
     /// valid.
     pub(crate) fn hides_unidentified_page(&self, lpn: Lpn) -> bool {
-        self.cache.find(lpn).is_some_and(|slot| self.cache.entry(slot).hides_unidentified_page)
+        self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).hides_unidentified_page)
     }
 
     /// Writes the current version of translation page `id` once more, under a new sequence number. Dirty cached entries
     /// of the page are not included and stay dirty.
-    pub(crate) fn rewrite<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
-        if id >= self.table.pages() {
+    pub(crate) fn rewrite_translation_page<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
+        if id >= self.table.translation_pages() {
             return Ok(());
         }
-        self.table.load(io, id, std::iter::empty(), Cause::Translation)?;
-        self.table.save(io, id, self.note(), Cause::Translation)
+        self.table.load_entries(io, id, std::iter::empty(), Cause::Translation)?;
+        self.table.write_translation_page(io, id, self.note(), Cause::Translation)
     }
 
     /// Returns the locations in all dirty entries of the cache of map entries.
-    pub(crate) fn dirty_places(&self) -> Vec<Unit> {
-        (0..self.table.pages())
-            .flat_map(|id| self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).unit))
+    pub(crate) fn dirty_units(&self) -> Vec<Unit> {
+        (0..self.table.translation_pages())
+            .flat_map(|id| self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).unit))
             .collect()
     }
 
@@ -417,23 +418,23 @@ impl Cached {
     }
 
     /// Maps `lpn` to `unit` while a device is built in a known state; returns the old location. Causes no flash
-    /// operation before [`Cached::finish_construction`].
-    pub(crate) fn construct(&mut self, lpn: Lpn, unit: Unit) -> Unit {
+    /// operation before [`DemandPagedMap::finish_construction`].
+    pub(crate) fn construct_entry(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let pages = self.logical_pages();
-        self.under_construction.get_or_insert_with(|| Construction::new(pages)).replace(lpn, unit)
+        self.under_construction.get_or_insert_with(|| ConstructionMap::new(pages)).replace(lpn, unit)
     }
 
-    /// Writes all translation pages of the L2P map that was built in RAM with [`Cached::construct`].
+    /// Writes all translation pages of the L2P map that was built in RAM with [`DemandPagedMap::construct_entry`].
     pub(crate) fn finish_construction<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let Some(mut map) = self.under_construction.take() else { return Ok(()) };
-        for id in 0..self.table.pages() {
-            let lpns = self.table.range_of(id);
+        for id in 0..self.table.translation_pages() {
+            let lpns = self.table.lpn_range_of(id);
             map.free_parts_before(Lpn(lpns.start));
-            self.table.load(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
+            self.table.load_entries(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
             for (k, lpn) in lpns.map(Lpn).enumerate() {
-                self.table.put(k, map.get(lpn));
+                self.table.set_loaded_entry(k, map.get(lpn));
             }
-            self.table.save(io, id, self.note(), Cause::Translation)?;
+            self.table.write_translation_page(io, id, self.note(), Cause::Translation)?;
         }
         Ok(())
     }
@@ -445,15 +446,15 @@ impl Cached {
 
     /// Returns the cache slot of the map entry of `lpn`, which becomes the most recently used one. On a miss, reads the
     /// entry from its translation page.
-    fn find_or_fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Slot> {
-        if let Some(slot) = self.cache.find(lpn) {
+    fn find_or_fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<CacheSlot> {
+        if let Some(slot) = self.cache.find_slot(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
             return Ok(slot);
         }
         self.counts.misses += 1;
         // A lazy map writes no translation page between a data page and its entry; it evicts the excess later.
-        if !self.is_lazy() && self.cache.len() >= self.options.entries as usize {
+        if !self.is_lazy() && self.cache.len() >= self.options.cache_entries as usize {
             self.evict(io)?;
         }
         let unit = self.fetch(io, lpn)?;
@@ -462,9 +463,9 @@ impl Cached {
     }
 
     fn fetch<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
-        let id = self.cache.page_of(lpn);
-        self.table.load(io, id, std::iter::once(lpn), Cause::Translation)?;
-        Ok(self.table.get(0))
+        let id = self.cache.translation_page_of(lpn);
+        self.table.load_entries(io, id, std::iter::once(lpn), Cause::Translation)?;
+        Ok(self.table.loaded_entry(0))
     }
 
     /// Evicts the least recently used map entry from the cache, after writing its translation page if it is dirty.
@@ -476,12 +477,12 @@ impl Cached {
             self.evictions_until_prefetch = EVICTIONS as u32;
         }
         self.evictions_until_prefetch -= 1;
-        let slot = self.cache.oldest().expect("a cache that is full has an oldest entry");
-        let Entry { lpn, is_dirty, .. } = *self.cache.entry(slot);
+        let slot = self.cache.least_recently_used().expect("a cache that is full has an oldest entry");
+        let CachedEntry { lpn, is_dirty, .. } = *self.cache.entry(slot);
         if is_dirty {
-            io.ops.note_reason(MetadataReason::Eviction);
+            io.flash_ops.record_metadata_reason(MetadataReason::Eviction);
             self.counts.synchronisations += 1;
-            self.synchronise(io, self.cache.page_of(lpn), Cause::Translation)?;
+            self.synchronise(io, self.cache.translation_page_of(lpn), Cause::Translation)?;
         }
         self.cache.remove(slot);
         Ok(is_dirty)
@@ -491,7 +492,7 @@ impl Cached {
     /// Returns whether a dirty one was evicted.
     #[inline]
     fn evict_excess<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        while self.cache.len() > self.options.entries as usize {
+        while self.cache.len() > self.options.cache_entries as usize {
             if self.evict(io)? {
                 return Ok(true);
             }
@@ -507,41 +508,41 @@ impl Cached {
             // this lacks.
             io.nand_mut().fence()?;
         }
-        let dirty = self.cache.dirty_of(id).map(|slot| self.cache.entry(slot).lpn);
-        self.table.load(io, id, dirty, cause)?;
+        let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).lpn);
+        self.table.load_entries(io, id, dirty, cause)?;
         let mut changes = 0;
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
         let told = self.identified.len();
-        for (slot, word) in self.cache.dirty_of(id).zip(self.table.words_mut()) {
+        for (slot, word) in self.cache.dirty_slots_of_page(id).zip(self.table.loaded_words_mut()) {
             let entry = self.cache.entry(slot);
             let on_flash = Unit(std::mem::replace(&mut word.value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
-            if entry.hides_unidentified_page && on_flash != entry.unit && on_flash.some().is_some() {
+            if entry.hides_unidentified_page && on_flash != entry.unit && on_flash.to_option().is_some() {
                 let (ppn, is_certain) = (Ppn(on_flash.0), !entry.is_uncertain);
                 self.counts.uncertain_reads += u64::from(!is_certain);
-                if is_certain || still_names(io, ppn, entry.lpn)? {
-                    self.identified.push(Identified { ppn, is_certain });
+                if is_certain || does_oob_name(io, ppn, entry.lpn)? {
+                    self.identified.push(IdentifiedInvalidPage { ppn, is_certain });
                 }
             }
         }
         if changes == 0 && self.is_lazy() {
             self.counts.aborted_synchronisations += 1;
-        } else if let Err(error) = self.table.save(io, id, self.note(), cause) {
+        } else if let Err(error) = self.table.write_translation_page(io, id, self.note(), cause) {
             self.identified.truncate(told);
             return Err(error);
         }
         self.noted |= changes > 0;
         self.vacate(io, id)?;
-        self.cache.clean_page(id);
+        self.cache.clean_translation_page(id);
         Ok(())
     }
 
     /// Writes the translation page with the lowest number, not less than `first`, that has dirty entries. Returns its
     /// number, or `None` if there is none.
     pub(super) fn synchronise_from<N: Nand>(&mut self, io: &mut Store<N>, first: u32) -> Result<Option<u32>> {
-        let has_dirty = |id: &u32| self.cache.dirty_of(*id).next().is_some();
-        let Some(id) = (first..self.table.pages()).find(has_dirty) else { return Ok(None) };
+        let has_dirty = |id: &u32| self.cache.dirty_slots_of_page(*id).next().is_some();
+        let Some(id) = (first..self.table.translation_pages()).find(has_dirty) else { return Ok(None) };
         self.synchronise(io, id, Cause::Translation).map(|()| Some(id))
     }
 
@@ -561,9 +562,9 @@ impl Cached {
         let (mut pages, mut words) =
             (ArrayVec::<_, PREFETCHED_WRITES>::new(), ArrayVec::<_, PREFETCHED_WRITES>::new());
         // A lazy map reads the table only at evictions.
-        for &lpn in lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find(lpn).is_none()) {
-            let id = self.cache.page_of(lpn);
-            if let Some(place) = self.table.place(id) {
+        for &lpn in lpns.iter().filter(|&&lpn| !self.is_lazy() && self.cache.find_slot(lpn).is_none()) {
+            let id = self.cache.translation_page_of(lpn);
+            if let Some(place) = self.table.ppn_of(id) {
                 pages.push((place, 1));
                 words.push(self.table.word_of(id, lpn));
             }
@@ -580,10 +581,12 @@ impl Cached {
         let mut pages = ArrayVec::<_, PREFETCHED_PAGES>::new();
         let mut words = ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new();
         for id in self.cache.prefetch_oldest(EVICTIONS) {
-            let Some(place) = self.table.place(id) else { continue };
+            let Some(place) = self.table.ppn_of(id) else { continue };
             let before = words.len();
-            let dirty =
-                self.cache.dirty_of(id).map(|slot| self.table.word_of(id, self.cache.entry(slot).lpn));
+            let dirty = self
+                .cache
+                .dirty_slots_of_page(id)
+                .map(|slot| self.table.word_of(id, self.cache.entry(slot).lpn));
             words.extend(dirty.take(words.remaining_capacity()));
             pages.push((place, words.len() - before));
         }
@@ -591,7 +594,7 @@ impl Cached {
         // Unmapped entries are clamped to the last page, whose block is read in vain: cheaper than a branch.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.value).min(last) as u32));
-        touch_all(named.map(|ppn| io.blocks().valid(io.block_of(ppn)).into()));
+        pull_into_cache(named.map(|ppn| io.blocks().valid_pages(io.block_of(ppn)).into()));
     }
 
     #[inline]
@@ -600,8 +603,8 @@ impl Cached {
     }
 
     #[inline]
-    fn assign(&mut self, slot: Slot, unit: Unit) -> Unit {
-        let (old, was_clean) = self.cache.assign(slot, unit);
+    fn assign(&mut self, slot: CacheSlot, unit: Unit) -> Unit {
+        let (old, was_clean) = self.cache.set_unit(slot, unit);
         self.counts.dirty_inserts += u64::from(was_clean);
         self.count_change();
         old
@@ -618,10 +621,10 @@ impl Cached {
     /// inserts an entry with the flag "an earlier version is still counted as valid".
     #[inline]
     fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
-        if let Some(slot) = self.cache.find(lpn) {
+        if let Some(slot) = self.cache.find_slot(lpn) {
             self.counts.hits += 1;
             self.cache.touch(slot);
-            return self.assign(slot, new).some();
+            return self.assign(slot, new).to_option();
         }
         self.counts.misses += 1;
         self.insert_dirty(lpn, new, true);
@@ -638,14 +641,14 @@ impl Cached {
     #[inline]
     fn is_checkpoint_due(&self) -> bool {
         let is_over = self.changes_since_checkpoint >= self.checkpoint_period();
-        self.options.checkpoints && (self.at_checkpoint || is_over)
+        self.options.makes_checkpoints && (self.at_checkpoint || is_over)
     }
 
     #[inline]
     fn is_bound_exceeded(&self) -> bool {
-        let dirty_limit = self.options.dirty_entries.unwrap_or(u32::MAX);
+        let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);
         self.cache.dirty_entries() > dirty_limit
-            || self.cache.hidden_pages() > self.hidden_limit
+            || self.cache.unidentified_pages() > self.hidden_limit
             || self.is_nvram_nearly_full()
     }
 
@@ -659,10 +662,10 @@ impl Cached {
         if !self.is_bound_exceeded() {
             return Ok(false);
         }
-        let slot = self.cache.oldest_change().expect("only dirty entries are counted");
-        io.ops.note_reason(MetadataReason::MapBound);
+        let slot = self.cache.least_recently_changed().expect("only dirty entries are counted");
+        io.flash_ops.record_metadata_reason(MetadataReason::MapBound);
         self.counts.synchronisations += 1;
-        let id = self.cache.page_of(self.cache.entry(slot).lpn);
+        let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
         self.synchronise(io, id, Cause::Translation).map(|()| true)
     }
 
@@ -672,44 +675,44 @@ impl Cached {
         self.at_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
         // checkpoints old.
-        let to_note = if self.noted { None } else { self.cache.oldest_change() };
-        let Some(slot) = self.cache.older_than_mark().or(to_note) else {
-            self.cache.set_mark();
-            (self.dirty_changed_after, self.marked_at) = (self.marked_at, io.sequence());
+        let to_note = if self.noted { None } else { self.cache.least_recently_changed() };
+        let Some(slot) = self.cache.oldest_change_before_mark().or(to_note) else {
+            self.cache.end_checkpoint();
+            (self.dirty_changed_after, self.marked_at) = (self.marked_at, io.last_sequence());
             (self.at_checkpoint, self.changes_since_checkpoint, self.noted) = (false, 0, false);
             return Ok(false);
         };
-        io.ops.note_reason(MetadataReason::MapCheckpoint);
+        io.flash_ops.record_metadata_reason(MetadataReason::MapCheckpoint);
         self.counts.checkpoint_synchronisations += 1;
-        let id = self.cache.page_of(self.cache.entry(slot).lpn);
+        let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
         self.synchronise(io, id, Cause::Checkpoint).map(|()| true)
     }
 
     /// Returns the last logical page, at most `last`, whose map entry is on the translation page of `first`.
     fn last_of_page(&self, first: Lpn, last: Lpn) -> Lpn {
-        Lpn(last.0.min(self.table.range_of(self.cache.page_of(first)).end - 1))
+        Lpn(last.0.min(self.table.lpn_range_of(self.cache.translation_page_of(first)).end - 1))
     }
 }
 
 /// Whether the spare area of `page` still names `lpn` as owner. If not, the page was erased and reused since it was
 /// reported as invalid.
-pub(crate) fn still_names<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
-    let found = io.look_at_spare(page, Cause::Translation)?;
+pub(crate) fn does_oob_name<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
+    let found = io.read_spare_if_readable(page, Cause::Translation)?;
     Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))
 }
 
-impl Mapping for Cached {
+impl Mapping for DemandPagedMap {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         let slot = self.find_or_fetch(io, lpn)?;
-        Ok(self.cache.entry(slot).unit.some())
+        Ok(self.cache.entry(slot).unit.to_option())
     }
 
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
-        let place = match self.cached(lpn) {
+        let place = match self.cached_unit(lpn) {
             Some(place) => place,
             None => self.fetch(io, lpn)?,
         };
-        Ok(place.some())
+        Ok(place.to_option())
     }
 
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>> {
@@ -720,14 +723,14 @@ impl Mapping for Cached {
         let (slot, new) = (self.find_or_fetch(io, lpn)?, new.unwrap_or(Unit::NONE));
         if self.in_nvram.is_some() {
             if self.cache.entry(slot).unit == new {
-                return Ok(new.some());
+                return Ok(new.to_option());
             }
             self.commit(io, slot, new)?;
         }
-        Ok(self.assign(slot, new).some())
+        Ok(self.assign(slot, new).to_option())
     }
 
-    fn identifies_late(&self) -> bool {
+    fn identifies_invalid_pages_late(&self) -> bool {
         self.is_lazy()
     }
 
@@ -735,27 +738,32 @@ impl Mapping for Cached {
     /// locations that only RAM knows into the table, so that a recovery that compares versions finds them; the second
     /// removes the deallocated entries. The first write includes all dirty entries of the translation page, also those
     /// outside the range, because a version must contain every older change.
-    fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
+    fn trim_in_one_translation_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        first: Lpn,
+        last: Lpn,
+    ) -> Result<Option<Lpn>> {
         let last = self.last_of_page(first, last);
-        let id = self.cache.page_of(first);
-        io.ops.note_reason(MetadataReason::Trim);
-        if self.cache.dirty_of(id).next().is_some() {
+        let id = self.cache.translation_page_of(first);
+        io.flash_ops.record_metadata_reason(MetadataReason::Trim);
+        if self.cache.dirty_slots_of_page(id).next().is_some() {
             return self.synchronise(io, id, Cause::Translation).map(|()| None);
         }
         let lpns = (first.0..=last.0).map(Lpn);
-        self.table.load(io, id, lpns.clone(), Cause::Translation)?;
+        self.table.load_entries(io, id, lpns.clone(), Cause::Translation)?;
         let mut dropped = Vec::new();
         for k in 0..lpns.clone().count() {
-            let place = self.table.get(k).some();
-            dropped.extend(place.map(|unit| Identified { ppn: Ppn(unit.0), is_certain: true }));
-            self.table.put(k, Unit::NONE);
+            let place = self.table.loaded_entry(k).to_option();
+            dropped.extend(place.map(|unit| IdentifiedInvalidPage { ppn: Ppn(unit.0), is_certain: true }));
+            self.table.set_loaded_entry(k, Unit::NONE);
         }
         if !dropped.is_empty() {
-            self.table.save(io, id, self.note(), Cause::Translation)?;
+            self.table.write_translation_page(io, id, self.note(), Cause::Translation)?;
             self.identified.extend(dropped);
         }
         for lpn in lpns {
-            if let Some(slot) = self.cache.find(lpn) {
+            if let Some(slot) = self.cache.find_slot(lpn) {
                 self.cache.remove(slot);
             }
         }
@@ -763,7 +771,7 @@ impl Mapping for Cached {
     }
 
     fn relocate(&mut self, lpn: Lpn, new: Unit) {
-        if let Some(slot) = self.cache.find(lpn) {
+        if let Some(slot) = self.cache.find_slot(lpn) {
             self.cache.touch(slot);
             self.assign(slot, new);
         } else {
@@ -771,18 +779,18 @@ impl Mapping for Cached {
             self.insert_dirty(lpn, new, false);
         }
         if let Some(in_nvram) = &mut self.in_nvram {
-            in_nvram.moved.push(lpn);
+            in_nvram.moved_lpns.push(lpn);
         }
     }
 
-    fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let Self { in_nvram: Some(in_nvram), cache, .. } = self else { return Ok(()) };
-        while let Some(&lpn) = in_nvram.moved.last() {
+        while let Some(&lpn) = in_nvram.moved_lpns.last() {
             // An entry that is clean again, or was evicted, is on flash.
-            if let Some(slot) = cache.find(lpn).filter(|&slot| cache.entry(slot).is_dirty) {
-                in_nvram.store(io, slot, lpn, cache.entry(slot).unit)?;
+            if let Some(slot) = cache.find_slot(lpn).filter(|&slot| cache.entry(slot).is_dirty) {
+                in_nvram.store_entry(io, slot, lpn, cache.entry(slot).unit)?;
             }
-            in_nvram.moved.pop();
+            in_nvram.moved_lpns.pop();
         }
         Ok(())
     }
@@ -797,7 +805,7 @@ impl Mapping for Cached {
     }
 
     fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
-        self.cache.find(lpn).is_some_and(|slot| {
+        self.cache.find_slot(lpn).is_some_and(|slot| {
             let entry = self.cache.entry(slot);
             entry.hides_unidentified_page && entry.unit != Unit::from(ppn)
         })
@@ -808,19 +816,19 @@ impl Mapping for Cached {
     /// was written there since. An entry that a recovery left uncertain keeps its flag, because more than one earlier
     /// version may be unidentified, and the spare area is read before any of them is reported.
     fn clear_superseded(&mut self, lpn: Lpn) {
-        if let Some(slot) = self.cache.find(lpn)
+        if let Some(slot) = self.cache.find_slot(lpn)
             && !self.cache.entry(slot).is_uncertain
         {
             self.cache.set_hides_unidentified_page(slot, false);
         }
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
-        self.table.owns(id, ppn)
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        self.table.owns_metadata_page(id, ppn)
     }
 
-    fn relocate_own(&mut self, id: u32, new: Ppn) {
-        self.table.set_place(id, new);
+    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
+        self.table.set_ppn(id, new);
     }
 
     #[inline]
@@ -831,15 +839,15 @@ impl Mapping for Cached {
         self.evict_excess(io)
     }
 
-    fn has_unwritten(&self) -> bool {
-        self.cache.has_dirty() || self.table.has_changed_node()
+    fn has_unwritten_changes(&self) -> bool {
+        self.cache.has_dirty_entries() || self.table.has_dirty_tree_node()
     }
 
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        io.ops.note_reason(MetadataReason::WriteBack);
+        io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
         match self.cache.first_dirty_page() {
             Some(id) => self.synchronise(io, id, Cause::Translation).map(|()| true),
-            None => self.table.write_back_node(io, Cause::Translation),
+            None => self.table.write_tree_node(io, Cause::Translation),
         }
     }
 
@@ -854,7 +862,7 @@ impl Mapping for Cached {
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let cache = ("cached mapping table", self.options.entries as u64 * CACHE_ENTRY_BYTES);
+        let cache = ("cached mapping table", self.options.cache_entries as u64 * CACHE_ENTRY_BYTES);
         vec![cache, self.table.ram_bytes()]
     }
 }

@@ -6,26 +6,26 @@
 //! entry.
 
 use crate::address::{Address, Lpn, Unit};
-use crate::tables::Table;
-use crate::tables::prefetch::touch_all;
+use crate::tables::DenseTable;
+use crate::tables::prefetch::pull_into_cache;
 
-/// Log2 of the map entries per part of [`Construction`]: 4 MiB, large enough that freeing a part returns its memory to
-/// the operating system.
+/// Log2 of the map entries per part of [`ConstructionMap`]: 4 MiB, large enough that freeing a part returns its memory
+/// to the operating system.
 const PART_LOG2: u32 = 20;
 
 /// The whole L2P map in RAM while a device is built in a known state: the location of each logical page, in parts, each
 /// of which is freed as soon as its translation pages are written.
 #[derive(Clone, Debug)]
-pub(super) struct Construction {
-    parts: Vec<Table<u32>>,
+pub(super) struct ConstructionMap {
+    parts: Vec<DenseTable<u32>>,
 }
 
-impl Construction {
+impl ConstructionMap {
     /// Creates an L2P map in RAM of `logical_pages` logical pages, all unmapped.
     pub(super) fn new(logical_pages: u32) -> Self {
         let starts = (0..logical_pages).step_by(1 << PART_LOG2);
         let len = |start: u32| (logical_pages - start).min(1 << PART_LOG2) as usize;
-        Self { parts: starts.map(|start| Table::filled(len(start), Unit::NONE.0)).collect() }
+        Self { parts: starts.map(|start| DenseTable::filled(len(start), Unit::NONE.0)).collect() }
     }
 
     #[inline]
@@ -48,7 +48,7 @@ impl Construction {
     /// Prefetches the L2P entries of `lpns`, to which locations are about to be assigned (see
     /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
-        touch_all(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
+        pull_into_cache(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }
 
     /// Frees the last part of the L2P map in RAM that lies entirely before `lpn`: its logical pages will not be
@@ -56,7 +56,7 @@ impl Construction {
     pub(super) fn free_parts_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::split(lpn);
         if let Some(before) = part.checked_sub(1) {
-            self.parts[before] = Table::zeroed(0);
+            self.parts[before] = DenseTable::zeroed(0);
         }
     }
 }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn parts_keep_their_entries_until_freed_one_by_one() {
         let pages = (2 << PART_LOG2) + 5;
-        let mut map = Construction::new(pages);
+        let mut map = ConstructionMap::new(pages);
         let lpns = [0, (1 << PART_LOG2) - 1, 1 << PART_LOG2, 2 << PART_LOG2, pages - 1].map(Lpn);
         for lpn in lpns {
             assert_eq!(map.replace(lpn, Unit(lpn.0 + 7)), Unit::NONE);
@@ -77,6 +77,6 @@ mod tests {
             map.free_parts_before(lpn);
             assert_eq!(map.get(lpn), Unit(lpn.0 + 7));
         }
-        assert_eq!(map.parts.iter().map(Table::len).collect::<Vec<_>>(), [0, 0, 5]);
+        assert_eq!(map.parts.iter().map(DenseTable::len).collect::<Vec<_>>(), [0, 0, 5]);
     }
 }

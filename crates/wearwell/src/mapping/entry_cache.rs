@@ -15,35 +15,35 @@
 
 use arrayvec::ArrayVec;
 
-use super::age_order::{AgeOrder, Place, Placed};
+use super::age_order::{LruQueue, QueuePosition, QueuePositions};
 use crate::address::{Address, Lpn, Unit};
 use crate::divide::Divider;
-use crate::tables::prefetch::{PREFETCHED_PAGES, touch_all};
-use crate::tables::{Chained, Chains};
+use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
+use crate::tables::{ChainedIndex, ChainedSlots};
 
 /// Number that means "no slot" in the cache of map entries.
-pub(super) const NIL: Slot = Slot::MAX;
+pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 
-/// Index in `Entry::places` of the LRU queue by last use; [`BY_CHANGE`] is that of the queue by last change.
+/// Index in `CachedEntry::places` of the LRU queue by last use; [`BY_CHANGE`] is that of the queue by last change.
 const BY_USE: usize = 0;
 const BY_CHANGE: usize = 1;
 
 /// Number of a slot of the cache of map entries; a slot holds one entry.
-pub(super) type Slot = u32;
+pub(super) type CacheSlot = u32;
 
 /// A cached L2P map entry: a logical page, its location, and what RAM knows about it that flash does not. An entry is
 /// half a cache line and aligned, so that a random access touches one line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-pub(super) struct Entry {
+pub(super) struct CachedEntry {
     pub(super) lpn: Lpn,
     pub(super) unit: Unit,
-    dirty_next: Slot,
+    dirty_next: CacheSlot,
     /// Slot of the next map entry in the same hash chain.
-    next_in_chain: Slot,
+    next_in_chain: CacheSlot,
     /// Positions of the map entry in the two LRU queues of the cache: by last use ([`BY_USE`]) and by last change
     /// ([`BY_CHANGE`]).
-    places: [Place; 2],
+    places: [QueuePosition; 2],
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
     /// Whether the location in the table on flash is that of an earlier version of the logical page that was not
@@ -57,28 +57,28 @@ pub(super) struct Entry {
 /// Cache of L2P map entries in RAM, found by logical page.
 #[derive(Clone, Debug)]
 pub(super) struct EntryCache {
-    slots: Vec<Entry>,
-    free_slots: Vec<Slot>,
-    index: Chains,
-    recency: AgeOrder,
+    slots: Vec<CachedEntry>,
+    free_slots: Vec<CacheSlot>,
+    index: ChainedIndex,
+    recency: LruQueue,
     /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
     /// separates older from newer changes.
-    changes: AgeOrder,
+    changes: LruQueue,
     by_page: Divider,
-    /// First cache slot in the list of dirty entries of each translation page; [`NIL`] if the page has none.
+    /// First cache slot in the list of dirty entries of each translation page; [`NO_SLOT`] if the page has none.
     dirty_heads: Vec<u32>,
     /// Number of a translation page: all before it have no dirty entry in the cache.
     first_maybe_dirty_page: u32,
     hidden_pages: u32,
 }
 
-impl Entry {
-    pub(super) fn clean(lpn: Lpn, unit: Unit) -> Self {
+impl CachedEntry {
+    pub(super) fn new_clean(lpn: Lpn, unit: Unit) -> Self {
         Self {
             lpn,
             unit,
-            dirty_next: NIL,
-            next_in_chain: NIL,
+            dirty_next: NO_SLOT,
+            next_in_chain: NO_SLOT,
             places: [0; 2],
             is_dirty: false,
             hides_unidentified_page: false,
@@ -87,31 +87,31 @@ impl Entry {
     }
 }
 
-/// The cached map entries, as one of the two [`AgeOrder`] queues accesses them: it stores its position in each entry.
-struct Ordered<'a, const ORDER: usize>(&'a mut [Entry]);
+/// The cached map entries, as one of the two [`LruQueue`] queues accesses them: it stores its position in each entry.
+struct Ordered<'a, const ORDER: usize>(&'a mut [CachedEntry]);
 
-impl<const ORDER: usize> Placed for Ordered<'_, ORDER> {
+impl<const ORDER: usize> QueuePositions for Ordered<'_, ORDER> {
     #[inline]
-    fn place(&self, slot: Slot) -> Place {
+    fn position_of(&self, slot: CacheSlot) -> QueuePosition {
         self.0[slot as usize].places[ORDER]
     }
     #[inline]
-    fn set_place(&mut self, slot: Slot, place: Place) {
+    fn set_position(&mut self, slot: CacheSlot, place: QueuePosition) {
         self.0[slot as usize].places[ORDER] = place;
     }
 }
 
-impl Chained for Vec<Entry> {
+impl ChainedSlots for Vec<CachedEntry> {
     #[inline]
-    fn key(&self, slot: Slot) -> u32 {
+    fn key_of(&self, slot: CacheSlot) -> u32 {
         self[slot as usize].lpn.0
     }
     #[inline]
-    fn next(&self, slot: Slot) -> Slot {
+    fn next_in_chain(&self, slot: CacheSlot) -> CacheSlot {
         self[slot as usize].next_in_chain
     }
     #[inline]
-    fn set_next(&mut self, slot: Slot, next: Slot) {
+    fn set_next_in_chain(&mut self, slot: CacheSlot, next: CacheSlot) {
         self[slot as usize].next_in_chain = next;
     }
 }
@@ -122,11 +122,11 @@ impl EntryCache {
         Self {
             slots: Vec::new(),
             free_slots: Vec::new(),
-            index: Chains::with_capacity(entries as usize),
-            recency: AgeOrder::default(),
-            changes: AgeOrder::default(),
+            index: ChainedIndex::with_capacity(entries as usize),
+            recency: LruQueue::default(),
+            changes: LruQueue::default(),
             by_page: Divider::new(entries_per_page),
-            dirty_heads: vec![NIL; translation_pages as usize],
+            dirty_heads: vec![NO_SLOT; translation_pages as usize],
             first_maybe_dirty_page: 0,
             hidden_pages: 0,
         }
@@ -144,31 +144,31 @@ impl EntryCache {
         self.changes.len()
     }
 
-    /// Number of cached map entries with [`Entry::hides_unidentified_page`] set: for each, an invalid page is still
-    /// counted as valid.
+    /// Number of cached map entries with [`CachedEntry::hides_unidentified_page`] set: for each, an invalid page is
+    /// still counted as valid.
     #[inline]
-    pub(super) fn hidden_pages(&self) -> u32 {
+    pub(super) fn unidentified_pages(&self) -> u32 {
         self.hidden_pages
     }
 
     #[inline]
-    pub(super) fn find(&self, lpn: Lpn) -> Option<Slot> {
+    pub(super) fn find_slot(&self, lpn: Lpn) -> Option<CacheSlot> {
         self.index.find(&self.slots, lpn.0)
     }
 
     /// Prefetches what evicting the `count` least recently used map entries will access (see
     /// [`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
     pub(super) fn prefetch_oldest(&self, count: usize) -> ArrayVec<u32, PREFETCHED_PAGES> {
-        let oldest = || self.recency.first_places(count).map(|slot| self.entry(slot));
-        touch_all(oldest().map(|entry| entry.lpn.0.into()));
+        let oldest = || self.recency.oldest_slots(count).map(|slot| self.entry(slot));
+        pull_into_cache(oldest().map(|entry| entry.lpn.0.into()));
         self.index.prefetch(&self.slots, self.slots.len(), oldest().map(|entry| entry.lpn.0));
         let dirty = oldest().filter(|entry| entry.is_dirty);
         let pages: ArrayVec<u32, PREFETCHED_PAGES> =
-            dirty.map(|entry| self.page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
+            dirty.map(|entry| self.translation_page_of(entry.lpn)).take(PREFETCHED_PAGES).collect();
         let heads = pages.iter().map(|&page| self.entry(self.dirty_heads[page as usize]));
-        touch_all(heads.clone().map(|first| first.dirty_next.into()));
-        let seconds = heads.filter(|first| first.dirty_next != NIL);
-        touch_all(seconds.map(|first| self.entry(first.dirty_next).dirty_next.into()));
+        pull_into_cache(heads.clone().map(|first| first.dirty_next.into()));
+        let seconds = heads.filter(|first| first.dirty_next != NO_SLOT);
+        pull_into_cache(seconds.map(|first| self.entry(first.dirty_next).dirty_next.into()));
         pages
     }
 
@@ -176,61 +176,67 @@ impl EntryCache {
     /// [`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         self.index.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
-        touch_all(lpns.iter().map(|&lpn| self.dirty_heads[self.page_of(lpn) as usize].into()));
+        pull_into_cache(
+            lpns.iter().map(|&lpn| self.dirty_heads[self.translation_page_of(lpn) as usize].into()),
+        );
     }
 
     #[inline]
-    pub(super) fn entry(&self, slot: Slot) -> &Entry {
+    pub(super) fn entry(&self, slot: CacheSlot) -> &CachedEntry {
         &self.slots[slot as usize]
     }
 
     /// Records a use of a cached map entry, which becomes the most recently used one.
     #[inline]
-    pub(super) fn touch(&mut self, slot: Slot) {
+    pub(super) fn touch(&mut self, slot: CacheSlot) {
         self.recency.touch(&mut Ordered::<BY_USE>(&mut self.slots), slot);
     }
 
     /// Inserts into the cache a clean map entry of a logical page that is not cached.
-    pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> Slot {
-        self.add(Entry::clean(lpn, unit))
+    pub(super) fn insert(&mut self, lpn: Lpn, unit: Unit) -> CacheSlot {
+        self.add(CachedEntry::new_clean(lpn, unit))
     }
 
     /// Inserts into the cache a dirty map entry of a logical page that is not cached. `hides_unidentified_page`: an
     /// earlier version of the page is still counted as valid.
-    pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> Slot {
+    pub(super) fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, hides_unidentified_page: bool) -> CacheSlot {
         self.hidden_pages += u32::from(hides_unidentified_page);
-        let slot = self.add(Entry { is_dirty: true, hides_unidentified_page, ..Entry::clean(lpn, unit) });
+        let slot = self.add(CachedEntry {
+            is_dirty: true,
+            hides_unidentified_page,
+            ..CachedEntry::new_clean(lpn, unit)
+        });
         self.link_dirty(slot, lpn);
         slot
     }
 
     #[inline(always)]
-    fn add(&mut self, entry: Entry) -> Slot {
+    fn add(&mut self, entry: CachedEntry) -> CacheSlot {
         let slot = self.free_slots.pop().unwrap_or_else(|| self.new_slot());
         let place = &mut self.slots[slot as usize];
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
-        *place = Entry { places: place.places, ..entry };
+        *place = CachedEntry { places: place.places, ..entry };
         self.index.insert(&mut self.slots, slot);
         self.recency.push(&mut Ordered::<BY_USE>(&mut self.slots), slot);
         slot
     }
 
     #[cold]
-    fn new_slot(&mut self) -> Slot {
-        self.slots.push(Entry::clean(Lpn(0), Unit::NONE));
-        (self.slots.len() - 1) as Slot
+    fn new_slot(&mut self) -> CacheSlot {
+        self.slots.push(CachedEntry::new_clean(Lpn(0), Unit::NONE));
+        (self.slots.len() - 1) as CacheSlot
     }
 
     /// Returns the cache slot of the least recently used map entry.
     #[inline]
-    pub(super) fn oldest(&self) -> Option<Slot> {
+    pub(super) fn least_recently_used(&self) -> Option<CacheSlot> {
         self.recency.oldest()
     }
 
     /// Removes a clean map entry from the cache.
     #[inline]
-    pub(super) fn remove(&mut self, slot: Slot) {
-        let Entry { lpn, is_dirty, .. } = *self.entry(slot);
+    pub(super) fn remove(&mut self, slot: CacheSlot) {
+        let CachedEntry { lpn, is_dirty, .. } = *self.entry(slot);
         assert!(!is_dirty, "the entry of {lpn} would be lost");
         self.recency.remove(&mut Ordered::<BY_USE>(&mut self.slots), slot);
         self.index.remove(&mut self.slots, slot);
@@ -240,7 +246,7 @@ impl EntryCache {
     /// Assigns a new location to a cached map entry, which becomes dirty and the most recently changed one. Returns the
     /// old location and whether the entry was clean.
     #[inline]
-    pub(super) fn assign(&mut self, slot: Slot, unit: Unit) -> (Unit, bool) {
+    pub(super) fn set_unit(&mut self, slot: CacheSlot, unit: Unit) -> (Unit, bool) {
         let entry = &mut self.slots[slot as usize];
         let old = std::mem::replace(&mut entry.unit, unit);
         let was_clean = !entry.is_dirty;
@@ -257,8 +263,8 @@ impl EntryCache {
     /// Adds the map entry of `lpn`, in cache slot `slot`, to the list of dirty entries of its translation page, as the
     /// most recently changed one.
     #[inline(always)]
-    fn link_dirty(&mut self, slot: Slot, lpn: Lpn) {
-        let page = self.page_of(lpn);
+    fn link_dirty(&mut self, slot: CacheSlot, lpn: Lpn) {
+        let page = self.translation_page_of(lpn);
         self.first_maybe_dirty_page = self.first_maybe_dirty_page.min(page);
         let head = std::mem::replace(&mut self.dirty_heads[page as usize], slot);
         self.slots[slot as usize].dirty_next = head;
@@ -267,27 +273,27 @@ impl EntryCache {
 
     /// Sets or clears the flag of a map entry "an earlier version of the page is still counted as valid", and updates
     /// the count of entries with this flag.
-    pub(super) fn set_hides_unidentified_page(&mut self, slot: Slot, hides: bool) {
+    pub(super) fn set_hides_unidentified_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
         self.hidden_pages -= u32::from(entry.hides_unidentified_page);
         self.hidden_pages += u32::from(hides);
         entry.hides_unidentified_page = hides;
     }
 
-    pub(super) fn set_uncertain(&mut self, slot: Slot) {
+    pub(super) fn set_uncertain(&mut self, slot: CacheSlot) {
         self.slots[slot as usize].is_uncertain = true;
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
     #[inline]
-    pub(super) fn page_of(&self, lpn: Lpn) -> u32 {
+    pub(super) fn translation_page_of(&self, lpn: Lpn) -> u32 {
         self.by_page.quotient(lpn.0)
     }
 
     /// Returns the cache slots of the dirty map entries of translation page `page`.
     #[inline]
-    pub(super) fn dirty_of(&self, page: u32) -> impl Iterator<Item = Slot> + '_ {
-        let some = |slot: u32| Some(slot).filter(|&slot| slot != NIL);
+    pub(super) fn dirty_slots_of_page(&self, page: u32) -> impl Iterator<Item = CacheSlot> + '_ {
+        let some = |slot: u32| Some(slot).filter(|&slot| slot != NO_SLOT);
         std::iter::successors(some(self.dirty_heads[page as usize]), move |&slot| {
             some(self.slots[slot as usize].dirty_next)
         })
@@ -297,20 +303,21 @@ impl EntryCache {
     /// pages.
     pub(super) fn first_dirty_page(&mut self) -> Option<u32> {
         let pages = self.dirty_heads.len() as u32;
-        let found = (self.first_maybe_dirty_page..pages).find(|&page| self.dirty_heads[page as usize] != NIL);
+        let found =
+            (self.first_maybe_dirty_page..pages).find(|&page| self.dirty_heads[page as usize] != NO_SLOT);
         self.first_maybe_dirty_page = found.unwrap_or(pages);
         found
     }
 
     /// Whether any cached map entry is dirty.
-    pub(super) fn has_dirty(&self) -> bool {
+    pub(super) fn has_dirty_entries(&self) -> bool {
         self.dirty_entries() > 0
     }
 
     /// Marks all dirty map entries of translation page `page` as clean, after the page was written.
-    pub(super) fn clean_page(&mut self, page: u32) {
-        let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NIL);
-        while slot != NIL {
+    pub(super) fn clean_translation_page(&mut self, page: u32) {
+        let mut slot = std::mem::replace(&mut self.dirty_heads[page as usize], NO_SLOT);
+        while slot != NO_SLOT {
             self.changes.make_position_obsolete(&mut Ordered::<BY_CHANGE>(&mut self.slots), slot);
             let entry = &mut self.slots[slot as usize];
             self.hidden_pages -= u32::from(entry.hides_unidentified_page);
@@ -321,19 +328,19 @@ impl EntryCache {
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago.
-    pub(super) fn oldest_change(&self) -> Option<Slot> {
+    pub(super) fn least_recently_changed(&self) -> Option<CacheSlot> {
         self.changes.oldest()
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago, if it is unchanged since the
     /// last checkpoint of the map (early write of entries that are dirty for long).
-    pub(super) fn older_than_mark(&self) -> Option<Slot> {
-        self.changes.older_than_mark()
+    pub(super) fn oldest_change_before_mark(&self) -> Option<CacheSlot> {
+        self.changes.oldest_if_before_mark()
     }
 
     /// Ends a checkpoint of the map: marks that all changes of map entries so far were before it. The next checkpoint
     /// writes the entries that are dirty and unchanged since.
-    pub(super) fn set_mark(&mut self) {
+    pub(super) fn end_checkpoint(&mut self) {
         self.changes.set_mark(&mut Ordered::<BY_CHANGE>(&mut self.slots));
     }
 }
@@ -346,15 +353,16 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use super::{Chains, Entry};
+    use super::{CachedEntry, ChainedIndex};
     use crate::address::{Address, Lpn, Unit};
 
     #[test]
     fn an_index_through_the_entries_is_a_map() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
         for range in [6, 100, 5000] {
-            let (mut index, mut model) = (Chains::with_capacity(0), HashMap::new());
-            let mut slots: Vec<Entry> = (0..range).map(|_| Entry::clean(Lpn(0), Unit::NONE)).collect();
+            let (mut index, mut model) = (ChainedIndex::with_capacity(0), HashMap::new());
+            let mut slots: Vec<CachedEntry> =
+                (0..range).map(|_| CachedEntry::new_clean(Lpn(0), Unit::NONE)).collect();
             let mut free: Vec<u32> = (0..range).collect();
             for _ in 0..40_000 {
                 let lpn = Lpn(rng.random_range(0..range));

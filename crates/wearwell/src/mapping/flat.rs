@@ -2,21 +2,21 @@
 //! traffic.
 //!
 //! With a *mirror*, every change is also an 8-byte store to a copy of the table in NVRAM, so the map survives a loss of
-//! RAM. The new location of a page that GC moved is stored a little later ([`Mapping::store_moves`]), but before the
-//! old copy can be erased or replaced. Until then both locations hold the same content.
+//! RAM. The new location of a page that GC moved is stored a little later ([`Mapping::store_moves_in_nvram`]), but
+//! before the old copy can be erased or replaced. Until then both locations hold the same content.
 
 use super::Mapping;
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
-use crate::tables::Table;
-use crate::tables::prefetch::touch_all;
+use crate::tables::DenseTable;
+use crate::tables::prefetch::pull_into_cache;
 
 /// L2P table that is entirely in RAM, optionally with a copy in NVRAM.
 #[derive(Clone, Debug)]
-pub struct Flat {
-    table: Table<u32>,
+pub struct RamMap {
+    table: DenseTable<u32>,
     mirror: Option<Mirror>,
 }
 
@@ -28,21 +28,21 @@ struct Mirror {
     moved: Vec<Lpn>,
 }
 
-impl Flat {
+impl RamMap {
     /// Creates an L2P table of `pages` unmapped logical pages in RAM, without a copy in NVRAM.
     pub fn new(pages: u32) -> Self {
-        Self { table: Table::filled(pages as usize, Unit::NONE.0), mirror: None }
+        Self { table: DenseTable::filled(pages as usize, Unit::NONE.0), mirror: None }
     }
 
     /// Creates an L2P table of `pages` unmapped logical pages in RAM, with a copy in NVRAM from word (8 bytes)
     /// `first_word` on.
     ///
     /// # Errors
-    /// [`Error::Options`] if the medium has too little NVRAM.
-    pub(crate) fn mirrored<N: Nand>(io: &Store<N>, pages: u32, first_word: usize) -> Result<Self> {
+    /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
+    pub(crate) fn with_nvram_copy<N: Nand>(io: &Store<N>, pages: u32, first_word: usize) -> Result<Self> {
         let (needed, present) = (first_word + pages as usize, io.nvram().len());
         if present < needed {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "the map needs {needed} words of NVRAM of 8 bytes, the medium has {present}"
             )));
         }
@@ -54,7 +54,11 @@ impl Flat {
     ///
     /// # Errors
     /// [`Error::Damaged`] if a word holds an impossible location.
-    pub(crate) fn reload<N: Nand>(&mut self, io: &Store<N>, is_place: impl Fn(Unit) -> bool) -> Result<()> {
+    pub(crate) fn reload_from_nvram<N: Nand>(
+        &mut self,
+        io: &Store<N>,
+        is_place: impl Fn(Unit) -> bool,
+    ) -> Result<()> {
         let mirror = self.mirror.as_mut().expect("only a mirrored table is reloaded");
         mirror.moved.clear();
         let words = &io.nvram()[mirror.first_word..];
@@ -76,9 +80,8 @@ impl Flat {
 
     fn store<N: Nand>(&self, io: &mut Store<N>, lpn: Lpn, place: Option<Unit>) -> Result<()> {
         match &self.mirror {
-            Some(mirror) => {
-                io.store_word(mirror.first_word + lpn.index(), place.map_or(0, |unit| unit.0 as u64 + 1))
-            }
+            Some(mirror) => io
+                .store_nvram_word(mirror.first_word + lpn.index(), place.map_or(0, |unit| unit.0 as u64 + 1)),
             None => Ok(()),
         }
     }
@@ -86,20 +89,20 @@ impl Flat {
     /// Returns the location of `lpn` from the L2P table in RAM, `None` if it is unmapped.
     #[inline]
     pub fn get(&self, lpn: Lpn) -> Option<Unit> {
-        Unit(self.table.get(lpn.index())).some()
+        Unit(self.table.get(lpn.index())).to_option()
     }
 
     /// Whether the L2P table has a copy in NVRAM, so that every update is also an NVRAM store.
-    pub(crate) fn is_mirrored(&self) -> bool {
+    pub(crate) fn has_nvram_copy(&self) -> bool {
         self.mirror.is_some()
     }
 
     /// Sets in the L2P table the location of each of `lpns` to the one at the same index of `units`, and leaves the old
     /// location there. Only for a table without a copy in NVRAM.
     #[inline]
-    pub(crate) fn exchange(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
+    pub(crate) fn exchange_units(&mut self, lpns: &[Lpn], units: &mut [Unit]) {
         let places = lpns.iter().zip(units).map(|(lpn, unit)| (lpn.index(), &mut unit.0));
-        self.table.exchange_all(places);
+        self.table.exchange_each(places);
     }
 
     /// Sets the location of `lpn` in the L2P table in RAM only (`None` = unmapped). For recovery and for devices that
@@ -109,7 +112,7 @@ impl Flat {
     }
 }
 
-impl Mapping for Flat {
+impl Mapping for RamMap {
     #[inline]
     fn lookup<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         Ok(self.get(lpn))
@@ -124,7 +127,7 @@ impl Mapping for Flat {
         if self.get(lpn) != new {
             self.store(io, lpn, new)?;
         }
-        Ok(Unit(self.table.replace(lpn.index(), new.unwrap_or(Unit::NONE).0)).some())
+        Ok(Unit(self.table.replace(lpn.index(), new.unwrap_or(Unit::NONE).0)).to_option())
     }
 
     #[inline]
@@ -137,13 +140,13 @@ impl Mapping for Flat {
 
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
         self.prefetch(lpns);
-        self.table.set_all(lpns.iter().zip(new).map(|(lpn, ppn)| (lpn.index(), ppn.0)));
+        self.table.set_each(lpns.iter().zip(new).map(|(lpn, ppn)| (lpn.index(), ppn.0)));
         if let Some(mirror) = &mut self.mirror {
             mirror.moved.extend_from_slice(lpns);
         }
     }
 
-    fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         while let Some(&lpn) = self.mirror.as_ref().and_then(|mirror| mirror.moved.last()) {
             self.store(io, lpn, self.get(lpn))?;
             self.mirror.as_mut().expect("asked above").moved.pop();
@@ -153,14 +156,14 @@ impl Mapping for Flat {
 
     #[inline]
     fn prefetch(&self, lpns: &[Lpn]) {
-        touch_all(self.table.get_all(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
+        pull_into_cache(self.table.get_each(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
     }
 
-    fn owns(&self, _: u32, _: Ppn) -> bool {
+    fn owns_metadata_page(&self, _: u32, _: Ppn) -> bool {
         false
     }
 
-    fn relocate_own(&mut self, id: u32, _: Ppn) {
+    fn relocate_metadata_page(&mut self, id: u32, _: Ppn) {
         unreachable!("a flat table has no page {id} on flash")
     }
 
@@ -169,7 +172,7 @@ impl Mapping for Flat {
         Ok(false)
     }
 
-    fn has_unwritten(&self) -> bool {
+    fn has_unwritten_changes(&self) -> bool {
         false
     }
 

@@ -9,8 +9,8 @@
 //! translation page per dirty page.
 //!
 //! The paper leaves open how large a record is and when journals are merged. Here a record is a logical page and its
-//! location, 8 bytes. The journal is merged when it has [`JournalOptions::pages`] pages: every translation page with
-//! dirty entries is written, then all pages of the journal are invalid.
+//! location, 8 bytes. The journal is merged when it has [`JournalOptions::max_pages`] pages: every translation page
+//! with dirty entries is written, then all pages of the journal are invalid.
 //!
 //! # Decisions
 //!
@@ -30,7 +30,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cached::Cached;
+use super::cached::DemandPagedMap;
 use super::{CachedOptions, Mapping};
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
@@ -45,7 +45,7 @@ const RECORD_BYTES: usize = 8;
 /// Bytes of the header of a page of the map's journal: its serial number (8), and the first serial number that is not
 /// merged with the translation pages yet (8).
 const HEADER_BYTES: usize = 16;
-/// Pages of the map's journal beyond [`JournalOptions::pages`], kept for those that the capacitor writes at a power
+/// Pages of the map's journal beyond [`JournalOptions::max_pages`], kept for those that the capacitor writes at a power
 /// loss while a merge is due.
 const CAPACITOR_PAGES: u32 = 2;
 
@@ -53,7 +53,7 @@ const CAPACITOR_PAGES: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
     /// Number of journal pages at which the journal of map changes is merged with the translation pages; at least 1.
-    pub pages: u32,
+    pub max_pages: u32,
 }
 
 /// Counts of an L2P map's journal on flash: records, pages and merges.
@@ -62,7 +62,7 @@ pub struct JournalCounts {
     /// Changes of the L2P map that were recorded in its journal.
     pub records: u64,
     /// Pages of the map's journal that were written.
-    pub pages: u64,
+    pub written_pages: u64,
     /// Merges of the map's journal with the translation pages that were completed.
     pub merges: u64,
     /// Translation pages written by merges of the map's journal.
@@ -113,9 +113,9 @@ struct Journal {
 
 impl Journal {
     fn new(page_bytes: u32, options: JournalOptions) -> Self {
-        let options = JournalOptions { pages: options.pages.max(1) };
+        let options = JournalOptions { max_pages: options.max_pages.max(1) };
         Self {
-            places: vec![Ppn::NONE; (options.pages + CAPACITOR_PAGES) as usize],
+            places: vec![Ppn::NONE; (options.max_pages + CAPACITOR_PAGES) as usize],
             options,
             page_bytes: page_bytes as usize,
             buffer: Vec::new(),
@@ -159,7 +159,7 @@ impl Journal {
     /// Returns the merge of the map's journal that is in progress, or a new one if the journal has reached its maximum
     /// length.
     fn due_merge(&self) -> Option<Merge> {
-        let is_due = self.live_pages() >= u64::from(self.options.pages);
+        let is_due = self.live_pages() >= u64::from(self.options.max_pages);
         self.merge.or_else(|| is_due.then_some(Merge { next_page: 0, end: self.next }))
     }
 
@@ -177,7 +177,7 @@ impl Journal {
         self.written_horizon = self.horizon;
         self.next += 1;
         self.buffer.drain(..written);
-        self.counts.pages += 1;
+        self.counts.written_pages += 1;
         Ok(())
     }
 
@@ -241,27 +241,27 @@ fn decode(page: &[u8]) -> JournalPage {
 
 /// Demand-paged L2P map with a journal on flash of its changes (Delta-FTL, section 3.5.1).
 #[derive(Clone, Debug)]
-pub struct Journalled {
-    cached: Cached,
+pub struct JournalledMap {
+    cached: DemandPagedMap,
     journal: Journal,
 }
 
-impl Journalled {
+impl JournalledMap {
     /// Creates a demand-paged map of `logical_pages` unmapped logical pages, with an empty journal; flash pages have
     /// `page_bytes` bytes.
     pub fn new(logical_pages: u32, page_bytes: u32, cache: CachedOptions, journal: JournalOptions) -> Self {
         Self {
-            cached: Cached::new(logical_pages, page_bytes, cache),
+            cached: DemandPagedMap::new(logical_pages, page_bytes, cache),
             journal: Journal::new(page_bytes, journal),
         }
     }
 
     /// The demand-paged map without its journal: the L2P table on flash and the cache of entries.
-    pub fn cached(&self) -> &Cached {
+    pub fn demand_paged_map(&self) -> &DemandPagedMap {
         &self.cached
     }
 
-    pub(crate) fn cached_mut(&mut self) -> &mut Cached {
+    pub(crate) fn demand_paged_map_mut(&mut self) -> &mut DemandPagedMap {
         &mut self.cached
     }
 
@@ -277,8 +277,8 @@ impl Journalled {
 
     /// Drops everything that the L2P map and its journal hold in RAM, as a loss of power does. The counts of the
     /// journal stay.
-    pub(crate) fn forget(&mut self) {
-        self.cached.forget();
+    pub(crate) fn drop_ram_state(&mut self) {
+        self.cached.drop_ram_state();
         let (page_bytes, options) = (self.journal.page_bytes as u32, self.journal.options);
         self.journal = Journal { counts: self.journal.counts, ..Journal::new(page_bytes, options) };
     }
@@ -289,12 +289,16 @@ impl Journalled {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn replay<N: Nand>(&mut self, io: &mut Store<N>, found: &[Ppn]) -> Result<Vec<(Lpn, Unit)>> {
+    pub(crate) fn replay_journal<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        found: &[Ppn],
+    ) -> Result<Vec<(Lpn, Unit)>> {
         let mut newest = None;
-        for place in found.iter().filter_map(|place| place.some()) {
+        for place in found.iter().filter_map(|place| place.to_option()) {
             // By generation, not by sequence number: a GC copy has a later sequence number than pages written after the
             // original.
-            if let Some(oob) = io.look_at_spare(place, Cause::Recovery)? {
+            if let Some(oob) = io.read_spare_if_readable(place, Cause::Recovery)? {
                 newest = newest.max(Some((oob.generation, place)));
             }
         }
@@ -304,8 +308,8 @@ impl Journalled {
     }
 
     /// PPNs of the live pages of the map's journal.
-    pub(crate) fn live_pages(&self) -> impl Iterator<Item = Ppn> {
-        self.journal.places.iter().copied().filter(|place| place.some().is_some())
+    pub(crate) fn live_journal_pages(&self) -> impl Iterator<Item = Ppn> {
+        self.journal.places.iter().copied().filter(|place| place.to_option().is_some())
     }
 
     fn first_id(&self) -> u32 {
@@ -315,7 +319,7 @@ impl Journalled {
     /// Writes one translation page of a merge of the map's journal. If none is left, ends the merge and returns
     /// `false`.
     fn merge_step<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) -> Result<bool> {
-        io.ops.note_reason(MetadataReason::JournalMerge);
+        io.flash_ops.record_metadata_reason(MetadataReason::JournalMerge);
         if let Some(id) = self.cached.synchronise_from(io, merge.next_page)? {
             self.journal.counts.merged_pages += 1;
             self.journal.merge = Some(Merge { next_page: id + 1, ..merge });
@@ -326,7 +330,7 @@ impl Journalled {
     }
 }
 
-impl Mapping for Journalled {
+impl Mapping for JournalledMap {
     fn lookup<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>> {
         self.cached.lookup(io, lpn)
     }
@@ -350,17 +354,17 @@ impl Mapping for Journalled {
         self.cached.prefetch(lpns);
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         match id.checked_sub(self.first_id()) {
             Some(slot) => self.journal.places.get(slot as usize) == Some(&ppn),
-            None => self.cached.owns(id, ppn),
+            None => self.cached.owns_metadata_page(id, ppn),
         }
     }
 
-    fn relocate_own(&mut self, id: u32, new: Ppn) {
+    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
         match id.checked_sub(self.first_id()) {
             Some(slot) => self.journal.places[slot as usize] = new,
-            None => self.cached.relocate_own(id, new),
+            None => self.cached.relocate_metadata_page(id, new),
         }
     }
 
@@ -371,13 +375,13 @@ impl Mapping for Journalled {
             return Ok(true);
         }
         if self.journal.has_full_page() {
-            io.ops.note_reason(MetadataReason::JournalFull);
+            io.flash_ops.record_metadata_reason(MetadataReason::JournalFull);
             return self.journal.append(io, self.first_id()).map(|()| true);
         }
         self.cached.write_deferred(io)
     }
 
-    fn has_unwritten(&self) -> bool {
+    fn has_unwritten_changes(&self) -> bool {
         self.journal.has_unwritten()
     }
 
@@ -386,7 +390,7 @@ impl Mapping for Journalled {
             return Ok(false);
         }
         if self.journal.has_place() {
-            io.ops.note_reason(MetadataReason::WriteBack);
+            io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
             return self.journal.append(io, self.first_id()).map(|()| true);
         }
         let merge = self.journal.due_merge().expect("a journal without a place for a page is full");

@@ -17,11 +17,11 @@ mod journal;
 mod nvram_entries;
 mod translation_table;
 
-pub use cached::{Cached, CachedOptions, FetchCounts, Identification};
-pub(crate) use cached::{Identified, still_names};
-pub use flat::Flat;
-pub use journal::{JournalCounts, JournalOptions, Journalled};
-pub(crate) use nvram_entries::words as nvram_words;
+pub use cached::{CachedOptions, DemandPagedMap, Identification, MapCacheCounts};
+pub(crate) use cached::{IdentifiedInvalidPage, does_oob_name};
+pub use flat::RamMap;
+pub use journal::{JournalCounts, JournalOptions, JournalledMap};
+pub(crate) use nvram_entries::nvram_words_needed;
 pub use translation_table::DirectoryPart;
 
 use crate::address::{Address, Lpn, Ppn, Unit};
@@ -46,16 +46,16 @@ pub trait Mapping {
     fn peek<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Option<Unit>>;
 
     /// Maps `lpn` to the location `new` (`None` = deallocated) and returns the old location. A lazy map
-    /// ([`Mapping::identifies_late`]) may not know the old location yet; it returns `None` then.
+    /// ([`Mapping::identifies_invalid_pages_late`]) may not know the old location yet; it returns `None` then.
     ///
     /// # Errors
     /// Any error of the flash; the mapping is unchanged then.
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
 
     /// Whether the map is lazy: it finds the old location of an overwritten page only when it writes the translation
-    /// page, not at the update. With such a map pages are deallocated by [`Mapping::trim_some`], and GC queries
-    /// [`Mapping::is_superseded`] before it moves a page.
-    fn identifies_late(&self) -> bool {
+    /// page, not at the update. With such a map pages are deallocated by [`Mapping::trim_in_one_translation_page`], and
+    /// GC queries [`Mapping::is_superseded`] before it moves a page.
+    fn identifies_invalid_pages_late(&self) -> bool {
         false
     }
 
@@ -65,7 +65,12 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Any error of the flash.
-    fn trim_some<N: Nand>(&mut self, _: &mut Store<N>, _: Lpn, last: Lpn) -> Result<Option<Lpn>> {
+    fn trim_in_one_translation_page<N: Nand>(
+        &mut self,
+        _: &mut Store<N>,
+        _: Lpn,
+        last: Lpn,
+    ) -> Result<Option<Lpn>> {
         Ok(Some(last))
     }
 
@@ -86,7 +91,7 @@ pub trait Mapping {
     /// random addresses in memory, so all are prefetched first and their cache misses overlap. A lazy map needs no
     /// prefetch: GC has just queried it for these pages.
     fn relocate_all(&mut self, lpns: &[Lpn], new: &[Ppn]) {
-        if !self.identifies_late() {
+        if !self.identifies_invalid_pages_late() {
             self.prefetch(lpns);
         }
         lpns.iter().zip(new).for_each(|(&lpn, &new)| self.relocate(lpn, new.into()));
@@ -97,7 +102,7 @@ pub trait Mapping {
     ///
     /// # Errors
     /// Power loss.
-    fn store_moves<N: Nand>(&mut self, _: &mut Store<N>) -> Result<()> {
+    fn store_moves_in_nvram<N: Nand>(&mut self, _: &mut Store<N>) -> Result<()> {
         Ok(())
     }
 
@@ -112,10 +117,10 @@ pub trait Mapping {
     fn prefetch(&self, lpns: &[Lpn]);
 
     /// Whether `ppn` holds the current version of the map's metadata page `id` (a translation page, for example).
-    fn owns(&self, id: u32, ppn: Ppn) -> bool;
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
 
     /// Records that GC moved the map's metadata page `id` to `new`.
-    fn relocate_own(&mut self, id: u32, new: Ppn);
+    fn relocate_metadata_page(&mut self, id: u32, new: Ppn);
 
     /// Does deferred work of the L2P map (evictions, checkpoints, journal) until one metadata page is written; returns
     /// `false` if no work is left.
@@ -125,7 +130,7 @@ pub trait Mapping {
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
     /// Whether any change of the L2P map exists only in RAM. O(metadata pages) at worst.
-    fn has_unwritten(&self) -> bool;
+    fn has_unwritten_changes(&self) -> bool;
 
     /// Writes one metadata page with changes of the L2P map that exist only in RAM (battery flush, shutdown); returns
     /// `false` once all are on flash.
@@ -149,11 +154,11 @@ pub trait Mapping {
 #[derive(Clone, Debug)]
 pub enum AnyMapping {
     /// The whole L2P table is in RAM.
-    Flat(Flat),
+    Flat(RamMap),
     /// The L2P table is on flash in translation pages, with a cache of entries in RAM (DFTL, GeckoFTL).
-    Cached(Box<Cached>),
+    Cached(Box<DemandPagedMap>),
     /// The L2P table is on flash as in [`AnyMapping::Cached`], and a journal on flash records every change (Delta-FTL).
-    Journalled(Box<Journalled>),
+    Journalled(Box<JournalledMap>),
 }
 
 macro_rules! delegate {
@@ -170,28 +175,28 @@ impl AnyMapping {
     /// Returns the location of `lpn` if the L2P map knows it without a flash read, `None` otherwise. A map on flash
     /// knows the cached entries; the entry that the last update changed is always among them.
     #[inline]
-    pub(crate) fn in_ram(&self, lpn: Lpn) -> Option<Unit> {
+    pub(crate) fn lookup_in_ram(&self, lpn: Lpn) -> Option<Unit> {
         match self {
             Self::Flat(map) => map.get(lpn),
-            Self::Cached(map) => map.cached(lpn).and_then(Address::some),
-            Self::Journalled(map) => map.cached().cached(lpn).and_then(Address::some),
+            Self::Cached(map) => map.cached_unit(lpn).and_then(Address::to_option),
+            Self::Journalled(map) => map.demand_paged_map().cached_unit(lpn).and_then(Address::to_option),
         }
     }
 
     /// The L2P map's table on flash and its cache of entries; `None` for a map in RAM.
-    pub fn on_flash(&self) -> Option<&Cached> {
+    pub fn as_demand_paged(&self) -> Option<&DemandPagedMap> {
         match self {
             Self::Flat(_) => None,
             Self::Cached(map) => Some(map),
-            Self::Journalled(map) => Some(map.cached()),
+            Self::Journalled(map) => Some(map.demand_paged_map()),
         }
     }
 
-    pub(crate) fn on_flash_mut(&mut self) -> Option<&mut Cached> {
+    pub(crate) fn as_demand_paged_mut(&mut self) -> Option<&mut DemandPagedMap> {
         match self {
             Self::Flat(_) => None,
             Self::Cached(map) => Some(map),
-            Self::Journalled(map) => Some(map.cached_mut()),
+            Self::Journalled(map) => Some(map.demand_paged_map_mut()),
         }
     }
 }
@@ -216,8 +221,8 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.relocate_all(lpns, new));
     }
     #[inline]
-    fn store_moves<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        delegate!(self, m => m.store_moves(io))
+    fn store_moves_in_nvram<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        delegate!(self, m => m.store_moves_in_nvram(io))
     }
     #[inline]
     fn is_nvram_nearly_full(&self) -> bool {
@@ -227,11 +232,16 @@ impl Mapping for AnyMapping {
     fn prefetch(&self, lpns: &[Lpn]) {
         delegate!(self, m => m.prefetch(lpns));
     }
-    fn identifies_late(&self) -> bool {
-        delegate!(self, m => m.identifies_late())
+    fn identifies_invalid_pages_late(&self) -> bool {
+        delegate!(self, m => m.identifies_invalid_pages_late())
     }
-    fn trim_some<N: Nand>(&mut self, io: &mut Store<N>, first: Lpn, last: Lpn) -> Result<Option<Lpn>> {
-        delegate!(self, m => m.trim_some(io, first, last))
+    fn trim_in_one_translation_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        first: Lpn,
+        last: Lpn,
+    ) -> Result<Option<Lpn>> {
+        delegate!(self, m => m.trim_in_one_translation_page(io, first, last))
     }
     #[inline]
     fn is_superseded(&self, lpn: Lpn, ppn: Ppn) -> bool {
@@ -240,18 +250,18 @@ impl Mapping for AnyMapping {
     fn clear_superseded(&mut self, lpn: Lpn) {
         delegate!(self, m => m.clear_superseded(lpn));
     }
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
-        delegate!(self, m => m.owns(id, ppn))
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        delegate!(self, m => m.owns_metadata_page(id, ppn))
     }
-    fn relocate_own(&mut self, id: u32, new: Ppn) {
-        delegate!(self, m => m.relocate_own(id, new));
+    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
+        delegate!(self, m => m.relocate_metadata_page(id, new));
     }
     #[inline]
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         delegate!(self, m => m.write_deferred(io))
     }
-    fn has_unwritten(&self) -> bool {
-        delegate!(self, m => m.has_unwritten())
+    fn has_unwritten_changes(&self) -> bool {
+        delegate!(self, m => m.has_unwritten_changes())
     }
     fn write_back<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         delegate!(self, m => m.write_back(io))

@@ -3,12 +3,14 @@
 //!
 //! An entry takes one word of 8 bytes, its logical page and its location. So one atomic store is the commit point of a
 //! write, a bind (a logical page mapped to existing content) or a trim, exactly as with a whole map in NVRAM
-//! ([`super::Flat`]). When the translation page is written, the words of its entries become vacant. So NVRAM grows with
-//! the cache and not with the drive. The price: a store for every change, and one more when the entry is clean again.
+//! ([`super::RamMap`]). When the translation page is written, the words of its entries become vacant. So NVRAM grows
+//! with the cache and not with the drive. The price: a store for every change, and one more when the entry is clean
+//! again.
 //!
-//! The new location of a page that GC moved is stored a little later ([`super::Mapping::store_moves`]), but before the
-//! old block is erased. A collection makes entries dirty for which no host write made room. The words beyond the bound
-//! of dirty entries are for these ([`words`]), and the engine writes translation pages when they run short.
+//! The new location of a page that GC moved is stored a little later ([`super::Mapping::store_moves_in_nvram`]), but
+//! before the old block is erased. A collection makes entries dirty for which no host write made room. The words beyond
+//! the bound of dirty entries are for these ([`nvram_words_needed`]), and the engine writes translation pages when they
+//! run short.
 //!
 //! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
@@ -30,13 +32,13 @@ fn words_for_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
 
 /// Returns the maximum number of NVRAM words (8 bytes each, one map entry) for the dirty entries of a map with these
 /// options.
-pub(crate) fn words(
+pub(crate) fn nvram_words_needed(
     options: &CachedOptions,
     geometry: &Geometry,
     logical_pages: u32,
     entries_per_page: u32,
 ) -> u64 {
-    let dirty = options.dirty_entries.unwrap_or(u32::MAX).min(options.entries).max(1);
+    let dirty = options.max_dirty_entries.unwrap_or(u32::MAX).min(options.cache_entries).max(1);
     (u64::from(dirty) + words_for_moves(geometry, entries_per_page)).min(logical_pages.into())
 }
 
@@ -51,15 +53,15 @@ pub(super) struct NvramEntries {
     /// Minimum number of free NVRAM words for dirty map entries: with fewer, translation pages have to be written.
     min_vacant_words: u32,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
-    pub(super) moved: Vec<Lpn>,
+    pub(super) moved_lpns: Vec<Lpn>,
 }
 
 impl NvramEntries {
-    /// Creates the RAM state for dirty map entries in `words` NVRAM words from `first_word` on, all free. A recovery
-    /// reads their old content with [`NvramEntries::stored`].
+    /// Creates the RAM state for dirty map entries in `nvram_words_needed` NVRAM words from `first_word` on, all free.
+    /// A recovery reads their old content with [`NvramEntries::stored_entries`].
     ///
     /// # Errors
-    /// [`Error::Options`] if the medium has too little NVRAM.
+    /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(super) fn new<N: Nand>(
         io: &Store<N>,
         first_word: usize,
@@ -69,7 +71,7 @@ impl NvramEntries {
     ) -> Result<Self> {
         let (needed, present) = (first_word as u64 + words, io.nvram().len() as u64);
         if present < needed {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "the dirty entries of the map need {needed} words of NVRAM of 8 bytes, the medium has {present}"
             )));
         }
@@ -83,20 +85,20 @@ impl NvramEntries {
             word_of: Vec::new(),
             vacant: (0..words).rev().collect(),
             min_vacant_words: if is_whole { 0 } else { half_of_moves as u32 },
-            moved: Vec::new(),
+            moved_lpns: Vec::new(),
         })
     }
 
     /// Drops the RAM state about the map entries in NVRAM, as a loss of power does: all NVRAM words count as free until
     /// a recovery assigns them to entries again.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn drop_ram_state(&mut self) {
         self.word_of.clear();
         self.vacant = (0..self.words).rev().collect();
-        self.moved.clear();
+        self.moved_lpns.clear();
     }
 
     /// Returns the dirty map entries in all NVRAM words, each with the number of its word; `None` for a free word.
-    pub(super) fn stored<'a, N: Nand>(
+    pub(super) fn stored_entries<'a, N: Nand>(
         &self,
         io: &'a Store<N>,
     ) -> impl Iterator<Item = (u32, Option<(Lpn, Unit)>)> + use<'a, N> {
@@ -116,7 +118,7 @@ impl NvramEntries {
     ///
     /// # Errors
     /// Power loss; [`Error::Full`] if no word is vacant.
-    pub(super) fn store<N: Nand>(
+    pub(super) fn store_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         slot: u32,
@@ -124,13 +126,13 @@ impl NvramEntries {
         unit: Unit,
     ) -> Result<()> {
         let word = match self.word(slot) {
-            NONE => *self.vacant.last().ok_or_else(|| io.full())?,
+            NONE => *self.vacant.last().ok_or_else(|| io.device_full_error())?,
             word => word,
         };
-        io.store_word(self.first_word + word as usize, word_of(lpn, unit))?;
+        io.store_nvram_word(self.first_word + word as usize, word_of(lpn, unit))?;
         if self.word(slot) == NONE {
             self.vacant.pop();
-            self.adopt(slot, word);
+            self.assign_word(slot, word);
         }
         Ok(())
     }
@@ -139,20 +141,20 @@ impl NvramEntries {
     ///
     /// # Errors
     /// Power loss.
-    pub(super) fn clear<N: Nand>(&mut self, io: &mut Store<N>, slot: u32) -> Result<()> {
+    pub(super) fn clear_entry<N: Nand>(&mut self, io: &mut Store<N>, slot: u32) -> Result<()> {
         let word = self.word(slot);
         if word == NONE {
             return Ok(());
         }
-        io.store_word(self.first_word + word as usize, 0)?;
+        io.store_nvram_word(self.first_word + word as usize, 0)?;
         self.word_of[slot as usize] = NONE;
         self.vacant.push(word);
         Ok(())
     }
 
-    /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. A recovery calls [`NvramEntries::adopted`]
-    /// after the last word, to find the free ones.
-    pub(super) fn adopt(&mut self, slot: u32, word: u32) {
+    /// Assigns the NVRAM word `word` to the map entry in cache slot `slot`. A recovery calls
+    /// [`NvramEntries::rebuild_free_list`] after the last word, to find the free ones.
+    pub(super) fn assign_word(&mut self, slot: u32, word: u32) {
         if self.word_of.len() <= slot as usize {
             self.word_of.resize(slot as usize + 1, NONE);
         }
@@ -160,7 +162,7 @@ impl NvramEntries {
     }
 
     /// Rebuilds the list of free NVRAM words, after recovery has assigned all words in use to map entries.
-    pub(super) fn adopted(&mut self) {
+    pub(super) fn rebuild_free_list(&mut self) {
         let mut is_taken = vec![false; self.words as usize];
         self.word_of.iter().filter(|&&word| word != NONE).for_each(|&word| is_taken[word as usize] = true);
         self.vacant = (0..self.words).rev().filter(|&word| !is_taken[word as usize]).collect();
@@ -168,7 +170,7 @@ impl NvramEntries {
 
     /// Reads from NVRAM the dirty map entry of cache slot `slot`, as (logical page, location); `None` if the entry has
     /// no word.
-    pub(super) fn said<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Lpn, Unit)> {
+    pub(super) fn entry_in_nvram<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Lpn, Unit)> {
         match self.word(slot) {
             NONE => None,
             word => entry_of(io.nvram()[self.first_word + word as usize]),
@@ -176,7 +178,7 @@ impl NvramEntries {
     }
 
     /// Number of NVRAM words that hold dirty map entries now.
-    pub(super) fn taken(&self) -> u32 {
+    pub(super) fn used_words(&self) -> u32 {
         self.words - self.vacant.len() as u32
     }
 

@@ -7,7 +7,7 @@
 //! traffic.
 //!
 //! The spare area of a translation page may hold a note of the map: a sequence number that recovery needs
-//! ([`TranslationTable::save`]).
+//! ([`TranslationTable::write_translation_page`]).
 //!
 //! Old versions of translation pages are discarded through [`Store::discard_metadata`], or retained by the store as
 //! long as a recovery may have to compare them.
@@ -15,10 +15,10 @@
 use crate::address::{Address, Lpn, Ppn, Unit};
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::{Nand, Word};
+use crate::nand::{Nand, PageWord};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
-use crate::tables::Recency;
+use crate::tables::LruList;
 
 /// Bytes of an entry of a translation page, and of a PPN in a node of the directory of translation pages.
 pub(super) const TABLE_ENTRY_BYTES: u32 = 4;
@@ -48,7 +48,7 @@ struct Nodes {
     places: Vec<Ppn>,
     cached: Vec<bool>,
     changed: Vec<bool>,
-    recency: Recency,
+    recency: LruList,
 }
 
 /// L2P table on flash: translation pages by page number, with the directory of their PPNs.
@@ -60,12 +60,12 @@ pub(super) struct TranslationTable {
     nodes: Option<Nodes>,
     page_bytes: u32,
     /// Map entries of the translation page that was loaded last, as (index in the page, value); see
-    /// [`TranslationTable::load`].
-    words: Vec<Word>,
+    /// [`TranslationTable::load_entries`].
+    words: Vec<PageWord>,
 }
 
 /// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
-pub(super) const NOTE_BYTES: usize = 8;
+pub(super) const SPARE_NOTE_BYTES: usize = 8;
 
 impl TranslationTable {
     pub(super) fn new(logical_pages: u32, page_bytes: u32, part: DirectoryPart) -> Self {
@@ -81,7 +81,7 @@ impl TranslationTable {
                     places: vec![Ppn::NONE; nodes],
                     cached: vec![false; nodes],
                     changed: vec![false; nodes],
-                    recency: Recency::default(),
+                    recency: LruList::default(),
                 })
             }
         };
@@ -96,7 +96,7 @@ impl TranslationTable {
     }
 
     /// Number of translation pages of the whole L2P table.
-    pub(super) fn pages(&self) -> u32 {
+    pub(super) fn translation_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
@@ -120,15 +120,15 @@ impl TranslationTable {
     }
 
     /// Returns the logical pages whose map entries are on translation page `id`.
-    pub(super) fn range_of(&self, id: u32) -> std::ops::Range<u32> {
+    pub(super) fn lpn_range_of(&self, id: u32) -> std::ops::Range<u32> {
         let first = id * self.entries_per_page;
         first..first + self.entries_per_page.min(self.logical_pages - first)
     }
 
     /// Reads translation page `id` and loads the map entries of `lpns`, which must all be on this page;
-    /// [`TranslationTable::get`] and [`TranslationTable::put`] then access them. Entries of a page that was never
-    /// written are unmapped.
-    pub(super) fn load<N: Nand>(
+    /// [`TranslationTable::loaded_entry`] and [`TranslationTable::set_loaded_entry`] then access them. Entries of a
+    /// page that was never written are unmapped.
+    pub(super) fn load_entries<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         id: u32,
@@ -139,9 +139,9 @@ impl TranslationTable {
         let first = id * self.entries_per_page;
         self.words.clear();
         for lpn in lpns {
-            self.words.push(Word { index: lpn.0 - first, value: Unit::NONE.0 });
+            self.words.push(PageWord { index: lpn.0 - first, value: Unit::NONE.0 });
         }
-        match self.directory[id as usize].some() {
+        match self.directory[id as usize].to_option() {
             Some(place) => io.read_words(place, &mut self.words, cause),
             None => Ok(()),
         }
@@ -150,32 +150,33 @@ impl TranslationTable {
     /// Returns the map entry of `lpn` on translation page `id` as a word to be read: its index in the page, and no
     /// value yet.
     #[inline]
-    pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> Word {
-        Word { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
+    pub(super) fn word_of(&self, id: u32, lpn: Lpn) -> PageWord {
+        PageWord { index: lpn.0 - id * self.entries_per_page, value: Unit::NONE.0 }
     }
 
     /// Returns the `k`-th of the map entries loaded from a translation page.
     #[inline]
-    pub(super) fn get(&self, k: usize) -> Unit {
+    pub(super) fn loaded_entry(&self, k: usize) -> Unit {
         Unit(self.words[k].value)
     }
 
     /// Returns the map entries loaded from a translation page, to be changed.
     #[inline]
-    pub(super) fn words_mut(&mut self) -> &mut [Word] {
+    pub(super) fn loaded_words_mut(&mut self) -> &mut [PageWord] {
         &mut self.words
     }
 
-    /// Changes the `k`-th of the map entries loaded from a translation page; [`TranslationTable::save`] writes it.
+    /// Changes the `k`-th of the map entries loaded from a translation page;
+    /// [`TranslationTable::write_translation_page`] writes it.
     #[inline]
-    pub(super) fn put(&mut self, k: usize, unit: Unit) {
+    pub(super) fn set_loaded_entry(&mut self, k: usize, unit: Unit) {
         self.words[k].value = unit.0;
     }
 
     /// Writes a new version of translation page `id`, which was loaded last: the loaded entries as they are now, all
     /// others unchanged, and `note` (a sequence number for recovery) in the spare area if there is one. The old version
     /// is retained for recovery or discarded.
-    pub(super) fn save<N: Nand>(
+    pub(super) fn write_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         id: u32,
@@ -186,12 +187,12 @@ impl TranslationTable {
         if let Some(note) = note {
             self.words.extend_from_slice(&self.words_of(note));
         }
-        let written = match self.directory[id as usize].some() {
+        let written = match self.directory[id as usize].to_option() {
             Some(base) => io.append_changed(Stream::Translation, id, (base, &self.words), cause),
             None => self.append_first(io, id, note.is_some(), cause),
         };
         self.words.truncate(entries);
-        if let Some(old) = std::mem::replace(&mut self.directory[id as usize], written?).some() {
+        if let Some(old) = std::mem::replace(&mut self.directory[id as usize], written?).to_option() {
             io.retain_or_discard(old);
         }
         self.note_change(id);
@@ -206,18 +207,21 @@ impl TranslationTable {
     /// Returns `note`, the sequence number that recovery needs, as two 4-byte words to be written at the beginning of
     /// the spare area of a translation page.
     #[inline]
-    fn words_of(&self, note: u64) -> [Word; 2] {
+    fn words_of(&self, note: u64) -> [PageWord; 2] {
         let first = self.page_bytes / TABLE_ENTRY_BYTES;
-        [Word { index: first, value: note as u32 }, Word { index: first + 1, value: (note >> 32) as u32 }]
+        [
+            PageWord { index: first, value: note as u32 },
+            PageWord { index: first + 1, value: (note >> 32) as u32 },
+        ]
     }
 
     /// Returns the bytes of the first version of a translation page, with spare area if `has_note`: the loaded entries
     /// are mapped, all others unmapped.
     fn first_version(&self, has_note: bool) -> Vec<u8> {
-        let note_bytes = if has_note { NOTE_BYTES } else { 0 };
+        let note_bytes = if has_note { SPARE_NOTE_BYTES } else { 0 };
         let mut page = vec![0xff; self.page_bytes as usize + note_bytes];
         for word in &self.words {
-            word.exchange(&mut page);
+            word.exchange_in(&mut page);
         }
         page
     }
@@ -245,7 +249,7 @@ impl TranslationTable {
             nodes.cached[leaving as usize] = false;
         }
         let nodes = self.nodes.as_mut().expect("this is a tree");
-        if let Some(place) = nodes.places[node].some() {
+        if let Some(place) = nodes.places[node].to_option() {
             io.read(place, &mut [], cause)?;
         }
         nodes.cached[node] = true;
@@ -273,14 +277,14 @@ impl TranslationTable {
         }
         let place = append(io, self.directory.len() as u32 + node, &page, cause)?;
         nodes.changed[node as usize] = false;
-        if let Some(old) = std::mem::replace(&mut nodes.places[node as usize], place).some() {
+        if let Some(old) = std::mem::replace(&mut nodes.places[node as usize], place).to_option() {
             io.discard_metadata(old);
         }
         Ok(())
     }
 
     /// Writes one changed node of the directory of translation pages to flash; returns `false` if no node is changed.
-    pub(super) fn write_back_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
+    pub(super) fn write_tree_node<N: Nand>(&mut self, io: &mut Store<N>, cause: Cause) -> Result<bool> {
         let changed = self.nodes.as_ref().and_then(|nodes| nodes.changed.iter().position(|&changed| changed));
         match changed {
             Some(node) => self.write_node(io, node as u32, cause).map(|()| true),
@@ -288,13 +292,13 @@ impl TranslationTable {
         }
     }
 
-    pub(super) fn has_changed_node(&self) -> bool {
+    pub(super) fn has_dirty_tree_node(&self) -> bool {
         self.nodes.as_ref().is_some_and(|nodes| nodes.changed.contains(&true))
     }
 
     /// Whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a number
     /// after those, a node of the directory tree.
-    pub(super) fn owns(&self, id: u32, ppn: Ppn) -> bool {
+    pub(super) fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.slot(id) == Some(ppn)
     }
 
@@ -308,7 +312,7 @@ impl TranslationTable {
 
     /// Records that metadata page `id` of the map is at another PPN now: translation page `id` or, with a number after
     /// those, a node of the directory tree.
-    pub(super) fn set_place(&mut self, id: u32, place: Ppn) {
+    pub(super) fn set_ppn(&mut self, id: u32, place: Ppn) {
         if let Some(slot) = self.directory.get_mut(id as usize) {
             *slot = place;
             self.note_change(id);
@@ -321,8 +325,8 @@ impl TranslationTable {
     }
 
     /// Returns the PPN of translation page `id`; `None` if it was never written.
-    pub(super) fn place(&self, id: u32) -> Option<Ppn> {
-        self.directory[id as usize].some()
+    pub(super) fn ppn_of(&self, id: u32) -> Option<Ppn> {
+        self.directory[id as usize].to_option()
     }
 
     /// Bytes of controller RAM for the directory of translation pages, with the name of this structure in reports.
@@ -344,8 +348,8 @@ fn append<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Res
 
 /// Returns the sequence number that the spare area of a translation page holds for recovery. `page_and_spare` ends with
 /// this number.
-pub(super) fn note_in(page_and_spare: &[u8]) -> u64 {
-    let note = page_and_spare.last_chunk::<NOTE_BYTES>().expect("a note has eight bytes");
+pub(super) fn spare_note(page_and_spare: &[u8]) -> u64 {
+    let note = page_and_spare.last_chunk::<SPARE_NOTE_BYTES>().expect("a note has eight bytes");
     u64::from_le_bytes(*note)
 }
 

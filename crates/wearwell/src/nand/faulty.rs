@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Fragile, Nand, NandError, Oob, Word};
+use super::{Fragile, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -11,9 +11,9 @@ use crate::data::Content;
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FaultPlan {
     /// Probability that a page program fails; the page is then consumed and unreadable.
-    pub program: f64,
+    pub program_failure_probability: f64,
     /// Probability that a block erase fails; the block then keeps its content and has to be retired.
-    pub erase: f64,
+    pub erase_failure_probability: f64,
     /// Maximum number of program and erase failures, so that a device of bounded spare space survives the plan.
     pub max_failures: u32,
 }
@@ -54,7 +54,7 @@ impl<N: Fragile> Faulty<N> {
         ppn: Ppn,
         program: impl FnOnce(&mut N) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
-        if self.fails(self.plan.program) {
+        if self.fails(self.plan.program_failure_probability) {
             self.inner.tear_program(ppn);
             return Err(NandError::ProgramFailed(ppn));
         }
@@ -69,7 +69,13 @@ impl<N: Fragile> Nand for Faulty<N> {
         self.program_by(ppn, |inner| inner.program(ppn, oob, content))
     }
 
-    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+    fn program_changed(
+        &mut self,
+        ppn: Ppn,
+        oob: Oob,
+        base: Ppn,
+        words: &[PageWord],
+    ) -> Result<(), NandError> {
         self.program_by(ppn, |inner| inner.program_changed(ppn, oob, base, words))
     }
 
@@ -85,12 +91,12 @@ impl<N: Fragile> Nand for Faulty<N> {
         self.inner.read_spare(ppn, into)
     }
 
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         self.inner.read_words(ppn, words)
     }
 
-    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.inner.store_word(index, word)
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.inner.store_nvram_word(index, word)
     }
 
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
@@ -98,7 +104,7 @@ impl<N: Fragile> Nand for Faulty<N> {
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        if self.fails(self.plan.erase) {
+        if self.fails(self.plan.erase_failure_probability) {
             return Err(NandError::EraseFailed(block));
         }
         self.inner.erase(block)
@@ -114,7 +120,7 @@ impl<N: Fragile> Fragile for Faulty<N> {
         self.inner.tear_erase(block);
     }
 
-    fn damage(&mut self, ppn: Ppn) {
-        self.inner.damage(ppn);
+    fn make_uncorrectable(&mut self, ppn: Ppn) {
+        self.inner.make_uncorrectable(ppn);
     }
 }

@@ -4,7 +4,7 @@
 //! frame, these reads miss the TLB less often. Table sizes double up to a limit, so that a tiny device takes little
 //! memory. Tables are never moved or freed; free frames are used again.
 
-use crate::tables::Table;
+use crate::tables::DenseTable;
 
 /// Log2 of the number of frames (page buffers) in the largest table of frames.
 const LARGEST_LOG2: u32 = 12;
@@ -14,20 +14,20 @@ pub(super) type Frame = u32;
 
 /// Frames: pieces of memory of equal size for the bytes of one page each, with a list of the free ones.
 #[derive(Clone, Debug)]
-pub(super) struct Frames {
+pub(super) struct FramePool {
     frame_bytes: usize,
-    tables: Vec<Table<u8>>,
+    tables: Vec<DenseTable<u8>>,
     free: Vec<Frame>,
     next: Frame,
 }
 
-impl Frames {
+impl FramePool {
     pub(super) fn new(frame_bytes: usize) -> Self {
         Self { frame_bytes, tables: Vec::new(), free: Vec::new(), next: 0 }
     }
 
     /// Allocates a frame (memory for the bytes of one page); its content is arbitrary.
-    pub(super) fn take(&mut self) -> Frame {
+    pub(super) fn allocate(&mut self) -> Frame {
         if let Some(frame) = self.free.pop() {
             return frame;
         }
@@ -36,13 +36,13 @@ impl Frames {
         let (table, _) = place_of(frame);
         if table == self.tables.len() {
             let frames = 1 << (table as u32).min(LARGEST_LOG2);
-            self.tables.push(Table::zeroed(frames * self.frame_bytes));
+            self.tables.push(DenseTable::zeroed(frames * self.frame_bytes));
         }
         frame
     }
 
     /// Frees a frame (memory for the bytes of one page), to be allocated again.
-    pub(super) fn put_back(&mut self, frame: Frame) {
+    pub(super) fn free(&mut self, frame: Frame) {
         self.free.push(frame);
     }
 
@@ -74,7 +74,7 @@ fn place_of(frame: Frame) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frames, LARGEST_LOG2, place_of};
+    use super::{FramePool, LARGEST_LOG2, place_of};
 
     #[test]
     fn every_frame_has_a_place_of_its_own() {
@@ -90,13 +90,13 @@ mod tests {
 
     #[test]
     fn frames_keep_their_bytes_while_others_come_and_go() {
-        let mut frames = Frames::new(3);
-        let taken: Vec<_> = (0..100).map(|_| frames.take()).collect();
+        let mut frames = FramePool::new(3);
+        let taken: Vec<_> = (0..100).map(|_| frames.allocate()).collect();
         for &frame in &taken {
             frames.get_mut(frame).fill(frame as u8);
         }
-        taken.iter().step_by(2).for_each(|&frame| frames.put_back(frame));
-        let again: Vec<_> = (0..50).map(|_| frames.take()).collect();
+        taken.iter().step_by(2).for_each(|&frame| frames.free(frame));
+        let again: Vec<_> = (0..50).map(|_| frames.allocate()).collect();
         for &frame in &again {
             frames.get_mut(frame).fill(255);
         }

@@ -172,7 +172,7 @@ impl Geometry {
     }
 
     /// Physical bytes of the device.
-    pub fn bytes(&self) -> u64 {
+    pub fn physical_bytes(&self) -> u64 {
         self.pages() * self.page_bytes as u64
     }
 

@@ -45,7 +45,7 @@ macro_rules! delegate_queries {
         fn programmed_pages(&self, block: BlockId) -> u32 {
             self.inner.programmed_pages(block)
         }
-        fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [crate::nand::Word]) {
+        fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageWord]) {
             self.inner.peek_words(pages, words);
         }
         fn keeps_bytes(&self) -> bool {
@@ -95,8 +95,8 @@ mod sim;
 pub use faulty::{FaultPlan, Faulty};
 pub use geometry::{FlashTiming, Geometry, GeometryError, PLANES_MAX};
 pub use power_cut::{CutOutcome, PowerCut};
-pub use recording::{Recorded, Recording};
-pub use sim::{Retain, SimNand, WearFailure, WearLimit};
+pub use recording::{RecordedOp, Recording};
+pub use sim::{RetainedFields, SimNand, WearFailure, WearLimit};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Descriptor, Fingerprint};
@@ -131,18 +131,20 @@ pub enum PageKind {
 
 impl PageKind {
     /// Kinds of pages that can fill a block, in the order of their numbers in the block's head page.
-    pub(crate) const OF_BLOCKS: [Self; 6] =
+    pub(crate) const BLOCK_KINDS: [Self; 6] =
         [Self::Data, Self::Translation, Self::Delta, Self::Chunk, Self::RemapLog, Self::Validity];
 
     /// Number that the head page of a block stores for this kind of page.
-    pub(crate) fn number(self) -> u32 {
-        Self::OF_BLOCKS.iter().position(|&kind| kind == self).expect("a block consists of pages of this kind")
-            as u32
+    pub(crate) fn code(self) -> u32 {
+        Self::BLOCK_KINDS
+            .iter()
+            .position(|&kind| kind == self)
+            .expect("a block consists of pages of this kind") as u32
     }
 
     /// Returns the kind of page that has this number in a block's head page.
-    pub(crate) fn of_number(number: u32) -> Option<Self> {
-        Self::OF_BLOCKS.get(number as usize).copied()
+    pub(crate) fn from_code(number: u32) -> Option<Self> {
+        Self::BLOCK_KINDS.get(number as usize).copied()
     }
 
     /// All kinds of pages, those that describe their block last.
@@ -234,17 +236,17 @@ pub enum NandError {
 
 /// Four bytes of a page or its spare area as a little-endian number, with their index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Word {
+pub struct PageWord {
     /// Index of the four bytes in the page, counted in words of four bytes; the spare area follows the page.
     pub index: u32,
     /// The four bytes as a little-endian number.
     pub value: u32,
 }
 
-impl Word {
+impl PageWord {
     /// Reads the four bytes at word index `index` of `bytes`, the content of a page.
     #[inline]
-    pub fn of(bytes: &[u8], index: u32) -> Self {
+    pub fn read_from(bytes: &[u8], index: u32) -> Self {
         let at = index as usize * size_of::<u32>();
         let value = bytes[at..at + size_of::<u32>()].try_into().expect("a word has four bytes");
         Self { index, value: u32::from_le_bytes(value) }
@@ -253,15 +255,15 @@ impl Word {
     /// Writes this word of four bytes into `bytes`, the content of a page, and returns the word that was there before.
     #[inline]
     #[expect(clippy::return_self_not_must_use, reason = "most callers only put the word there")]
-    pub fn exchange(self, bytes: &mut [u8]) -> Self {
-        let old = Self::of(bytes, self.index);
-        bytes[self.bytes()].copy_from_slice(&self.value.to_le_bytes());
+    pub fn exchange_in(self, bytes: &mut [u8]) -> Self {
+        let old = Self::read_from(bytes, self.index);
+        bytes[self.byte_range()].copy_from_slice(&self.value.to_le_bytes());
         old
     }
 
     /// Returns the range of bytes that the word occupies in its page.
     #[inline]
-    pub fn bytes(self) -> std::ops::Range<usize> {
+    pub fn byte_range(self) -> std::ops::Range<usize> {
         let at = self.index as usize * size_of::<u32>();
         at..at + size_of::<u32>()
     }
@@ -271,11 +273,11 @@ impl Word {
 #[derive(Clone, Copy, Debug)]
 pub struct CopyRun<'a> {
     /// Source pages of the copy, all in one block, ascending.
-    pub from: &'a [Ppn],
+    pub source_pages: &'a [Ppn],
     /// Logical page to be stored as owner in the OOB of each copy.
     pub owners: &'a [Lpn],
     /// First destination page of the copies; the others follow it in the block.
-    pub to: Ppn,
+    pub first_destination: Ppn,
     /// Sequence number of the first copied page; the numbers of the others follow it.
     pub sequence: u64,
 }
@@ -287,7 +289,7 @@ pub struct ProgramRun<'a> {
     /// Logical page to be stored as owner in the OOB of each page programmed.
     pub owners: &'a [Lpn],
     /// First page to be programmed; the others follow it in the block.
-    pub to: Ppn,
+    pub first_page: Ppn,
     /// Sequence number of the first page programmed; the numbers of the others follow it.
     pub sequence: u64,
 }
@@ -295,7 +297,7 @@ pub struct ProgramRun<'a> {
 impl ProgramRun<'_> {
     /// Returns the PPN and the OOB of each page that is to be programmed.
     pub fn pages(self) -> impl Iterator<Item = (Ppn, Oob)> {
-        let numbers = (self.to.0..).zip(self.sequence..);
+        let numbers = (self.first_page.0..).zip(self.sequence..);
         self.owners.iter().zip(numbers).map(|(owner, (ppn, sequence))| {
             let (kind, fingerprint) = (PageKind::Data, Fingerprint::default());
             (Ppn(ppn), Oob { kind, owner: owner.0, sequence, generation: sequence, fingerprint })
@@ -363,7 +365,12 @@ pub trait Nand {
     ///
     /// # Errors
     /// As [`Nand::read`].
-    fn look_at(&mut self, ppn: Ppn, page: &mut [u8], look: &mut dyn FnMut(&[u8])) -> Result<(), NandError> {
+    fn inspect_page(
+        &mut self,
+        ppn: Ppn,
+        page: &mut [u8],
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), NandError> {
         self.read(ppn, page)?;
         look(page);
         Ok(())
@@ -374,11 +381,11 @@ pub trait Nand {
     ///
     /// # Errors
     /// As [`Nand::read`].
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         let mut page = self.blank_page();
         self.read(ppn, &mut page)?;
         for word in words {
-            *word = Word::of(&page, word.index);
+            *word = PageWord::read_from(&page, word.index);
         }
         Ok(())
     }
@@ -387,18 +394,24 @@ pub trait Nand {
     /// only to prefetch: it is no flash read, and the values must not influence any result. The first argument lists
     /// pages, each with its number of words; the second has the words of all pages one after the other, none in a spare
     /// area.
-    fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [Word]) {}
+    fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [PageWord]) {}
 
     /// Programs a metadata page that equals the page `base` except for `words` (four bytes each). `base` was read
     /// before and is still readable; the words have different indices. One program, as [`Nand::program`].
     ///
     /// # Errors
     /// As [`Nand::program`].
-    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+    fn program_changed(
+        &mut self,
+        ppn: Ppn,
+        oob: Oob,
+        base: Ppn,
+        words: &[PageWord],
+    ) -> Result<(), NandError> {
         let mut page = self.blank_page();
         self.read(base, &mut page)?;
         for word in words {
-            word.exchange(&mut page);
+            word.exchange_in(&mut page);
         }
         let bytes = without_blank_spare(&page, self.geometry().page_bytes as usize);
         self.program(ppn, oob, Content::Bytes(bytes))
@@ -412,7 +425,7 @@ pub trait Nand {
     /// Programs consecutive pages of an open block. Returns how many programs succeeded, and the error that ended them,
     /// if any.
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
-        let nothing = Content::Descriptor(Descriptor::of(Fingerprint::default()));
+        let nothing = Content::Descriptor(Descriptor::of_fingerprint(Fingerprint::default()));
         for (k, (ppn, oob)) in run.pages().enumerate() {
             let programmed = self.program(ppn, oob, nothing);
             if programmed.is_err() {
@@ -426,21 +439,21 @@ pub trait Nand {
     /// copies succeeded, and the error that ended them, if any. `page` is a buffer for a page and its spare area, for
     /// media that keep bytes.
     fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
-        for (k, (&from, &owner)) in run.from.iter().zip(run.owners).enumerate() {
+        for (k, (&from, &owner)) in run.source_pages.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
                 let content = if self.keeps_bytes_of(oob.kind) {
                     Content::Bytes(without_blank_spare(page, self.geometry().page_bytes as usize))
                 } else {
-                    Content::Descriptor(Descriptor::of(oob.fingerprint))
+                    Content::Descriptor(Descriptor::of_fingerprint(oob.fingerprint))
                 };
                 let oob = Oob { owner: owner.0, sequence: run.sequence + k as u64, ..oob };
-                self.program(Ppn(run.to.0 + k as u32), oob, content)
+                self.program(Ppn(run.first_destination.0 + k as u32), oob, content)
             });
             if copied.is_err() {
                 return (k, copied);
             }
         }
-        (run.from.len(), Ok(()))
+        (run.source_pages.len(), Ok(()))
     }
 
     /// Reads the spare area of a page of a good block in any state and returns its OOB; `None` if the page is erased.
@@ -499,7 +512,7 @@ pub trait Nand {
 
     /// Whether the medium keeps the bytes of pages of this kind: of metadata always, of host data if it keeps those
     /// ([`Nand::keeps_bytes`]). A simulation may keep those of packed pages (deltas, chunks) alone
-    /// ([`Retain::packed`]).
+    /// ([`RetainedFields::packed`]).
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
         self.keeps_bytes() || !kind.is_host_data()
     }
@@ -532,7 +545,7 @@ pub trait Nand {
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
-    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError>;
 
     /// Makes every operation so far durable, on a medium that buffers writes (in the page cache of the host machine).
     /// Flash itself needs nothing. If power is lost between two syncs, NVRAM may be as it was at the earlier sync while
@@ -574,5 +587,5 @@ pub trait Fragile: Nand {
     /// Leaves the block unreadable and unprogrammable until it is erased again, as an interrupted erase does.
     fn tear_erase(&mut self, block: BlockId);
     /// Makes the data of a programmed page uncorrectable; its spare area stays readable.
-    fn damage(&mut self, ppn: Ppn);
+    fn make_uncorrectable(&mut self, ppn: Ppn);
 }

@@ -10,11 +10,11 @@
 use rustc_hash::FxHashMap;
 
 use super::PageKind;
-use crate::tables::Table;
+use crate::tables::DenseTable;
 
 /// Sequence number of a page's program, and of the program that first wrote the page's content (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Numbers {
+pub(super) struct SequenceNumbers {
     pub(super) sequence: u64,
     pub(super) generation: u64,
 }
@@ -27,29 +27,35 @@ const FAR: u32 = COPY - 1;
 
 /// Sequence numbers and generations (numbers of the programs that first wrote the content) of all pages.
 #[derive(Clone, Debug)]
-pub(super) struct PageNumbers {
+pub(super) struct PageSequenceNumbers {
     /// Base sequence number of each block: not greater than the sequence numbers of its pages.
     base: Vec<u64>,
-    since_base: Table<u32>,
+    since_base: DenseTable<u32>,
     /// Sequence number of each page minus its generation (number of the program that first wrote the content); empty if
     /// generations of host data are not kept.
-    age: Table<u32>,
-    far: FxHashMap<u32, Numbers>,
+    age: DenseTable<u32>,
+    far: FxHashMap<u32, SequenceNumbers>,
 }
 
-impl PageNumbers {
+impl PageSequenceNumbers {
     pub(super) fn new(blocks: usize, pages: usize, keeps_generations: bool) -> Self {
         Self {
             base: vec![0; blocks],
-            since_base: Table::zeroed(pages),
-            age: Table::zeroed(if keeps_generations { pages } else { 0 }),
+            since_base: DenseTable::zeroed(pages),
+            age: DenseTable::zeroed(if keeps_generations { pages } else { 0 }),
             far: FxHashMap::default(),
         }
     }
 
     /// Sets the sequence number and generation of page `ppn`, which is page `offset` of `block`.
-    pub(super) fn set(&mut self, ppn: u32, (block, offset): (usize, u32), kind: PageKind, numbers: Numbers) {
-        let Numbers { sequence, generation } = numbers;
+    pub(super) fn set(
+        &mut self,
+        ppn: u32,
+        (block, offset): (usize, u32),
+        kind: PageKind,
+        numbers: SequenceNumbers,
+    ) {
+        let SequenceNumbers { sequence, generation } = numbers;
         if offset == 0 {
             self.base[block] = sequence;
         }
@@ -76,7 +82,7 @@ impl PageNumbers {
 
     /// Returns the sequence number and generation of page `ppn` in `block`. The generation is 0 for a copy whose
     /// generation is not kept.
-    pub(super) fn get(&self, ppn: u32, block: usize) -> Numbers {
+    pub(super) fn get(&self, ppn: u32, block: usize) -> SequenceNumbers {
         let since_base = self.since_base.get(ppn as usize);
         if since_base == FAR {
             return self.far[&ppn];
@@ -87,11 +93,11 @@ impl PageNumbers {
             0 => sequence,
             _ => 0,
         };
-        Numbers { sequence, generation }
+        SequenceNumbers { sequence, generation }
     }
 
     /// Drops the sequence numbers of pages whose block is erased.
-    pub(super) fn forget(&mut self, pages: impl Iterator<Item = u32>) {
+    pub(super) fn drop_pages(&mut self, pages: impl Iterator<Item = u32>) {
         if !self.far.is_empty() {
             pages.for_each(|ppn| _ = self.far.remove(&ppn));
         }
@@ -102,8 +108,8 @@ impl PageNumbers {
 mod tests {
     use super::*;
 
-    fn numbers(sequence: u64, generation: u64) -> Numbers {
-        Numbers { sequence, generation }
+    fn numbers(sequence: u64, generation: u64) -> SequenceNumbers {
+        SequenceNumbers { sequence, generation }
     }
 
     #[test]
@@ -118,7 +124,7 @@ mod tests {
             numbers(3, 3),
         ];
         for kind in [PageKind::Data, PageKind::Translation] {
-            let mut all = PageNumbers::new(2, 16, true);
+            let mut all = PageSequenceNumbers::new(2, 16, true);
             for (offset, &pair) in (0..).zip(&written) {
                 all.set(8 + offset, (1, offset), kind, pair);
             }
@@ -130,7 +136,7 @@ mod tests {
 
     #[test]
     fn without_generations_copies_of_data_are_told_from_originals_and_metadata_is_whole() {
-        let mut all = PageNumbers::new(1, 4, false);
+        let mut all = PageSequenceNumbers::new(1, 4, false);
         all.set(0, (0, 0), PageKind::Data, numbers(10, 10));
         all.set(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
         all.set(2, (0, 2), PageKind::Validity, numbers(12, 4));
@@ -142,9 +148,9 @@ mod tests {
 
     #[test]
     fn an_erased_block_leaves_nothing_behind() {
-        let mut all = PageNumbers::new(1, 4, false);
+        let mut all = PageSequenceNumbers::new(1, 4, false);
         all.set(0, (0, 0), PageKind::Validity, numbers(12, 4));
-        all.forget(0..4);
+        all.drop_pages(0..4);
         assert!(all.far.is_empty());
     }
 }

@@ -9,7 +9,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::payloads::Place;
+use super::payloads::PageLocation;
 use crate::address::BlockId;
 
 /// Bytes of a word, the unit in which zeros are left out.
@@ -53,7 +53,7 @@ pub(super) struct PackedPages {
 
 impl PackedPages {
     /// Stores the bytes of a packed page that is programmed, its spare area included.
-    pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
+    pub(super) fn store(&mut self, page: PageLocation, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks();
         let mut last = [0; WORD_BYTES];
         last[..rest.len()].copy_from_slice(rest);
@@ -64,18 +64,18 @@ impl PackedPages {
     }
 
     /// Stores a packed page that is programmed as a copy of `from`.
-    pub(super) fn copy(&mut self, page: Place, from: Place) {
+    pub(super) fn copy(&mut self, page: PageLocation, from: PageLocation) {
         let Some(words) = self.words(from).map(<[PackedWord]>::to_vec) else { return };
         self.blocks.entry(page.block).or_default().append(page.offset, words.into_iter());
     }
 
     /// Whether the bytes of this page are kept.
-    pub(super) fn has(&self, page: Place) -> bool {
+    pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
         self.words(page).is_some()
     }
 
     /// Copies the bytes of a packed page into `into`, with zeros behind them; `false` if they are not kept.
-    pub(super) fn read(&self, page: Place, into: &mut [u8]) -> bool {
+    pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
         let Some(words) = self.words(page) else { return false };
         into.fill(0);
         for word in words {
@@ -86,11 +86,11 @@ impl PackedPages {
     }
 
     /// Drops the bytes of all pages of a block that is erased.
-    pub(super) fn forget(&mut self, block: BlockId) {
+    pub(super) fn drop_block(&mut self, block: BlockId) {
         self.blocks.remove(&block.0);
     }
 
-    fn words(&self, page: Place) -> Option<&[PackedWord]> {
+    fn words(&self, page: PageLocation) -> Option<&[PackedWord]> {
         self.blocks.get(&page.block)?.page(page.offset)
     }
 }
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
     use crate::address::Ppn;
 
-    fn place(block: u32, offset: u32) -> Place {
-        Place { ppn: Ppn(8 * block + offset), block, offset }
+    fn place(block: u32, offset: u32) -> PageLocation {
+        PageLocation { ppn: Ppn(8 * block + offset), block, offset }
     }
 
     /// Returns the bytes of a page and its spare area of 60 bytes, zeros but for some.
@@ -113,7 +113,7 @@ mod tests {
         bytes
     }
 
-    fn read(pages: &PackedPages, place: Place, len: usize) -> Option<Vec<u8>> {
+    fn read(pages: &PackedPages, place: PageLocation, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; len];
         pages.read(place, &mut bytes).then_some(bytes)
     }
@@ -123,12 +123,12 @@ mod tests {
         let mut pages = PackedPages::default();
         let first = page(&[(0, 1), (17, 2), (511, 3), (512, 4), (571, 5)]);
         let second = page(&[(300, 6)]);
-        pages.put(place(0, 0), &first);
+        pages.store(place(0, 0), &first);
         // The program of page 1 was torn.
-        pages.put(place(0, 2), &second);
+        pages.store(place(0, 2), &second);
         pages.copy(place(3, 0), place(0, 2));
         pages.copy(place(3, 1), place(0, 0));
-        pages.put(place(3, 2), &page(&[]));
+        pages.store(place(3, 2), &page(&[]));
         for (at, expected) in [
             (place(0, 0), &first),
             (place(0, 2), &second),
@@ -145,10 +145,10 @@ mod tests {
     #[test]
     fn an_erased_block_and_pages_of_other_kinds_have_no_bytes() {
         let mut pages = PackedPages::default();
-        pages.put(place(0, 0), &page(&[(9, 9)]));
+        pages.store(place(0, 0), &page(&[(9, 9)]));
         pages.copy(place(1, 0), place(2, 0));
-        assert!(!pages.has(place(1, 0)) && pages.has(place(0, 0)));
-        pages.forget(BlockId(0));
+        assert!(!pages.has_bytes(place(1, 0)) && pages.has_bytes(place(0, 0)));
+        pages.drop_block(BlockId(0));
         assert_eq!(read(&pages, place(0, 0), 512), None);
         assert!(pages.blocks.is_empty());
     }

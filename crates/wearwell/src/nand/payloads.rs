@@ -14,11 +14,11 @@
 
 use arrayvec::ArrayVec;
 
-use super::frames::{Frame, Frames};
-use super::{Geometry, Word};
+use super::frames::{Frame, FramePool};
+use super::{Geometry, PageWord};
 use crate::address::{BlockId, Ppn};
-use crate::tables::Table;
-use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, touch_all};
+use crate::tables::DenseTable;
+use crate::tables::prefetch::{PREFETCHED_PAGES, PREFETCHED_WRITES, pull_into_cache};
 
 type Slot = u32;
 
@@ -56,13 +56,13 @@ impl Version {
 /// Bytes of the pages of the simulated flash: for each page, which stored version holds its content, and the versions,
 /// in full or as differences from a newer version.
 #[derive(Clone, Debug)]
-pub(super) struct Payloads {
+pub(super) struct PagePayloads {
     block_pages: u32,
     /// Number of 4-byte words of a page without its spare area.
     page_words: u32,
     /// Number of the part of `rows` that belongs to each block that has pages with bytes; [`NONE`] for the other
     /// blocks.
-    row_of: Table<u32>,
+    row_of: DenseTable<u32>,
     /// For each page of a block, the record in `versions` with its content; the pages of a block are one row, and the
     /// rows follow one another. The first row belongs to no block.
     rows: Vec<Slot>,
@@ -72,37 +72,37 @@ pub(super) struct Payloads {
     free_slots: Vec<Slot>,
     /// Lists of the 4-byte words in which older page versions differ from newer ones, one list per older version.
     /// Unused lists are empty; list 0 is never used.
-    lists: Vec<Vec<Word>>,
+    lists: Vec<Vec<PageWord>>,
     free_lists: Vec<u32>,
     /// Memory with the bytes of page and spare area of each newest version; zeros where nothing was programmed.
-    frames: Frames,
+    frames: FramePool,
 }
 
-impl Payloads {
+impl PagePayloads {
     pub(super) fn new(geometry: &Geometry) -> Self {
         let block_pages = geometry.block_pages();
         Self {
             block_pages,
             page_words: geometry.page_bytes / size_of::<u32>() as u32,
-            row_of: Table::zeroed(geometry.blocks() as usize),
+            row_of: DenseTable::zeroed(geometry.blocks() as usize),
             rows: vec![NONE; block_pages as usize],
             free_rows: Vec::new(),
             versions: vec![Version::newest(0, 0, [0; HEAD_WORDS])],
             free_slots: Vec::new(),
             lists: vec![Vec::new()],
             free_lists: Vec::new(),
-            frames: Frames::new((geometry.page_bytes + geometry.spare_bytes) as usize),
+            frames: FramePool::new((geometry.page_bytes + geometry.spare_bytes) as usize),
         }
     }
 
     /// Whether bytes are kept for the flash page.
-    pub(super) fn has(&self, page: Place) -> bool {
+    pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
         self.slot(page) != NONE
     }
 
     /// Stores the bytes of a flash page that is programmed.
-    pub(super) fn put(&mut self, page: Place, bytes: &[u8]) {
-        let frame = self.frames.take();
+    pub(super) fn store(&mut self, page: PageLocation, bytes: &[u8]) {
+        let frame = self.frames.allocate();
         copy_padded(bytes, self.frames.get_mut(frame));
         let head = self.head_in(bytes);
         let slot = self.add(Version::newest(frame, 1, head));
@@ -111,7 +111,7 @@ impl Payloads {
 
     /// Stores a flash page that is programmed as a copy of `from`, by sharing the stored bytes of `from` if there are
     /// any.
-    pub(super) fn share(&mut self, page: Place, from: Place) {
+    pub(super) fn store_copy(&mut self, page: PageLocation, from: PageLocation) {
         let slot = self.slot(from);
         if slot != NONE {
             self.version_mut(slot).users += 1;
@@ -121,7 +121,7 @@ impl Payloads {
 
     /// Stores a flash page that is programmed with the content of `base` except for `words` (four bytes each).
     #[inline]
-    pub(super) fn put_changed(&mut self, page: Place, base: Place, words: &[Word]) {
+    pub(super) fn store_changed(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
         let old = self.slot(base);
         assert!(old != NONE, "page {} is changed after its bytes were dropped", base.ppn);
         let Version { frame, newer, mut head, .. } = *self.version(old);
@@ -140,7 +140,7 @@ impl Payloads {
         for &word in words {
             match place_in_head(word.index, self.page_words) {
                 Some(at) => head[at] = word.value,
-                None => replaced.push(word.exchange(bytes)),
+                None => replaced.push(word.exchange_in(bytes)),
             }
         }
         // Two users: the page, and the older version made from it.
@@ -153,12 +153,12 @@ impl Payloads {
     /// Stores a flash page that is programmed with the content of `base` except for `words`, if `base` is not the
     /// newest version: its bytes are assembled and stored separately.
     #[cold]
-    fn put_separately(&mut self, page: Place, base: Slot, words: &[Word]) {
-        let frame = self.frames.take();
+    fn put_separately(&mut self, page: PageLocation, base: Slot, words: &[PageWord]) {
+        let frame = self.frames.allocate();
         let mut bytes = vec![0; self.frames.get(frame).len()];
         self.copy_to(base, &mut bytes);
         for word in words {
-            word.exchange(&mut bytes);
+            word.exchange_in(&mut bytes);
         }
         self.frames.get_mut(frame).copy_from_slice(&bytes);
         let head = self.head_in(&bytes);
@@ -167,7 +167,7 @@ impl Payloads {
     }
 
     /// Copies the stored bytes of a flash page, followed by zeros, into `into`; returns `false` if the page has none.
-    pub(super) fn read(&self, page: Place, into: &mut [u8]) -> bool {
+    pub(super) fn read(&self, page: PageLocation, into: &mut [u8]) -> bool {
         let slot = self.slot(page);
         if slot != NONE {
             self.copy_to(slot, into);
@@ -177,7 +177,12 @@ impl Payloads {
 
     /// Passes the stored bytes of a flash page, without its spare area, to the function `look`; returns `false` if the
     /// page has none. `scratch` is a buffer of one page, used if the bytes have to be assembled.
-    pub(super) fn look_at(&self, page: Place, scratch: &mut [u8], look: &mut dyn FnMut(&[u8])) -> bool {
+    pub(super) fn inspect_page(
+        &self,
+        page: PageLocation,
+        scratch: &mut [u8],
+        look: &mut dyn FnMut(&[u8]),
+    ) -> bool {
         let slot = self.slot(page);
         match self.newest_bytes(slot) {
             Some(bytes) => look(&bytes[..self.page_words as usize * size_of::<u32>()]),
@@ -193,7 +198,7 @@ impl Payloads {
     /// Fills in the values of `words` (four bytes each) of a flash page; returns `false` if the page has no stored
     /// bytes.
     #[inline]
-    pub(super) fn read_words(&self, page: Place, words: &mut [Word]) -> bool {
+    pub(super) fn read_words(&self, page: PageLocation, words: &mut [PageWord]) -> bool {
         let slot = self.slot(page);
         if slot == NONE {
             return false;
@@ -201,7 +206,7 @@ impl Payloads {
         let newest = self.newest_bytes(slot);
         for word in words {
             word.value = match newest {
-                Some(bytes) if word.index < self.page_words => Word::of(bytes, word.index).value,
+                Some(bytes) if word.index < self.page_words => PageWord::read_from(bytes, word.index).value,
                 _ => self.word(slot, word.index),
             };
         }
@@ -211,7 +216,7 @@ impl Payloads {
     /// Fills in 4-byte words of several flash pages, table after table, to prefetch them (see
     /// [`crate::tables::prefetch`]). `pages` gives the number of words of each page; `words` holds those of all pages
     /// one after the other, none in a spare area. Words of pages without bytes are unchanged.
-    pub(super) fn peek_words(&self, pages: &[(Place, usize)], words: &mut [Word]) {
+    pub(super) fn peek_words(&self, pages: &[(PageLocation, usize)], words: &mut [PageWord]) {
         let slots: ArrayVec<Slot, PREFETCHED_PAGES> =
             pages.iter().map(|&(page, _)| self.slot(page)).collect();
         let newest: ArrayVec<_, PREFETCHED_PAGES> =
@@ -220,7 +225,7 @@ impl Payloads {
         for ((&slot, bytes), &(_, count)) in slots.iter().zip(newest).zip(pages) {
             let words = rest.by_ref().take(count);
             match bytes {
-                Some(bytes) => words.for_each(|word| *word = Word::of(bytes, word.index)),
+                Some(bytes) => words.for_each(|word| *word = PageWord::read_from(bytes, word.index)),
                 None if slot == NONE => words.for_each(drop),
                 None => words.for_each(|word| word.value = self.word(slot, word.index)),
             }
@@ -228,20 +233,20 @@ impl Payloads {
     }
 
     /// Drops the stored bytes of these flash pages, which will not be read again.
-    pub(super) fn drop_bytes(&mut self, pages: &[Place]) {
+    pub(super) fn drop_bytes(&mut self, pages: &[PageLocation]) {
         for pages in pages.chunks(PREFETCHED_WRITES) {
             let slots: ArrayVec<Slot, PREFETCHED_WRITES> =
                 pages.iter().map(|&page| self.slot(page)).collect();
             let newer: ArrayVec<Slot, PREFETCHED_WRITES> =
                 slots.iter().map(|&slot| self.version(slot).newer).collect();
-            touch_all(newer.iter().map(|&slot| self.version(slot).users.into()));
+            pull_into_cache(newer.iter().map(|&slot| self.version(slot).users.into()));
             for &page in pages {
                 self.drop_bytes_of(page);
             }
         }
     }
 
-    fn drop_bytes_of(&mut self, page: Place) {
+    fn drop_bytes_of(&mut self, page: PageLocation) {
         let row = self.row_of.get(page.block as usize);
         if row != NONE {
             self.empty(self.at(row, page.offset));
@@ -249,7 +254,7 @@ impl Payloads {
     }
 
     /// Drops the stored bytes of all pages of a block that is erased.
-    pub(super) fn forget(&mut self, block: BlockId) {
+    pub(super) fn drop_block(&mut self, block: BlockId) {
         let row = self.row_of.get(block.index());
         if row == NONE {
             return;
@@ -272,7 +277,7 @@ impl Payloads {
     }
 
     #[inline]
-    fn slot(&self, page: Place) -> Slot {
+    fn slot(&self, page: PageLocation) -> Slot {
         match self.row_of.get(page.block as usize) {
             NONE => NONE,
             row => self.rows[self.at(row, page.offset)],
@@ -280,7 +285,7 @@ impl Payloads {
     }
 
     #[inline]
-    fn set(&mut self, page: Place, slot: Slot) {
+    fn set(&mut self, page: PageLocation, slot: Slot) {
         let mut row = self.row_of.get(page.block as usize);
         if row == NONE {
             row = self.free_rows.pop().unwrap_or_else(|| self.new_row());
@@ -304,7 +309,7 @@ impl Payloads {
     }
 
     /// Returns the 4-byte words in which an older version of a page differs from the newer one.
-    fn words(&self, version: &Version) -> &[Word] {
+    fn words(&self, version: &Version) -> &[PageWord] {
         &self.lists[version.words as usize]
     }
 
@@ -340,7 +345,7 @@ impl Payloads {
             let newer = std::mem::replace(&mut version.newer, NONE);
             if newer == NONE {
                 let frame = version.frame;
-                self.frames.put_back(frame);
+                self.frames.free(frame);
             } else {
                 let list = std::mem::replace(&mut version.words, NONE);
                 self.lists[list as usize].clear();
@@ -358,10 +363,10 @@ impl Payloads {
         } else {
             self.copy_to(version.newer, into);
         }
-        let head = (self.page_words..).zip(version.head).map(|(index, value)| Word { index, value });
+        let head = (self.page_words..).zip(version.head).map(|(index, value)| PageWord { index, value });
         for word in self.words(version).iter().copied().chain(head) {
-            if into.len() >= word.bytes().end {
-                word.exchange(into);
+            if into.len() >= word.byte_range().end {
+                word.exchange_in(into);
             }
         }
     }
@@ -371,7 +376,7 @@ impl Payloads {
         let word = |index: u32| {
             let at = (self.page_words + index) as usize * size_of::<u32>();
             if bytes.len() >= at + size_of::<u32>() {
-                Word::of(bytes, self.page_words + index).value
+                PageWord::read_from(bytes, self.page_words + index).value
             } else {
                 0
             }
@@ -393,7 +398,7 @@ impl Payloads {
         }
         loop {
             if let Some(bytes) = self.newest_bytes(slot) {
-                return Word::of(bytes, index).value;
+                return PageWord::read_from(bytes, index).value;
             }
             let version = self.version(slot);
             match self.words(version).iter().find(|word| word.index == index) {
@@ -413,7 +418,7 @@ fn place_in_head(index: u32, page_words: u32) -> Option<usize> {
 
 /// A flash page: PPN, block and offset in the block.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct PageLocation {
     pub(super) ppn: Ppn,
     pub(super) block: u32,
     pub(super) offset: u32,

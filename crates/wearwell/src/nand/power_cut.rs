@@ -1,10 +1,10 @@
 //! Loss of power at a chosen flash operation, for tests of recovery.
 //!
 //! Counts programs, erases and 8-byte stores of NVRAM. At operation `cut_at` the chosen outcome determines what the
-//! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCut::restore`]. Running a
-//! scenario with `cut_at` = 0, 1, 2, ... visits every state that a loss of power can leave.
+//! flash holds. From then on every operation returns [`NandError::PowerLost`] until [`PowerCut::restore_power`].
+//! Running a scenario with `cut_at` = 0, 1, 2, ... visits every state that a loss of power can leave.
 
-use super::{Fragile, Nand, NandError, Oob, Word};
+use super::{Fragile, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
@@ -42,12 +42,12 @@ impl<N: Fragile> PowerCut<N> {
     }
 
     /// Number of programs, erases and NVRAM stores since creation or since power was last restored.
-    pub fn operations(&self) -> u64 {
+    pub fn operations_since_restore(&self) -> u64 {
         self.operations
     }
 
     /// Whether power is lost now, so that every operation fails.
-    pub fn is_lost(&self) -> bool {
+    pub fn is_power_lost(&self) -> bool {
         self.lost
     }
 
@@ -65,7 +65,7 @@ impl<N: Fragile> PowerCut<N> {
 
     /// Restores power and starts to count operations again from 0; the next cut is at operation number `cut_at`, or
     /// never if that is `None`.
-    pub fn restore(&mut self, cut_at: Option<u64>) {
+    pub fn restore_power(&mut self, cut_at: Option<u64>) {
         self.lost = false;
         self.operations = 0;
         self.cut_at = cut_at;
@@ -114,7 +114,13 @@ impl<N: Fragile> Nand for PowerCut<N> {
         self.program_by(ppn, |inner| inner.program(ppn, oob, content))
     }
 
-    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+    fn program_changed(
+        &mut self,
+        ppn: Ppn,
+        oob: Oob,
+        base: Ppn,
+        words: &[PageWord],
+    ) -> Result<(), NandError> {
         self.program_by(ppn, |inner| inner.program_changed(ppn, oob, base, words))
     }
 
@@ -132,18 +138,18 @@ impl<N: Fragile> Nand for PowerCut<N> {
         self.inner.read_spare(ppn, into)
     }
 
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         self.powered()?;
         self.inner.read_words(ppn, words)
     }
 
     /// Stores 8 bytes of NVRAM atomically. An interrupted store has no effect, also with [`CutOutcome::Torn`].
-    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         if !self.count()? {
-            return self.inner.store_word(index, word);
+            return self.inner.store_nvram_word(index, word);
         }
         if self.outcome == CutOutcome::AfterUnacknowledged {
-            self.inner.store_word(index, word)?;
+            self.inner.store_nvram_word(index, word)?;
         }
         Err(NandError::PowerLost)
     }
@@ -175,7 +181,7 @@ impl<N: Fragile> Fragile for PowerCut<N> {
         self.inner.tear_erase(block);
     }
 
-    fn damage(&mut self, ppn: Ppn) {
-        self.inner.damage(ppn);
+    fn make_uncorrectable(&mut self, ppn: Ppn) {
+        self.inner.make_uncorrectable(ppn);
     }
 }

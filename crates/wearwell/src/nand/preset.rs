@@ -7,7 +7,7 @@ use super::{FlashTiming, Geometry};
 
 /// A flash device with a name: geometry, timing, endurance and spare space, with their source.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Device {
+pub struct DevicePreset {
     /// Name by which the device is selected on the command line.
     pub name: &'static str,
     /// One sentence: what the device is and where the figures for it come from.
@@ -51,7 +51,7 @@ fn timing(read_us: u64, program_us: u64, erase_us: u64, channel_mb_per_s: u64) -
 }
 
 /// Returns all named devices.
-pub fn all() -> Vec<Device> {
+pub fn all_presets() -> Vec<DevicePreset> {
     let mut devices = papers();
     devices.extend(modern());
     devices.extend(laboratory());
@@ -59,13 +59,13 @@ pub fn all() -> Vec<Device> {
 }
 
 /// Returns the device of that name, if there is one.
-pub fn by_name(name: &str) -> Option<Device> {
-    all().into_iter().find(|device| device.name == name)
+pub fn preset_by_name(name: &str) -> Option<DevicePreset> {
+    all_presets().into_iter().find(|device| device.name == name)
 }
 
-fn papers() -> Vec<Device> {
+fn papers() -> Vec<DevicePreset> {
     vec![
-        Device {
+        DevicePreset {
             name: "lx-40g",
             source: "Recyclable SSD (LX), Table II: 10 chips x 8 planes x 2048 blocks x 64 pages of 4 KiB, 25/200/1500 us, 15 % spare, GC below 5 % free; one chip per channel and 100 MB/s are ours",
             geometry: layout([10, 1, 8, 2048, 64], 4096, 128),
@@ -74,7 +74,7 @@ fn papers() -> Vec<Device> {
             over_provisioning: 0.15,
             gc_free_share: 0.05,
         },
-        Device {
+        DevicePreset {
             name: "df-64g",
             source: "Delta-FTL (DF), section 5.1: 16 chips x 4 planes of 1 GiB, 4-KiB pages, 25/200/1500 us, 40 us per page on the bus, 30 % spare read as logical = 0.7 physical, GC below 10 % of exported; 64 pages per block is ours",
             geometry: layout([16, 1, 4, 4096, 64], 4096, 128),
@@ -88,7 +88,7 @@ fn papers() -> Vec<Device> {
             over_provisioning: 0.3 / 0.7,
             gc_free_share: 0.07,
         },
-        Device {
+        DevicePreset {
             name: "rm-36g",
             source: "Remap-SSD (RM), section 5.1 (FEMU): 16 dies x 1 plane, 1024 pages of 4 KiB per block, 32 GiB logical + 4 GiB, superblocks over all dies, 50/500/5000 us; 8 channels at 800 MB/s are ours",
             geometry: Geometry { superblock_planes: 16, ..layout([8, 2, 1, 576, 1024], 4096, 128) },
@@ -97,7 +97,7 @@ fn papers() -> Vec<Device> {
             over_provisioning: 0.125,
             gc_free_share: 0.02,
         },
-        Device {
+        DevicePreset {
             name: "il-64g",
             source: "Integrated lifetime management (IL), section IV: 64 GiB, 128 pages of 4 KiB per block, tPROG 600 us, 3000 cycles; 8 channels x 2 dies, 50/600/3000 us, 400 MB/s and 7 % spare are ours",
             geometry: layout([8, 2, 1, 8192, 128], 4096, 128),
@@ -106,7 +106,7 @@ fn papers() -> Vec<Device> {
             over_provisioning: 0.07,
             gc_free_share: 0.01,
         },
-        Device {
+        DevicePreset {
             name: "gk-2t",
             source: "GeckoFTL (GK), section 5: 2^22 blocks x 128 pages of 4 KiB = 2 TiB, logical = 0.7 physical, read 100 us, write 1 ms; one frontier per stream as the paper's model has; 2-ms erase and 400 MB/s are ours",
             geometry: layout([1, 1, 1, 1 << 22, 128], 4096, 128),
@@ -118,9 +118,9 @@ fn papers() -> Vec<Device> {
     ]
 }
 
-fn modern() -> Vec<Device> {
+fn modern() -> Vec<DevicePreset> {
     vec![
-        Device {
+        DevicePreset {
             name: "tlc-1t",
             source: "a TLC NVMe drive of the 2020s, 1 TiB raw: 8 channels x 4 dies x 2 planes, 512-page blocks of 16 KiB; tR 50 us, tPROG 600 us, tBERS 3.5 ms and 1200 MB/s are typical of published 96- to 176-layer TLC parts (ISSCC 2018-2021 papers), 3000 cycles",
             geometry: layout([8, 4, 2, 2048, 512], 16384, 1952),
@@ -129,7 +129,7 @@ fn modern() -> Vec<Device> {
             over_provisioning: 0.07,
             gc_free_share: 0.01,
         },
-        Device {
+        DevicePreset {
             name: "qlc-2t",
             source: "a QLC NVMe drive of the 2020s, 2 TiB raw: 8 channels x 4 dies x 4 planes, 1024-page blocks of 16 KiB; tR 110 us, tPROG 2.0 ms, tBERS 8 ms and 1200 MB/s are typical of published 96- to 144-layer QLC parts (ISSCC 2019-2021 papers), 1000 cycles",
             geometry: layout([8, 4, 4, 1024, 1024], 16384, 1952),
@@ -143,10 +143,10 @@ fn modern() -> Vec<Device> {
 
 /// Returns the devices that serve for measurements only: those of one plane and one pool, for which write amplification
 /// has closed forms, and the benchmark device.
-fn laboratory() -> Vec<Device> {
+fn laboratory() -> Vec<DevicePreset> {
     [("lab-8g", 1 << 14, "8 GiB"), ("lab-64g", 1 << 17, "64 GiB"), ("lab-512g", 1 << 20, "512 GiB"), ("lab-2t", 1 << 22, "2 TiB")]
         .into_iter()
-        .map(|(name, blocks, size)| Device {
+        .map(|(name, blocks, size)| DevicePreset {
             name,
             source: match size {
                 "8 GiB" => "8 GiB, one plane, 128 pages of 4 KiB per block: one frontier per stream, the shape of the closed forms",
@@ -160,7 +160,7 @@ fn laboratory() -> Vec<Device> {
             over_provisioning: 0.15,
             gc_free_share: 0.0,
         })
-        .chain([Device {
+        .chain([DevicePreset {
             name: "bench-8g",
             source: "8 GiB over 8 channels x 8 dies: 16384 blocks of 128 pages of 4 KiB, 45/400/3500 us, 400 MB/s; the benchmark device",
             geometry: layout([8, 8, 1, 256, 128], 4096, 128),

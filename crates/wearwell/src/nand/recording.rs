@@ -1,12 +1,12 @@
 //! A log of programs and erases, for tests: two designs behave equally if their logs are equal.
 
-use super::{Fragile, Nand, NandError, Oob, Word};
+use super::{Fragile, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
 /// An operation in the log of a recorded flash medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recorded {
+pub enum RecordedOp {
     /// Program of a page, with the owner in its OOB.
     Program(Ppn, u32),
     /// Erase of a block.
@@ -17,7 +17,7 @@ pub enum Recorded {
 #[derive(Clone, Debug)]
 pub struct Recording<N> {
     inner: N,
-    log: Vec<Recorded>,
+    log: Vec<RecordedOp>,
 }
 
 impl<N: Nand> Recording<N> {
@@ -27,7 +27,7 @@ impl<N: Nand> Recording<N> {
     }
 
     /// Programs and erases of the medium so far, in order.
-    pub fn log(&self) -> &[Recorded] {
+    pub fn recorded_ops(&self) -> &[RecordedOp] {
         &self.log
     }
 
@@ -41,15 +41,21 @@ impl<N: Nand> Nand for Recording<N> {
     delegate_queries!();
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        self.log.push(Recorded::Program(ppn, oob.owner));
+        self.log.push(RecordedOp::Program(ppn, oob.owner));
         self.inner.program(ppn, oob, content)
     }
-    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
-        self.log.push(Recorded::Program(ppn, oob.owner));
+    fn program_changed(
+        &mut self,
+        ppn: Ppn,
+        oob: Oob,
+        base: Ppn,
+        words: &[PageWord],
+    ) -> Result<(), NandError> {
+        self.log.push(RecordedOp::Program(ppn, oob.owner));
         self.inner.program_changed(ppn, oob, base, words)
     }
     fn program_lost(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.log.push(Recorded::Program(ppn, oob.owner));
+        self.log.push(RecordedOp::Program(ppn, oob.owner));
         self.inner.program_lost(ppn, oob, spare)
     }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
@@ -58,17 +64,17 @@ impl<N: Nand> Nand for Recording<N> {
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.inner.read_spare(ppn, into)
     }
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         self.inner.read_words(ppn, words)
     }
-    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.inner.store_word(index, word)
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+        self.inner.store_nvram_word(index, word)
     }
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         self.inner.probe(ppn)
     }
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        self.log.push(Recorded::Erase(block));
+        self.log.push(RecordedOp::Erase(block));
         self.inner.erase(block)
     }
 }
@@ -80,7 +86,7 @@ impl<N: Fragile> Fragile for Recording<N> {
     fn tear_erase(&mut self, block: BlockId) {
         self.inner.tear_erase(block);
     }
-    fn damage(&mut self, ppn: Ppn) {
-        self.inner.damage(ppn);
+    fn make_uncorrectable(&mut self, ppn: Ppn) {
+        self.inner.make_uncorrectable(ppn);
     }
 }

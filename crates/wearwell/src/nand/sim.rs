@@ -1,31 +1,31 @@
 //! Simulated flash: the rules of [`Nand`] with panics for violations, wear, and as much of each page as the run needs.
 //!
 //! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner) and the
-//! rest only on request ([`Retain`]): sequence numbers for recovery (`numbers`), fingerprints for content mechanisms,
-//! bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and a recovery must be
-//! able to read from them what was lost with RAM. So must pages of deltas and chunks, of which a device without bytes
-//! keeps what is not zero (`packed`). The kind of page is kept per block, because all pages of a block have the same
-//! kind.
+//! rest only on request ([`RetainedFields`]): sequence numbers for recovery (`numbers`), fingerprints for content
+//! mechanisms, bytes for a device that is read back. Metadata pages always keep their bytes: they are few, and a
+//! recovery must be able to read from them what was lost with RAM. So must pages of deltas and chunks, of which a
+//! device without bytes keeps what is not zero (`packed`). The kind of page is kept per block, because all pages of a
+//! block have the same kind.
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
-use super::numbers::{Numbers, PageNumbers};
+use super::numbers::{PageSequenceNumbers, SequenceNumbers};
 use super::packed::PackedPages;
-use super::payloads::{Payloads, Place};
-use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, ProgramRun, Word};
+use super::payloads::{PageLocation, PagePayloads};
+use super::{CopyRun, Fragile, Geometry, Nand, NandError, Oob, PageKind, PageWord, ProgramRun};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
-use crate::tables::Table;
-use crate::tables::prefetch::{PREFETCHED_PAGES, touch_all};
+use crate::tables::DenseTable;
+use crate::tables::prefetch::{PREFETCHED_PAGES, pull_into_cache};
 
 /// What the simulated flash keeps of each data page in addition to its owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of memory that a medium can do without")]
-pub struct Retain {
+pub struct RetainedFields {
     /// Whether sequence numbers of data pages are kept (4 bytes per page): needed by recovery from OOB.
     pub sequence: bool,
     /// Whether the generation of host data is kept too (4 bytes per page): the sequence number of the program that
@@ -43,28 +43,28 @@ pub struct Retain {
     pub packed: bool,
 }
 
-impl Retain {
+impl RetainedFields {
     /// Keeps everything of each data page: for a device that can be read back and recovered.
     pub const ALL: Self =
         Self { sequence: true, generation: true, fingerprint: true, bytes: true, packed: true };
 }
 
-/// Simulated flash medium. Memory: 4 bytes per page, plus what [`Retain`] selects.
+/// Simulated flash medium. Memory: 4 bytes per page, plus what [`RetainedFields`] selects.
 #[derive(Clone, Debug)]
 pub struct SimNand {
     geometry: Geometry,
     block_pages: u32,
     divider: Divider,
     blocks: Vec<BlockRow>,
-    owner: Table<u32>,
-    numbers: Option<PageNumbers>,
-    fingerprint: Table<u64>,
-    payloads: Payloads,
+    owner: DenseTable<u32>,
+    numbers: Option<PageSequenceNumbers>,
+    fingerprint: DenseTable<u64>,
+    payloads: PagePayloads,
     /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
     packed: PackedPages,
     /// Pages that cannot be read, by PPN, with the reason: few.
     damaged: FxHashMap<u32, Damage>,
-    retain: Retain,
+    retain: RetainedFields,
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
     /// return early.
     keeps_owner_only: bool,
@@ -148,14 +148,14 @@ pub enum WearFailure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WearLimit {
     /// Number of erases of the block that succeed before the failure.
-    pub cycles: u32,
+    pub erase_cycles: u32,
     /// Operation (erase or program) that fails at the end of the block's life.
-    pub ends_by: WearFailure,
+    pub failing_operation: WearFailure,
 }
 
 impl SimNand {
     /// Creates a simulated flash device with every block good and erased.
-    pub fn new(geometry: Geometry, retain: Retain) -> Self {
+    pub fn new(geometry: Geometry, retain: RetainedFields) -> Self {
         let blocks = geometry.blocks() as usize;
         let pages = geometry.pages() as usize;
         let fresh = BlockRow { erases: 0, programmed: 0, health: BlockHealth::Good, kind: None };
@@ -163,14 +163,14 @@ impl SimNand {
             block_pages: geometry.block_pages(),
             divider: Divider::new(geometry.block_pages()),
             blocks: vec![fresh; blocks],
-            owner: Table::zeroed(pages),
-            numbers: retain.sequence.then(|| PageNumbers::new(blocks, pages, retain.generation)),
-            fingerprint: Table::zeroed(if retain.fingerprint { pages } else { 0 }),
-            payloads: Payloads::new(&geometry),
+            owner: DenseTable::zeroed(pages),
+            numbers: retain.sequence.then(|| PageSequenceNumbers::new(blocks, pages, retain.generation)),
+            fingerprint: DenseTable::zeroed(if retain.fingerprint { pages } else { 0 }),
+            payloads: PagePayloads::new(&geometry),
             packed: PackedPages::default(),
             damaged: FxHashMap::default(),
             retain,
-            keeps_owner_only: retain == Retain::default(),
+            keeps_owner_only: retain == RetainedFields::default(),
             nvram: Vec::new(),
             limits: Vec::new(),
             described: Vec::new(),
@@ -182,7 +182,10 @@ impl SimNand {
     /// fail.
     #[must_use]
     pub fn with_endurance(mut self, cycles: u32) -> Self {
-        self.set_limits(vec![WearLimit { cycles, ends_by: WearFailure::Erase }; self.blocks.len()]);
+        self.set_wear_limits(vec![
+            WearLimit { erase_cycles: cycles, failing_operation: WearFailure::Erase };
+            self.blocks.len()
+        ]);
         self
     }
 
@@ -190,7 +193,7 @@ impl SimNand {
     ///
     /// # Panics
     /// Unless there are as many limits as blocks.
-    pub fn set_limits(&mut self, limits: Vec<WearLimit>) {
+    pub fn set_wear_limits(&mut self, limits: Vec<WearLimit>) {
         assert_eq!(limits.len(), self.blocks.len(), "one limit per block");
         self.limits = limits;
     }
@@ -212,23 +215,23 @@ impl SimNand {
     }
 
     /// Sets the erase count of a block, for a medium that is loaded from a file.
-    pub fn restore_wear(&mut self, block: BlockId, erases: u32) {
+    pub fn set_erase_count(&mut self, block: BlockId, erases: u32) {
         self.blocks[block.index()].erases = erases;
     }
 
     /// What the simulated flash keeps of each data page in addition to its owner.
-    pub fn retain(&self) -> Retain {
+    pub fn retained_fields(&self) -> RetainedFields {
         self.retain
     }
 
     /// Whether the bytes of a page are kept by the simulated flash and can be read.
     pub fn has_bytes(&self, ppn: Ppn) -> bool {
-        self.payloads.has(self.place(ppn)) || self.packed.has(self.place(ppn))
+        self.payloads.has_bytes(self.place(ppn)) || self.packed.has_bytes(self.place(ppn))
     }
 
     /// Copies the kept bytes of a page, followed by zeros, into `into`; `false` if none are kept.
     #[inline]
-    fn read_bytes(&self, place: Place, into: &mut [u8]) -> bool {
+    fn read_bytes(&self, place: PageLocation, into: &mut [u8]) -> bool {
         self.payloads.read(place, into) || self.packed.read(place, into)
     }
 
@@ -245,9 +248,9 @@ impl SimNand {
     }
 
     #[inline]
-    fn place(&self, ppn: Ppn) -> Place {
+    fn place(&self, ppn: Ppn) -> PageLocation {
         let (block, offset) = self.split(ppn);
-        Place { ppn, block: block as u32, offset }
+        PageLocation { ppn, block: block as u32, offset }
     }
 
     #[inline]
@@ -257,7 +260,7 @@ impl SimNand {
 
     /// Returns block and offset of a page; panics unless the page is programmed and its block is not bad.
     #[inline]
-    fn programmed_place(&self, ppn: Ppn) -> Place {
+    fn programmed_place(&self, ppn: Ppn) -> PageLocation {
         let place = self.place(ppn);
         let row = &self.blocks[place.block as usize];
         assert!(place.offset < row.programmed as u32, "read of erased page {ppn}: the FTL lost track of it");
@@ -268,7 +271,7 @@ impl SimNand {
     #[inline]
     fn oob(&self, ppn: Ppn, block: usize) -> Oob {
         let numbers = self.numbers.as_ref().map(|numbers| numbers.get(ppn.0, block));
-        let Numbers { sequence, generation } = numbers.unwrap_or_default();
+        let SequenceNumbers { sequence, generation } = numbers.unwrap_or_default();
         Oob {
             kind: self.kind_of(ppn, block),
             owner: self.owner.get(ppn.index()),
@@ -326,8 +329,8 @@ impl SimNand {
     }
 
     #[inline]
-    fn claim_places(&mut self, first: Place, count: u32) -> Result<(), NandError> {
-        let Place { block, offset, .. } = first;
+    fn claim_places(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
+        let PageLocation { block, offset, .. } = first;
         let row = &mut self.blocks[block as usize];
         let next = row.programmed as u32;
         if offset != next || offset + count > self.block_pages || row.health != BlockHealth::Good {
@@ -340,8 +343,8 @@ impl SimNand {
     /// Handles a program that the simulated flash does not accept. In a worn-out block, the first page fails and is
     /// consumed; every other reason is a bug of the FTL and panics.
     #[cold]
-    fn refuse_program(&mut self, first: Place, count: u32) -> Result<(), NandError> {
-        let Place { ppn, block, offset } = first;
+    fn refuse_program(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
+        let PageLocation { ppn, block, offset } = first;
         let row = &mut self.blocks[block as usize];
         let next = row.programmed as u32;
         assert!(
@@ -371,35 +374,35 @@ impl SimNand {
     }
 
     fn copy_spares(&mut self, run: &CopyRun<'_>) {
-        let to = run.to.index();
-        self.owner.set_run(to, run.owners.iter().map(|lpn| lpn.0));
+        let to = run.first_destination.index();
+        self.owner.set_consecutive(to, run.owners.iter().map(|lpn| lpn.0));
         if self.numbers.is_some() {
             self.copy_numbers(run);
         }
         if self.retain.fingerprint {
-            self.fingerprint.copy_run(to, run.from.iter().map(|ppn| ppn.index()));
+            self.fingerprint.copy_to_consecutive(to, run.source_pages.iter().map(|ppn| ppn.index()));
         }
     }
 
     fn copy_numbers(&mut self, run: &CopyRun<'_>) {
-        let Some(first) = run.from.first() else { return };
-        let ((source, _), (block, offset)) = (self.split(*first), self.split(run.to));
+        let Some(first) = run.source_pages.first() else { return };
+        let ((source, _), (block, offset)) = (self.split(*first), self.split(run.first_destination));
         let kind = self.blocks[source].kind.expect("a readable page gave its block a kind");
         let Some(numbers) = &mut self.numbers else { return };
-        for (k, from) in (0..).zip(run.from) {
+        for (k, from) in (0..).zip(run.source_pages) {
             let generation = numbers.get(from.0, source).generation;
-            let copied = Numbers { sequence: run.sequence + u64::from(k), generation };
-            numbers.set(run.to.0 + k, (block, offset + k), kind, copied);
+            let copied = SequenceNumbers { sequence: run.sequence + u64::from(k), generation };
+            numbers.set(run.first_destination.0 + k, (block, offset + k), kind, copied);
         }
     }
 
     fn copy_bytes(&mut self, run: &CopyRun<'_>, kind: PageKind) {
-        for (to, from) in (run.to.0..).zip(run.from) {
+        for (to, from) in (run.first_destination.0..).zip(run.source_pages) {
             let (to, from) = (self.place(Ppn(to)), self.place(*from));
             if self.packs_bytes_of(kind) {
                 self.packed.copy(to, from);
             } else {
-                self.payloads.share(to, from);
+                self.payloads.store_copy(to, from);
             }
         }
     }
@@ -420,7 +423,7 @@ impl SimNand {
     fn keep_identity(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
         if let Some(numbers) = &mut self.numbers {
             let Oob { sequence, generation, .. } = *oob;
-            numbers.set(ppn.0, place, oob.kind, Numbers { sequence, generation });
+            numbers.set(ppn.0, place, oob.kind, SequenceNumbers { sequence, generation });
         }
         if self.retain.fingerprint {
             self.fingerprint.set(ppn.index(), oob.fingerprint.0);
@@ -439,22 +442,22 @@ impl SimNand {
         );
         let place = self.place(ppn);
         if self.packs_bytes_of(kind) {
-            self.packed.put(place, bytes);
+            self.packed.store(place, bytes);
         } else {
-            self.payloads.put(place, bytes);
+            self.payloads.store(place, bytes);
         }
     }
 
     fn forget_block(&mut self, block: BlockId) {
         let first = self.geometry.first_page(block).0;
         let pages = first..first + self.blocks[block.index()].programmed as u32;
-        self.payloads.forget(block);
-        self.packed.forget(block);
+        self.payloads.drop_block(block);
+        self.packed.drop_block(block);
         if let Some(described) = self.described.get_mut(block.index()) {
             *described = Described::default();
         }
         if let Some(numbers) = &mut self.numbers {
-            numbers.forget(pages.clone());
+            numbers.drop_pages(pages.clone());
         }
         if !self.damaged.is_empty() {
             self.damaged.retain(|ppn, _| !pages.contains(ppn));
@@ -503,12 +506,12 @@ impl Nand for SimNand {
     /// Programs consecutive pages; the programming rules of NAND are checked once per call instead of once per page.
     #[inline]
     fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
-        let block = match self.claim_pages(run.to, run.owners.len() as u32) {
+        let block = match self.claim_pages(run.first_page, run.owners.len() as u32) {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
-        self.require_kind(block, PageKind::Data, run.to);
-        self.owner.set_run(run.to.index(), run.owners.iter().map(|lpn| lpn.0));
+        self.require_kind(block, PageKind::Data, run.first_page);
+        self.owner.set_consecutive(run.first_page.index(), run.owners.iter().map(|lpn| lpn.0));
         if !self.keeps_owner_only {
             run.pages().for_each(|(ppn, oob)| self.keep_identity(ppn, self.split(ppn), &oob));
         }
@@ -530,16 +533,21 @@ impl Nand for SimNand {
         Ok(oob)
     }
 
-    fn look_at(&mut self, ppn: Ppn, page: &mut [u8], look: &mut dyn FnMut(&[u8])) -> Result<(), NandError> {
+    fn inspect_page(
+        &mut self,
+        ppn: Ppn,
+        page: &mut [u8],
+        look: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), NandError> {
         let place = self.programmed_place(ppn);
         self.readable(ppn, place.block as usize)?;
-        let is_kept = self.payloads.look_at(place, page, look);
+        let is_kept = self.payloads.inspect_page(place, page, look);
         assert!(is_kept, "metadata page {ppn} is read after its bytes were dropped");
         Ok(())
     }
 
     #[inline]
-    fn read_words(&mut self, ppn: Ppn, words: &mut [Word]) -> Result<(), NandError> {
+    fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         let place = self.programmed_place(ppn);
         self.readable(ppn, place.block as usize)?;
         let is_kept = self.payloads.read_words(place, words);
@@ -547,20 +555,26 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [Word]) {
+    fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [PageWord]) {
         let mut rest = words;
         for pages in pages.chunks(PREFETCHED_PAGES) {
             let places: ArrayVec<_, PREFETCHED_PAGES> =
                 pages.iter().map(|&(ppn, count)| (self.place(ppn), count)).collect();
-            let row = |place: &Place| &self.blocks[place.block as usize];
-            touch_all(places.iter().map(|(place, _)| row(place).programmed.into()));
+            let row = |place: &PageLocation| &self.blocks[place.block as usize];
+            pull_into_cache(places.iter().map(|(place, _)| row(place).programmed.into()));
             let (words, behind) = rest.split_at_mut(places.iter().map(|(_, count)| count).sum());
             self.payloads.peek_words(&places, words);
             rest = behind;
         }
     }
 
-    fn program_changed(&mut self, ppn: Ppn, oob: Oob, base: Ppn, words: &[Word]) -> Result<(), NandError> {
+    fn program_changed(
+        &mut self,
+        ppn: Ppn,
+        oob: Oob,
+        base: Ppn,
+        words: &[PageWord],
+    ) -> Result<(), NandError> {
         let (place, base_place) = (self.place(ppn), self.programmed_place(base));
         let (block, offset) = (place.block as usize, place.offset);
         self.readable(base, base_place.block as usize)?;
@@ -568,32 +582,35 @@ impl Nand for SimNand {
         self.require_kind(block, oob.kind, ppn);
         self.owner.set(ppn.index(), oob.owner);
         self.keep_identity(ppn, (block, offset), &oob);
-        self.payloads.put_changed(place, base_place, words);
+        self.payloads.store_changed(place, base_place, words);
         Ok(())
     }
 
     /// Copies pages into consecutive pages of a block; the programming rules of NAND are checked once per call instead
     /// of once per page.
     fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
-        let Some(&last) = run.from.last() else { return (0, Ok(())) };
+        let Some(&last) = run.source_pages.last() else { return (0, Ok(())) };
         let source = self.require_programmed(last);
         let first = self.geometry.first_page(BlockId(source as u32));
-        assert!(run.from.iter().all(|ppn| (first..=last).contains(ppn)), "a run has one source block");
-        if let Some((k, error)) = self.first_unreadable(run.from, source) {
-            let readable = CopyRun { from: &run.from[..k], ..run };
+        assert!(
+            run.source_pages.iter().all(|ppn| (first..=last).contains(ppn)),
+            "a run has one source block"
+        );
+        if let Some((k, error)) = self.first_unreadable(run.source_pages, source) {
+            let readable = CopyRun { source_pages: &run.source_pages[..k], ..run };
             return (self.copy(readable, &mut []).0, Err(error));
         }
-        let block = match self.claim_pages(run.to, run.from.len() as u32) {
+        let block = match self.claim_pages(run.first_destination, run.source_pages.len() as u32) {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
         let kind = self.kind_of(last, source);
-        self.require_kind(block, kind, run.to);
+        self.require_kind(block, kind, run.first_destination);
         self.copy_spares(&run);
         if self.keeps_bytes_of(kind) {
             self.copy_bytes(&run, kind);
         }
-        (run.from.len(), Ok(()))
+        (run.source_pages.len(), Ok(()))
     }
 
     fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
@@ -620,8 +637,8 @@ impl Nand for SimNand {
             "erase of block {block}: {health:?}"
         );
         let erases = self.blocks[block.index()].erases;
-        let worn_out = self.limits.get(block.index()).filter(|limit| erases >= limit.cycles);
-        let health = match worn_out.map(|limit| limit.ends_by) {
+        let worn_out = self.limits.get(block.index()).filter(|limit| erases >= limit.erase_cycles);
+        let health = match worn_out.map(|limit| limit.failing_operation) {
             Some(WearFailure::Erase) => return Err(NandError::EraseFailed(block)),
             Some(WearFailure::Program) => BlockHealth::WornOut,
             None => BlockHealth::Good,
@@ -674,7 +691,7 @@ impl Nand for SimNand {
 
     fn drop_metadata_bytes(&mut self, pages: &[Ppn]) {
         for pages in pages.chunks(PREFETCHED_PAGES) {
-            let places: ArrayVec<Place, PREFETCHED_PAGES> =
+            let places: ArrayVec<PageLocation, PREFETCHED_PAGES> =
                 pages.iter().map(|&ppn| self.place(ppn)).collect();
             self.payloads.drop_bytes(&places);
         }
@@ -686,16 +703,16 @@ impl Nand for SimNand {
     }
 
     fn owners(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
-        into.extend(self.owner.get_all(pages.iter().map(|ppn| ppn.index())).map(Lpn));
+        into.extend(self.owner.get_each(pages.iter().map(|ppn| ppn.index())).map(Lpn));
     }
 
     #[inline]
     fn prefetch_block(&self, block: BlockId) {
         let first = self.geometry.first_page(block).index();
         let owners = (first..first + self.geometry.block_pages() as usize).step_by(OWNERS_PER_LINE);
-        let cycles = self.limits.get(block.index()).map_or(0, |limit| limit.cycles);
+        let cycles = self.limits.get(block.index()).map_or(0, |limit| limit.erase_cycles);
         let row = self.blocks[block.index()].erases;
-        touch_all(self.owner.get_all(owners).chain([cycles, row]).map(u64::from));
+        pull_into_cache(self.owner.get_each(owners).chain([cycles, row]).map(u64::from));
     }
 
     #[inline]
@@ -713,7 +730,7 @@ impl Nand for SimNand {
     }
 
     #[inline]
-    fn store_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
+    fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         self.nvram[index] = word;
         Ok(())
     }
@@ -730,7 +747,7 @@ impl Fragile for SimNand {
         self.blocks[block.index()].health = BlockHealth::HalfErased;
     }
 
-    fn damage(&mut self, ppn: Ppn) {
+    fn make_uncorrectable(&mut self, ppn: Ppn) {
         self.require_programmed(ppn);
         self.damaged.entry(ppn.0).or_insert(Damage::Data);
     }

@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use super::Ftl;
 use crate::address::{Address, BlockId, Lpn, Ppn, Unit};
 use crate::error::{Error, Result};
-use crate::mapping::{AnyMapping, Cached, still_names};
+use crate::mapping::{AnyMapping, DemandPagedMap, does_oob_name};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::operation::Cause;
 use crate::store::{FoundBlock, Stream};
@@ -37,7 +37,7 @@ use crate::validity::{AnyValidity, RamBitmap, Validity};
 
 /// Number of flash operations of one recovery step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct StepCost {
+pub struct RecoveryStepCost {
     /// Spare areas that the recovery step read alone, without the data of their page.
     pub spare_reads: u64,
     /// Pages that the recovery step read with their data.
@@ -50,42 +50,42 @@ pub struct StepCost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoverySteps {
     /// Recovery step 1: finds kind and age of every block, from its first page.
-    pub blocks: StepCost,
+    pub find_blocks: RecoveryStepCost,
     /// Recovery step that lists the pages of full blocks from their tail pages (only for designs with head and tail
     /// pages).
-    pub tails: StepCost,
+    pub read_tails: RecoveryStepCost,
     /// Recovery step that lists the pages of blocks without a complete tail from spare areas (only for designs with
     /// head and tail pages).
-    pub open_blocks: StepCost,
+    pub scan_open_blocks: RecoveryStepCost,
     /// Recovery step 2: rebuilds the directory of translation pages from their spare areas.
-    pub directory: StepCost,
+    pub rebuild_directory: RecoveryStepCost,
     /// Recovery step 3: rebuilds the directories of the validity store on flash from the spare areas of its pages.
-    pub validity: StepCost,
+    pub rebuild_validity: RecoveryStepCost,
     /// Recovery step 4: restores the reports of invalid pages that were in the RAM buffer of the validity store.
-    pub buffer: StepCost,
+    pub restore_validity_buffer: RecoveryStepCost,
     /// Recovery step 5: counts the valid pages of each block.
-    pub counts: StepCost,
+    pub recount_valid_pages: RecoveryStepCost,
     /// Recovery steps 6 and 7: restore the map entries that changed last.
-    pub entries: StepCost,
+    pub restore_map_entries: RecoveryStepCost,
     /// Last recovery step: writes the restored map entries to translation pages, in designs that do so before the
     /// device accepts requests.
-    pub synchronisation: StepCost,
+    pub synchronise_map: RecoveryStepCost,
 }
 
 impl RecoverySteps {
     /// Returns the cost (flash operations) of each step of recovery with the step's name, in the order in which the
     /// steps run.
-    pub fn by_name(&self) -> [(&'static str, StepCost); 9] {
+    pub fn by_name(&self) -> [(&'static str, RecoveryStepCost); 9] {
         [
-            ("blocks", self.blocks),
-            ("block tails", self.tails),
-            ("open blocks", self.open_blocks),
-            ("directory", self.directory),
-            ("validity directories", self.validity),
-            ("changed entries", self.entries),
-            ("validity buffer", self.buffer),
-            ("valid counts", self.counts),
-            ("synchronisation", self.synchronisation),
+            ("blocks", self.find_blocks),
+            ("block tails", self.read_tails),
+            ("open blocks", self.scan_open_blocks),
+            ("directory", self.rebuild_directory),
+            ("validity directories", self.rebuild_validity),
+            ("changed entries", self.restore_map_entries),
+            ("validity buffer", self.restore_validity_buffer),
+            ("valid counts", self.recount_valid_pages),
+            ("synchronisation", self.synchronise_map),
         ]
     }
 }
@@ -163,12 +163,14 @@ impl<N: Nand> Ftl<N> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey(&mut steps)?;
         let mut changes = Changes::default();
-        self.metered(&mut steps.entries, |ftl| ftl.read_backward(&survey, &mut changes))?;
+        self.count_step_cost(&mut steps.restore_map_entries, |ftl| ftl.read_backward(&survey, &mut changes))?;
         self.restore_changes(&changes);
-        self.metered(&mut steps.buffer, |ftl| ftl.restore_buffer(&survey, &changes))?;
+        self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| {
+            ftl.restore_buffer(&survey, &changes)
+        })?;
         self.restore_victims(&mut steps)?;
         if synchronises {
-            self.metered(&mut steps.synchronisation, Self::write_back)?;
+            self.count_step_cost(&mut steps.synchronise_map, Self::write_back)?;
         }
         Ok(steps)
     }
@@ -178,8 +180,8 @@ impl<N: Nand> Ftl<N> {
     pub(super) fn rebuild_directories(&mut self) -> Result<RecoverySteps> {
         let mut steps = RecoverySteps::default();
         let survey = self.survey(&mut steps)?;
-        if self.saves_bitmap() {
-            self.metered(&mut steps.counts, |ftl| ftl.load_bitmap(&survey))?;
+        if self.battery_saves_bitmap() {
+            self.count_step_cost(&mut steps.recount_valid_pages, |ftl| ftl.load_bitmap(&survey))?;
             self.set_victim_policy(self.collector.options.policy);
         } else {
             self.restore_victims(&mut steps)?;
@@ -194,7 +196,7 @@ impl<N: Nand> Ftl<N> {
         for data in &survey.data {
             let first = self.store.geometry().first_page(data.block);
             let valid = self.validity.count_valid(first, block_pages);
-            self.store.set_valid(data.block, valid);
+            self.store.set_valid_pages(data.block, valid);
         }
         Ok(())
     }
@@ -203,10 +205,12 @@ impl<N: Nand> Ftl<N> {
     /// on flash.
     fn survey(&mut self, steps: &mut RecoverySteps) -> Result<Survey> {
         let mut survey = Survey::default();
-        self.store.forget();
-        self.metered(&mut steps.blocks, |ftl| ftl.survey_blocks(&mut survey))?;
-        self.metered(&mut steps.directory, |ftl| ftl.survey_metadata(&mut survey, PageKind::Translation))?;
-        self.metered(&mut steps.validity, |ftl| {
+        self.store.drop_ram_state();
+        self.count_step_cost(&mut steps.find_blocks, |ftl| ftl.survey_blocks(&mut survey))?;
+        self.count_step_cost(&mut steps.rebuild_directory, |ftl| {
+            ftl.survey_metadata(&mut survey, PageKind::Translation)
+        })?;
+        self.count_step_cost(&mut steps.rebuild_validity, |ftl| {
             ftl.survey_metadata(&mut survey, PageKind::Validity)?;
             let opened_at = survey.opened_at(ftl.store.geometry().blocks());
             let of_block = |block: BlockId| opened_at[block.index()];
@@ -220,15 +224,15 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 5 of recovery: restores the valid counts of blocks, and with them the choice of GC victims.
     fn restore_victims(&mut self, steps: &mut RecoverySteps) -> Result<()> {
-        self.metered(&mut steps.counts, Self::restore_counts)?;
+        self.count_step_cost(&mut steps.recount_valid_pages, Self::restore_counts)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(())
     }
 
     /// Runs a step of recovery and adds its flash operations to `cost`.
-    pub(super) fn metered(
+    pub(super) fn count_step_cost(
         &mut self,
-        cost: &mut StepCost,
+        cost: &mut RecoveryStepCost,
         step: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Result<()> {
         let count = |ftl: &Self| {
@@ -250,11 +254,11 @@ impl<N: Nand> Ftl<N> {
         let mut damaged = Vec::new();
         for block in (0..self.store.geometry().blocks()).map(BlockId) {
             if self.store.nand().is_bad(block) {
-                self.store.adopt(block, FoundBlock::default());
+                self.store.adopt_block(block, FoundBlock::default());
                 continue;
             }
-            match self.store.probe(self.store.geometry().first_page(block)) {
-                Ok(None) => self.store.adopt(block, FoundBlock::default()),
+            match self.store.probe_spare(self.store.geometry().first_page(block)) {
+                Ok(None) => self.store.adopt_block(block, FoundBlock::default()),
                 Ok(Some(oob)) if oob.kind == PageKind::Data => survey.data.push(data_block(block, &oob)),
                 Ok(Some(oob)) => survey.metadata.push((block, oob.kind)),
                 Err(Error::Nand(NandError::Uncorrectable(_))) => damaged.push(block),
@@ -264,7 +268,7 @@ impl<N: Nand> Ftl<N> {
         for block in damaged {
             self.survey_damaged(block, survey)?;
         }
-        if self.collector.options.wear.dual_pool_gap == 0 {
+        if self.collector.options.wear.dual_pool_gap_erases == 0 {
             bound_blocks(&mut survey.data, |block| self.store.pool_of(block));
         }
         for index in 0..survey.data.len() {
@@ -294,7 +298,7 @@ impl<N: Nand> Ftl<N> {
         for block in of_kind {
             let mut pages = Vec::new();
             let found = self.scan_block(block, &mut |ppn, oob| pages.push((ppn, oob)))?;
-            self.store.adopt(block, found);
+            self.store.adopt_block(block, found);
             for (ppn, oob) in pages {
                 if kind == PageKind::Validity {
                     survey.validity_pages.push((ppn, oob));
@@ -312,11 +316,11 @@ impl<N: Nand> Ftl<N> {
 
     fn adopt_directory(&mut self, survey: &Survey) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
-        cached.forget();
+        cached.drop_ram_state();
         for &id in survey.versions.keys() {
             let newest = survey.newest(id).expect("a page that is listed has a version");
-            cached.set_directory(id, newest.ppn);
-            self.store.adopt_valid(newest.ppn);
+            cached.set_translation_page_ppn(id, newest.ppn);
+            self.store.adopt_valid_page(newest.ppn);
         }
     }
 
@@ -324,8 +328,8 @@ impl<N: Nand> Ftl<N> {
     /// still uses.
     pub(super) fn adopt_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
         for &(ppn, oob) in pages {
-            if self.validity.owns(oob.owner, ppn) {
-                self.store.adopt_valid(ppn);
+            if self.validity.owns_metadata_page(oob.owner, ppn) {
+                self.store.adopt_valid_page(ppn);
             }
         }
     }
@@ -362,11 +366,12 @@ impl<N: Nand> Ftl<N> {
     fn changes_durable_until(&mut self, survey: &Survey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
-        let since = if self.validity.is_on_flash() { self.validity.durable_until() } else { u64::MAX };
+        let since =
+            if self.validity.is_on_flash() { self.validity.durable_until_sequence() } else { u64::MAX };
         let of_pages = survey.versions.iter().filter(|&(&id, _)| id < pages);
         let versions = of_pages.flat_map(|(_, versions)| versions).filter(|v| v.generation <= since);
         let Some(newest) = versions.max_by_key(|version| version.generation).copied() else { return Ok(0) };
-        let until = Cached::dirty_changed_after(&mut self.store, newest.ppn)?;
+        let until = DemandPagedMap::dirty_changed_after(&mut self.store, newest.ppn)?;
         if let AnyMapping::Cached(cached) = &mut self.mapping {
             cached.set_dirty_changed_after(until);
         }
@@ -384,7 +389,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<Option<Backward>> {
         while left > 0 {
             let ppn = Ppn(first.0 + left - 1);
-            match self.store.probe(ppn) {
+            match self.store.probe_spare(ppn) {
                 Ok(Some(oob)) => {
                     return Ok(Some(Backward { sequence: oob.sequence, pages_left: Some(left), index }));
                 }
@@ -407,22 +412,22 @@ impl<N: Nand> Ftl<N> {
             data.programmed = self.programmed_pages(first)?;
             last_sequence = self.last_sequence(first, data.programmed)?;
         }
-        if self.collector.options.wear.dual_pool_gap > 0 {
+        if self.collector.options.wear.dual_pool_gap_erases > 0 {
             data.bound = last_sequence;
         }
         let found = FoundBlock {
             kind: Some(PageKind::Data),
-            programmed: data.programmed,
+            programmed_pages: data.programmed,
             first_sequence: data.first_sequence,
             last_sequence,
         };
-        self.store.adopt_as(data.stream, data.block, found);
+        self.store.adopt_block_for_stream(data.stream, data.block, found);
         Ok(())
     }
 
     fn last_sequence(&mut self, first: Ppn, programmed: u32) -> Result<u64> {
         for ppn in (first.0..first.0 + programmed).rev().map(Ppn) {
-            if let Some(oob) = self.store.look_at_spare(ppn, Cause::Recovery)? {
+            if let Some(oob) = self.store.read_spare_if_readable(ppn, Cause::Recovery)? {
                 return Ok(oob.sequence);
             }
         }
@@ -432,7 +437,9 @@ impl<N: Nand> Ftl<N> {
     /// Returns the number of programmed pages in the block that begins at `first` and has at least one programmed page.
     fn programmed_pages(&mut self, first: Ppn) -> Result<u32> {
         let (mut low, mut high) = (1, self.store.geometry().block_pages());
-        if self.collector.options.wear.dual_pool_gap > 0 && self.was_programmed(Ppn(first.0 + high - 1))? {
+        if self.collector.options.wear.dual_pool_gap_erases > 0
+            && self.was_programmed(Ppn(first.0 + high - 1))?
+        {
             return Ok(high);
         }
         while low < high {
@@ -444,7 +451,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether the physical page `ppn` was programmed, even if torn.
     fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
-        match self.store.probe(ppn) {
+        match self.store.probe_spare(ppn) {
             Ok(found) => Ok(found.is_some()),
             Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(true),
             Err(error) => Err(error),
@@ -459,14 +466,14 @@ impl<N: Nand> Ftl<N> {
         ppn: Ppn,
         sequence: u64,
     ) {
-        let lpn = self.store.owner(ppn);
+        let lpn = self.store.owner_in_oob(ppn);
         if newest.contains_key(&lpn) {
             changes.superseded.push(ppn);
             return;
         }
         newest.insert(lpn, ppn);
         let AnyMapping::Cached(cached) = &self.mapping else { unreachable!("the map is on flash") };
-        let on_flash = survey.newest(cached.page_of(lpn)).map_or(0, |version| version.generation);
+        let on_flash = survey.newest(cached.translation_page_of(lpn)).map_or(0, |version| version.generation);
         if sequence > on_flash {
             changes.entries.push((lpn, ppn));
         }
@@ -484,9 +491,9 @@ impl<N: Nand> Ftl<N> {
         if !self.validity.is_on_flash() {
             return Ok(());
         }
-        let since = self.validity.durable_until();
+        let since = self.validity.durable_until_sequence();
         for data in survey.data.iter().filter(|data| data.first_sequence > since) {
-            self.validity.opened(data.block);
+            self.validity.block_opened(data.block);
         }
         let current: HashMap<Lpn, Ppn> = changes.entries.iter().copied().collect();
         for &ppn in &changes.superseded {
@@ -521,9 +528,11 @@ impl<N: Nand> Ftl<N> {
         let newest = tables.last().expect("there is a version").clone();
         for pair in tables.windows(2) {
             for (k, (&(lpn, old), &(_, new))) in pair[0].iter().zip(&pair[1]).enumerate() {
-                let Some(old) = old.some().filter(|_| old != new).map(|unit| Ppn(unit.0)) else { continue };
-                let today = current.get(&lpn).copied().or(newest[k].1.some().map(|unit| Ppn(unit.0)));
-                if today != Some(old) && still_names(&mut self.store, old, lpn)? {
+                let Some(old) = old.to_option().filter(|_| old != new).map(|unit| Ppn(unit.0)) else {
+                    continue;
+                };
+                let today = current.get(&lpn).copied().or(newest[k].1.to_option().map(|unit| Ppn(unit.0)));
+                if today != Some(old) && does_oob_name(&mut self.store, old, lpn)? {
                     self.validity.invalidate(old);
                 }
             }
@@ -534,12 +543,12 @@ impl<N: Nand> Ftl<N> {
     /// Executes step 5 of recovery: counts the valid pages per block, from page validity if that is on flash, otherwise
     /// from the whole map.
     fn restore_counts(&mut self) -> Result<()> {
-        if self.validity.is_on_flash() { self.recount_valid() } else { self.restore_bitmap() }
+        if self.validity.is_on_flash() { self.recount_valid_pages() } else { self.restore_bitmap() }
     }
 
     /// Sets the valid count of every data block to its programmed pages that were not reported invalid. Reads the whole
     /// validity store.
-    pub(crate) fn recount_valid(&mut self) -> Result<()> {
+    pub(crate) fn recount_valid_pages(&mut self) -> Result<()> {
         let mut counts = self.store.programmed_and_valid_counts();
         for (&block, pages) in &mut counts {
             if self.store.nand().is_condemned(BlockId(block)) {
@@ -548,14 +557,14 @@ impl<N: Nand> Ftl<N> {
             }
         }
         let Self { validity, store, .. } = self;
-        validity.scan(store, |block, invalid| {
+        validity.for_each_invalid_block(store, |block, invalid| {
             if let Some((programmed, valid)) = counts.get_mut(&block.0) {
                 let is_invalid = |&k: &u32| invalid[k as usize / 64] >> (k % 64) & 1 == 1;
                 *valid -= (0..*programmed).filter(is_invalid).count() as u32;
             }
         })?;
         for (block, (_, valid)) in counts {
-            store.set_valid(BlockId(block), valid);
+            store.set_valid_pages(BlockId(block), valid);
         }
         self.valid_counts_are_upper_bounds = false;
         Ok(())
@@ -566,7 +575,7 @@ impl<N: Nand> Ftl<N> {
     fn readable_pages(&mut self, block: BlockId) -> Result<u32> {
         let first = self.store.geometry().first_page(block);
         let programmed = self.programmed_pages(first)?;
-        match self.store.probe(Ppn(first.0 + programmed - 1)) {
+        match self.store.probe_spare(Ppn(first.0 + programmed - 1)) {
             Ok(_) => Ok(programmed),
             Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(programmed - 1),
             Err(error) => Err(error),
@@ -581,16 +590,16 @@ impl<N: Nand> Ftl<N> {
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         for id in 0..cached.translation_pages() {
-            let Some(place) = cached.directory(id) else { continue };
+            let Some(place) = cached.translation_page_ppn(id) else { continue };
             self.store.read(place, &mut page, Cause::Recovery)?;
             for (lpn, unit) in cached.table_entries(id, &page) {
                 adopt_page(&mut self.store, &mut self.validity, cached, lpn, Ppn(unit.0))?;
             }
         }
-        for unit in cached.dirty_places() {
+        for unit in cached.dirty_units() {
             if !self.validity.is_valid(Ppn(unit.0)) {
-                self.validity.set(Ppn(unit.0));
-                self.store.adopt_valid(Ppn(unit.0));
+                self.validity.mark_valid(Ppn(unit.0));
+                self.store.adopt_valid_page(Ppn(unit.0));
             }
         }
         Ok(())
@@ -603,14 +612,14 @@ impl<N: Nand> Ftl<N> {
 fn adopt_page<N: Nand>(
     store: &mut crate::store::Store<N>,
     validity: &mut AnyValidity,
-    cached: &Cached,
+    cached: &DemandPagedMap,
     lpn: Lpn,
     ppn: Ppn,
 ) -> Result<()> {
-    let is_current = cached.cached(lpn).is_none_or(|unit| unit == ppn.into());
-    if is_current || still_names(store, ppn, lpn)? {
-        validity.set(ppn);
-        store.adopt_valid(ppn);
+    let is_current = cached.cached_unit(lpn).is_none_or(|unit| unit == ppn.into());
+    if is_current || does_oob_name(store, ppn, lpn)? {
+        validity.mark_valid(ppn);
+        store.adopt_valid_page(ppn);
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, Mapping};
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::sharing::reverse_map::{Entry, ReverseMap};
+use crate::sharing::reverse_map::{ReverseMap, ReverseMapEntry};
 use crate::store::Stream;
 use crate::validity::{AnyValidity, RamBitmap, Validity};
 
@@ -21,16 +21,16 @@ mod backward;
 mod nvram_map;
 mod survey;
 
-pub use backward::{RecoverySteps, StepCost};
+pub use backward::{RecoveryStepCost, RecoverySteps};
 pub(crate) use survey::FoundPage;
 
 /// Costs and result of a recovery after power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryReport {
     /// Pages and spare areas that recovery read, those read on battery power included.
-    pub reads: u64,
+    pub page_and_spare_reads: u64,
     /// Blocks that recovery erased again because their erase was interrupted.
-    pub erases: u64,
+    pub repeated_erases: u64,
     /// Pages programmed on battery power to save RAM contents.
     pub battery_programs: u64,
     /// Map pages read on battery power in order to update them; also counted in `reads`.
@@ -43,17 +43,17 @@ pub struct RecoveryReport {
 
 /// For each owner (LPN or metadata page number) the newest version of its page that recovery has found so far, with its
 /// sequence number.
-pub(crate) struct Newest {
-    pub(crate) place: Vec<Ppn>,
+pub(crate) struct NewestVersions {
+    pub(crate) places: Vec<Ppn>,
     sequence: Vec<u64>,
 }
 
-impl Newest {
+impl NewestVersions {
     pub(crate) fn new(owners: usize) -> Self {
-        Self { place: vec![Ppn::NONE; owners], sequence: vec![0; owners] }
+        Self { places: vec![Ppn::NONE; owners], sequence: vec![0; owners] }
     }
 
-    pub(crate) fn offer(&mut self, ppn: Ppn, page: FoundPage) {
+    pub(crate) fn offer_page(&mut self, ppn: Ppn, page: FoundPage) {
         self.learn(page.owner, ppn, page.sequence);
     }
 
@@ -62,7 +62,7 @@ impl Newest {
     fn learn(&mut self, owner: u32, place: Ppn, sequence: u64) {
         let owner = owner as usize;
         if sequence > self.sequence[owner] {
-            (self.place[owner], self.sequence[owner]) = (place, sequence);
+            (self.places[owner], self.sequence[owner]) = (place, sequence);
         }
     }
 }
@@ -70,7 +70,11 @@ impl Newest {
 /// Applies reverse-map entries (records of binds and trims) to `newest`, the newest versions found in page OOBs.
 /// Returns for each logical page whether its physical page comes from an entry. `programmed` holds the sequence number
 /// of each data page, by PPN.
-pub(crate) fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: &[u64]) -> Vec<bool> {
+pub(crate) fn apply_reverse_map_entries(
+    newest: &mut NewestVersions,
+    entries: &[ReverseMapEntry],
+    programmed: &[u64],
+) -> Vec<bool> {
     for entry in entries {
         for lpn in entry.tombstoned_lpns() {
             newest.learn(lpn.0, Ppn::NONE, entry.sequence);
@@ -81,10 +85,10 @@ pub(crate) fn apply_entries(newest: &mut Newest, entries: &[Entry], programmed: 
             newest.learn(entry.lpn.0, place, entry.sequence);
         }
     }
-    let mut bound = vec![false; newest.place.len()];
+    let mut bound = vec![false; newest.places.len()];
     for entry in entries {
         let lpn = entry.lpn.index();
-        bound[lpn] |= entry.place == Some(newest.place[lpn]) && entry.sequence == newest.sequence[lpn];
+        bound[lpn] |= entry.place == Some(newest.places[lpn]) && entry.sequence == newest.sequence[lpn];
     }
     bound
 }
@@ -119,32 +123,32 @@ impl<N: Nand> Ftl<N> {
                 report.steps = self.rebuild_backward(synchronises)?;
             }
         }
-        report.reads = self.store.stats.total_reads() - before.total_reads();
-        report.erases = self.store.stats.total_erases() - before.total_erases();
+        report.page_and_spare_reads = self.store.stats.total_reads() - before.total_reads();
+        report.repeated_erases = self.store.stats.total_erases() - before.total_erases();
         Ok(report)
     }
 
     /// Recovers a device whose RAM survived the power loss: brings RAM in line with the flash, and loads the best dead
     /// pages into the fingerprint store (index of dead pages), which is empty.
     fn resume(&mut self) -> Result<()> {
-        self.store.reconcile()?;
+        self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
             self.report_opened_blocks();
-            for (kind, page) in self.store.take_interrupted() {
+            for (kind, page) in self.store.take_interrupted_pages() {
                 if kind == PageKind::Data {
                     self.validity.invalidate(page);
                 }
             }
         }
         let Some(stage) = &mut self.recycle else { return Ok(()) };
-        stage.part.power_failed();
-        let mut candidates = stage.part.reload_candidates();
-        candidates.retain(|&ppn| !stage.is_aged(&self.store, ppn));
+        stage.recycler.power_failed();
+        let mut candidates = stage.recycler.reload_candidates();
+        candidates.retain(|&ppn| !stage.is_too_old(&self.store, ppn));
         for ppn in candidates {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
-            stage.part.load(ppn, oob.fingerprint);
+            stage.recycler.load_after_restart(ppn, oob.fingerprint);
         }
-        stage.part.forget_unloaded(|ppn| self.store.owner(ppn));
+        stage.recycler.forget_unloaded(|ppn| self.store.owner_in_oob(ppn));
         Ok(())
     }
 
@@ -153,7 +157,7 @@ impl<N: Nand> Ftl<N> {
     fn save_on_battery(&mut self) -> Result<()> {
         if !self.battery_has_saved {
             self.write_back_on_battery()?;
-            if self.saves_bitmap() {
+            if self.battery_saves_bitmap() {
                 self.retry_after_program_failure(Self::save_bitmap)?;
             }
             self.battery_has_saved = true;
@@ -164,7 +168,7 @@ impl<N: Nand> Ftl<N> {
     /// Whether the battery saves the bitmap of page validity in addition to the L2P map (DFTL, as GeckoFTL describes
     /// it). It does if validity is in RAM and no content mechanism has state of its own, because only a scan of all
     /// spare areas restores that state.
-    pub(crate) fn saves_bitmap(&self) -> bool {
+    pub(crate) fn battery_saves_bitmap(&self) -> bool {
         let by_battery = self.persistence == Persistence::BatteryFlush;
         by_battery && !self.validity.is_on_flash() && !self.places_by_content()
     }
@@ -172,21 +176,23 @@ impl<N: Nand> Ftl<N> {
     /// Saves the bitmap of page validity to flash. First makes room for its pages and writes the map, because garbage
     /// collection changes both.
     fn save_bitmap(&mut self) -> Result<()> {
-        self.require_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
-        while self.mapping.has_unwritten() {
+        self.require_room_for_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
+        while self.mapping.has_unwritten_changes() {
             self.write_back()?;
-            self.require_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
+            self.require_room_for_metadata(Stream::Validity, RamBitmap::saved_pages(self.store.geometry()))?;
         }
         let Self { validity, store, .. } = self;
-        let Some(bitmap) = validity.ram_mut() else { unreachable!("only a bitmap in RAM is saved") };
+        let Some(bitmap) = validity.as_ram_bitmap_mut() else {
+            unreachable!("only a bitmap in RAM is saved")
+        };
         bitmap.save(store)
     }
 
     fn write_back_on_battery(&mut self) -> Result<()> {
-        self.store.reconcile()?;
+        self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
             self.report_opened_blocks();
-            for (kind, page) in self.store.take_interrupted() {
+            for (kind, page) in self.store.take_interrupted_pages() {
                 self.discard_interrupted_page(kind, page)?;
             }
         }
@@ -200,10 +206,10 @@ impl<N: Nand> Ftl<N> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
             PageKind::Translation => {
-                let id = self.store.owner(page).0;
-                self.require_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
+                let id = self.store.owner_in_oob(page).0;
+                self.require_room_for_metadata(Stream::Translation, self.mapping.pages_per_update().max(1))?;
                 if let AnyMapping::Cached(cached) = &mut self.mapping {
-                    cached.rewrite(&mut self.store, id)?;
+                    cached.rewrite_translation_page(&mut self.store, id)?;
                 }
             }
             // The reports in an interrupted page of the validity store are still buffered, so the page is written
@@ -219,9 +225,9 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn rebuild_from_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
-        let mut data = Newest::new(self.logical_pages as usize);
+        let mut data = NewestVersions::new(self.logical_pages as usize);
         self.survey_pages(steps, |ppn, page| match page.kind {
-            PageKind::Data => data.offer(ppn, page),
+            PageKind::Data => data.offer_page(ppn, page),
             PageKind::Translation
             | PageKind::Delta
             | PageKind::Chunk
@@ -231,25 +237,25 @@ impl<N: Nand> Ftl<N> {
             | PageKind::Tail => unreachable!("a flat map with validity in RAM writes data pages only"),
         })?;
         if let Some(sharing) = &mut self.sharing {
-            sharing.forget();
+            sharing.drop_ram_state();
         }
         let AnyMapping::Flat(flat) = &mut self.mapping else { unreachable!("OOB scans rebuild flat maps") };
-        for (lpn, place) in data.place.iter().enumerate() {
-            flat.set(Lpn(lpn as u32), place.some().map(Unit::from));
+        for (lpn, place) in data.places.iter().enumerate() {
+            flat.set(Lpn(lpn as u32), place.to_option().map(Unit::from));
         }
-        Ok(self.adopt_valid(data.place.into_iter().filter_map(Address::some)))
+        Ok(self.mark_valid_pages(data.places.into_iter().filter_map(Address::to_option)))
     }
 
     /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, ordered by
     /// one sequence number. An entry is valid if the page that it names was programmed before the entry and still
     /// exists.
     fn rebuild_from_pages_and_entries(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
-        let mut newest = Newest::new(self.logical_pages as usize);
+        let mut newest = NewestVersions::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
         let mut log_pages = BTreeMap::<u32, (u64, Ppn)>::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => {
-                newest.offer(ppn, page);
+                newest.offer_page(ppn, page);
                 programmed[ppn.index()] = page.sequence;
             }
             PageKind::RemapLog => {
@@ -265,16 +271,16 @@ impl<N: Nand> Ftl<N> {
         })?;
         let log_pages: Vec<(u32, Ppn)> = log_pages.into_iter().map(|(id, (_, ppn))| (id, ppn)).collect();
         let sharing = self.sharing.as_mut().expect("only sharing records entries");
-        sharing.forget();
-        sharing.reverse.adopt_pages(&log_pages);
-        let entries = sharing.reverse.recover(&mut self.store)?;
-        let bound = apply_entries(&mut newest, &entries, &programmed);
-        self.store.continue_after(entries.iter().map(|entry| entry.sequence).max().unwrap_or(0));
+        sharing.drop_ram_state();
+        sharing.reverse_map.adopt_pages(&log_pages);
+        let entries = sharing.reverse_map.recover(&mut self.store)?;
+        let bound = apply_reverse_map_entries(&mut newest, &entries, &programmed);
+        self.store.continue_sequence_after(entries.iter().map(|entry| entry.sequence).max().unwrap_or(0));
         let mapped = self.adopt_shared(&newest, &bound);
         self.recount_superseded(&entries);
         for (id, ppn) in log_pages {
             if self.owns_metadata(Stream::RemapLog, id, ppn) {
-                self.store.adopt_valid(ppn);
+                self.store.adopt_valid_page(ppn);
             }
         }
         Ok(mapped)
@@ -282,22 +288,22 @@ impl<N: Nand> Ftl<N> {
 
     /// Sets map, reference counts, bind marks (LPNs that need a reverse-map entry) and page validity from the newest
     /// versions that recovery found; returns the number of mapped pages.
-    fn adopt_shared(&mut self, newest: &Newest, bound: &[bool]) -> u64 {
+    fn adopt_shared(&mut self, newest: &NewestVersions, bound: &[bool]) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let Self { mapping, sharing, validity, store, .. } = self;
         let (AnyMapping::Flat(flat), Some(sharing)) = (mapping, sharing) else {
             unreachable!("sharing runs on a flat map")
         };
         let mut mapped = 0;
-        for (lpn, place) in (0..).map(Lpn).zip(&newest.place) {
-            flat.set(lpn, place.some().map(Unit::from));
-            let Some(ppn) = place.some() else { continue };
+        for (lpn, place) in (0..).map(Lpn).zip(&newest.places) {
+            flat.set(lpn, place.to_option().map(Unit::from));
+            let Some(ppn) = place.to_option() else { continue };
             mapped += 1;
             if validity.is_valid(ppn) {
-                sharing.refs.up(ppn.into());
+                sharing.reference_counts.increment(ppn.into());
             } else {
-                validity.set(ppn);
-                store.adopt_valid(ppn);
+                validity.mark_valid(ppn);
+                store.adopt_valid_page(ppn);
             }
             if bound[lpn.index()] {
                 sharing.mark_bound(lpn);
@@ -306,23 +312,26 @@ impl<N: Nand> Ftl<N> {
         mapped
     }
 
-    fn recount_superseded(&mut self, entries: &[Entry]) {
+    fn recount_superseded(&mut self, entries: &[ReverseMapEntry]) {
         let Self { mapping, sharing, store, .. } = self;
         let Some(sharing) = sharing else { return };
-        for entry in
-            entries.iter().filter(|entry| !sharing.need(mapping, entry).bind).copied().collect::<Vec<_>>()
+        for entry in entries
+            .iter()
+            .filter(|entry| !sharing.liveness_of(mapping, entry).is_bind_live)
+            .copied()
+            .collect::<Vec<_>>()
         {
             if let Some(place) = entry.place {
-                sharing.reverse.supersede(store, entry.lpn, place);
+                sharing.reverse_map.mark_superseded(store, entry.lpn, place);
             }
         }
     }
 
     fn rebuild_from_translation_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
-        let mut newest = Newest::new(self.mapping.metadata_pages() as usize);
+        let mut newest = NewestVersions::new(self.mapping.metadata_pages() as usize);
         let mut delta_pages = Vec::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
-            PageKind::Translation => newest.offer(ppn, page),
+            PageKind::Translation => newest.offer_page(ppn, page),
             PageKind::Delta => delta_pages.push((page.sequence, ppn)),
             PageKind::Data
             | PageKind::Chunk
@@ -332,27 +341,30 @@ impl<N: Nand> Ftl<N> {
             | PageKind::Tail => {}
         })?;
         if let Some(stage) = &mut self.delta {
-            stage.forget(&self.store);
+            stage.reset_after_power_loss(&self.store);
         }
         match &mut self.mapping {
             AnyMapping::Flat(_) => unreachable!("only a map on flash has these pages"),
-            AnyMapping::Cached(cached) => cached.forget(),
-            AnyMapping::Journalled(map) => map.forget(),
+            AnyMapping::Cached(cached) => cached.drop_ram_state(),
+            AnyMapping::Journalled(map) => map.drop_ram_state(),
         }
-        let cached = self.mapping.on_flash_mut().expect("the map is on flash");
+        let cached = self.mapping.as_demand_paged_mut().expect("the map is on flash");
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut data = Vec::new();
-        let (of_table, of_journal) = newest.place.split_at(cached.metadata_pages() as usize);
-        for (id, place) in of_table.iter().enumerate().filter(|(_, place)| place.some().is_some()) {
-            cached.set_directory(id as u32, *place);
+        let (of_table, of_journal) = newest.places.split_at(cached.metadata_pages() as usize);
+        for (id, place) in of_table.iter().enumerate().filter(|(_, place)| place.to_option().is_some()) {
+            cached.set_translation_page_ppn(id as u32, *place);
             self.store.read(*place, &mut page, Cause::Recovery)?;
             data.extend(
                 cached.table_entries(id as u32, &page).into_iter().map(|(lpn, unit)| (lpn, Ppn(unit.0))),
             );
         }
-        of_table.iter().filter_map(|place| place.some()).for_each(|place| self.store.adopt_valid(place));
+        of_table
+            .iter()
+            .filter_map(|place| place.to_option())
+            .for_each(|place| self.store.adopt_valid_page(place));
         self.replay_journal(of_journal, &mut data)?;
-        let mapped = self.adopt_valid(data.iter().map(|&(_, ppn)| ppn));
+        let mapped = self.mark_valid_pages(data.iter().map(|&(_, ppn)| ppn));
         self.rebuild_deltas(delta_pages, &data.into_iter().collect())?;
         Ok(mapped)
     }
@@ -361,17 +373,17 @@ impl<N: Nand> Ftl<N> {
     /// translation pages and become dirty cache entries.
     fn replay_journal(&mut self, found: &[Ppn], data: &mut Vec<(Lpn, Ppn)>) -> Result<()> {
         let AnyMapping::Journalled(map) = &mut self.mapping else { return Ok(()) };
-        let newer = map.replay(&mut self.store, found)?;
-        map.live_pages().for_each(|place| self.store.adopt_valid(place));
+        let newer = map.replay_journal(&mut self.store, found)?;
+        map.live_journal_pages().for_each(|place| self.store.adopt_valid_page(place));
         let mut places: BTreeMap<Lpn, Ppn> = data.drain(..).collect();
         for (lpn, unit) in newer {
-            let place = unit.some().map(|unit| Ppn(unit.0));
+            let place = unit.to_option().map(|unit| Ppn(unit.0));
             let of_table = match place {
                 Some(place) => places.insert(lpn, place),
                 None => places.remove(&lpn),
             };
             if of_table != place {
-                map.cached_mut().restore_journalled(lpn, unit);
+                map.demand_paged_map_mut().restore_journalled(lpn, unit);
             }
         }
         data.extend(places);
@@ -379,12 +391,12 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Rebuilds page validity from the physical pages of all mapped logical pages, and returns their number.
-    pub(crate) fn adopt_valid(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
+    pub(crate) fn mark_valid_pages(&mut self, places: impl Iterator<Item = Ppn>) -> u64 {
         self.validity = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let mut mapped = 0;
         for ppn in places {
-            self.validity.set(ppn);
-            self.store.adopt_valid(ppn);
+            self.validity.mark_valid(ppn);
+            self.store.adopt_valid_page(ppn);
             mapped += 1;
         }
         mapped
@@ -397,31 +409,31 @@ mod tests {
     use crate::address::Lpn;
     use crate::content::dedup::DedupOptions;
     use crate::content::recycle::RecycleOptions;
-    use crate::data::{Content, Descriptor, Fingerprint, mix};
+    use crate::data::{Content, Descriptor, Fingerprint, mix_bits};
     use crate::design::{
         DeltaDesign, Parts, RecycleDesign, WearwellOptions, delta, delta_with_journal, integrated, wearwell,
     };
     use crate::gc::GcOptions;
     use crate::mapping::{CachedOptions, JournalOptions};
-    use crate::nand::{Geometry, Retain, SimNand};
+    use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::validity::{GeckoOptions, MergeMode};
 
     const LOGICAL: u32 = 480;
     const DELTAS: DeltaDesign = DeltaDesign {
         heat_entries: Some(64),
         hot_accesses: 2,
-        open_pages: 1,
-        max_ratio: 1.0,
-        scan_interval_writes: 64,
-        scan_entries: 8,
-        area_share: 1.0,
+        temp_buffer_pages: 1,
+        max_delta_ratio: 1.0,
+        cold_scan_interval_writes: 64,
+        cold_scan_entries: 8,
+        delta_area_share: 1.0,
     };
 
     /// Returns designs that find in pages of deltas and chunks which logical pages are in them.
     fn packing_designs() -> Vec<(&'static str, Parts)> {
         let (gc, cache) = (GcOptions::default(), CachedOptions::of_entries(32));
         let dedup = DedupOptions { capacity_entries: None, verify_on_hit: true };
-        let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+        let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
         let options =
             RecycleOptions { capacity_entries: Some(16), count_comparisons: false, ..Default::default() };
         let recycle = RecycleDesign { options, verify_on_hit: true };
@@ -433,12 +445,12 @@ mod tests {
             ("deltas", unpowered(delta(gc, DELTAS, None))),
             ("deltas, map on flash", unpowered(delta(gc, DELTAS, Some(cache)))),
             ("deltas, battery for the map", delta(gc, DELTAS, Some(cache))),
-            ("deltas, journal", delta_with_journal(gc, DELTAS, cache, JournalOptions { pages: 2 })),
+            ("deltas, journal", delta_with_journal(gc, DELTAS, cache, JournalOptions { max_pages: 2 })),
             ("all", wearwell(gc, all)),
         ]
     }
 
-    fn medium(parts: &Parts, retain: Retain) -> SimNand {
+    fn medium(parts: &Parts, retain: RetainedFields) -> SimNand {
         let geometry = Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -456,7 +468,7 @@ mod tests {
     /// Executes request `number` of a load that repeats some contents, describes the others, and writes few pages
     /// often.
     fn execute(ftl: &mut Ftl<SimNand>, held: &mut [Option<Fingerprint>], number: u64) {
-        let draw = mix(number);
+        let draw = mix_bits(number);
         let lpn = if draw.is_multiple_of(4) { draw >> 8 } else { (draw >> 8) % 24 } % u64::from(LOGICAL);
         let (lpn, at) = (Lpn(lpn as u32), lpn as usize);
         match (draw >> 40) % 16 {
@@ -470,7 +482,7 @@ mod tests {
             }
             _ => {
                 let content = Fingerprint(1 + (draw >> 44) % 2000);
-                let sizes = mix(content.0);
+                let sizes = mix_bits(content.0);
                 let (compressed_bytes, delta_bytes) = (500 + sizes % 3000, 30 + (sizes >> 32) % 1500);
                 let descriptor = Descriptor {
                     fingerprint: content,
@@ -487,10 +499,10 @@ mod tests {
     /// then refused the map or, of deltas, took the version before the delta for the newest.
     #[test]
     fn pages_that_are_only_described_keep_their_contents_over_a_power_loss() {
-        let without_bytes = Retain { bytes: false, ..Retain::ALL };
+        let without_bytes = RetainedFields { bytes: false, ..RetainedFields::ALL };
         for (name, parts) in packing_designs() {
             assert!(parts.recovers_packed_pages(), "{name}");
-            let recovered = [without_bytes, Retain::ALL].map(|retain| {
+            let recovered = [without_bytes, RetainedFields::ALL].map(|retain| {
                 let mut ftl = Ftl::new(medium(&parts, retain), LOGICAL, &parts).expect("it fits");
                 let mut held = vec![None; LOGICAL as usize];
                 for loss in 0..40 {

@@ -19,12 +19,12 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::RecoverySteps;
-use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_page};
+use crate::address::{Address, BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::content::compress::CHUNK_MEMBERS;
-use crate::content::compress::directory::{DIRECTORY_BYTES, Directory, FoundChunks};
+use crate::content::compress::directory::{ChunkDirectory, DIRECTORY_BYTES, RecoveredChunks};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::mapping::{AnyMapping, Cached};
+use crate::mapping::{AnyMapping, DemandPagedMap};
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::store::BlockState;
@@ -52,25 +52,25 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
         let scanned = self.scan_kinds(steps)?;
         self.reload_map(&scanned)?;
-        self.metered(&mut steps.validity, |ftl| ftl.reload_validity(&scanned.validity))?;
+        self.count_step_cost(&mut steps.rebuild_validity, |ftl| ftl.reload_validity(&scanned.validity))?;
         let bitmap = AnyValidity::Ram(RamBitmap::new(self.store.geometry().pages()));
         let on_flash = Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidity::is_on_flash);
         if let Some(stage) = &mut self.recycle {
-            stage.part.forget();
+            stage.recycler.clear_all_state();
         }
         if let Some(sharing) = &mut self.sharing {
-            sharing.forget();
+            sharing.drop_ram_state();
             sharing.forget_binders(&self.store)?;
         }
         self.rebuild_chunks(&scanned.chunks)?;
         let (mapped, bases) = self.adopt_mapped(&scanned.data)?;
         if let Some(stage) = &mut self.delta {
-            stage.forget(&self.store);
+            stage.reset_after_power_loss(&self.store);
             self.rebuild_deltas(scanned.deltas, &bases)?;
         }
         if let Some(on_flash) = on_flash {
             let derived = std::mem::replace(&mut self.validity, on_flash);
-            self.metered(&mut steps.buffer, |ftl| ftl.correct_validity(&derived))?;
+            self.count_step_cost(&mut steps.restore_validity_buffer, |ftl| ftl.correct_validity(&derived))?;
         }
         Ok(mapped)
     }
@@ -79,7 +79,7 @@ impl<N: Nand> Ftl<N> {
     fn reload_validity(&mut self, pages: &[Ppn]) -> Result<()> {
         let mut found = Vec::with_capacity(pages.len());
         for &ppn in pages {
-            found.extend(self.store.probe(ppn)?.map(|oob| (ppn, oob)));
+            found.extend(self.store.probe_spare(ppn)?.map(|oob| (ppn, oob)));
         }
         let opened_at = self.opened_for_data();
         let of_block = |block: BlockId| opened_at[block.index()];
@@ -94,22 +94,22 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.blocks();
         let is_in_use = |block| matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
         let is_data = |block| is_in_use(block) && blocks.kind(block) == PageKind::Data;
-        let opened_at = |block| if is_data(block) { blocks.opened_at(block) } else { u64::MAX };
+        let opened_at = |block| if is_data(block) { blocks.opened_at_sequence(block) } else { u64::MAX };
         (0..blocks.len()).map(BlockId).map(opened_at).collect()
     }
 
     /// Corrects the page validity stored on flash by what follows from the recovered map: blocks opened, pages
     /// invalidated and pages revived since the validity buffer was last written.
     fn correct_validity(&mut self, derived: &AnyValidity) -> Result<()> {
-        let since = self.validity.durable_until();
+        let since = self.validity.durable_until_sequence();
         for (block, opened_at) in (0..).map(BlockId).zip(self.opened_for_data()) {
             if opened_at != u64::MAX && opened_at >= since {
-                self.validity.opened(block);
+                self.validity.block_opened(block);
             }
         }
         let mut invalid = HashMap::<BlockId, Vec<u64>, FxBuildHasher>::default();
         let Self { validity, store, .. } = self;
-        validity.scan(store, |block, pages| {
+        validity.for_each_invalid_block(store, |block, pages| {
             invalid.insert(block, pages.to_vec());
         })?;
         for (block, (programmed, _)) in self.store.programmed_and_valid_counts() {
@@ -157,19 +157,19 @@ impl<N: Nand> Ftl<N> {
         let pages = store.geometry().pages();
         let units = if chunks.is_some() { pages * (1 + CHUNK_MEMBERS as u64) } else { pages };
         match mapping {
-            AnyMapping::Flat(flat) => flat.reload(store, |unit| {
-                if is_page(unit, pages) {
+            AnyMapping::Flat(flat) => flat.reload_from_nvram(store, |unit| {
+                if is_flash_page(unit, pages) {
                     scanned.data.contains(Ppn(unit.0))
                 } else {
                     (unit.0 as u64) < units
                 }
             }),
             AnyMapping::Cached(cached) => {
-                cached.forget();
+                cached.drop_ram_state();
                 for (&id, &(_, ppn)) in &scanned.translation {
                     if id < cached.translation_pages() {
-                        cached.set_directory(id, ppn);
-                        store.adopt_valid(ppn);
+                        cached.set_translation_page_ppn(id, ppn);
+                        store.adopt_valid_page(ppn);
                     }
                 }
                 cached.reload_dirty(store)
@@ -183,11 +183,11 @@ impl<N: Nand> Ftl<N> {
     fn for_each_mapped(&mut self, mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>) -> Result<()> {
         if let AnyMapping::Flat(_) = &self.mapping {
             return (0..self.logical_pages).map(Lpn).try_for_each(|lpn| {
-                let place = self.mapping.in_ram(lpn);
+                let place = self.mapping.lookup_in_ram(lpn);
                 place.map_or(Ok(()), |unit| visit(self, lpn, unit))
             });
         }
-        for id in 0..self.mapping.on_flash().map_or(0, Cached::translation_pages) {
+        for id in 0..self.mapping.as_demand_paged().map_or(0, DemandPagedMap::translation_pages) {
             for (lpn, unit) in self.mapped_in(id)? {
                 visit(self, lpn, unit)?;
             }
@@ -199,14 +199,14 @@ impl<N: Nand> Ftl<N> {
     /// compressed chunk): as on flash or, if newer, as the map entries in RAM.
     fn mapped_in(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
-        let cached = mapping.on_flash().expect("only a map on flash has translation pages");
+        let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");
         let mut page = vec![0xff; store.geometry().page_bytes as usize];
-        if let Some(place) = cached.directory(id) {
+        if let Some(place) = cached.translation_page_ppn(id) {
             store.read(place, &mut page, Cause::Recovery)?;
         }
-        let newest = |(lpn, unit)| (lpn, cached.cached(lpn).unwrap_or(unit));
+        let newest = |(lpn, unit)| (lpn, cached.cached_unit(lpn).unwrap_or(unit));
         let mapped = cached.all_entries(id, &page).map(newest);
-        Ok(mapped.filter(|(_, unit)| unit.some().is_some()).collect())
+        Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
     /// Rebuilds the directory of the compressed chunks to which the map refers, from the spare areas of chunk pages.
@@ -216,7 +216,7 @@ impl<N: Nand> Ftl<N> {
         }
         let page_bytes = self.store.geometry().page_bytes as usize;
         let mut bytes = vec![0; page_bytes + DIRECTORY_BYTES];
-        let mut found = FoundChunks::default();
+        let mut found = RecoveredChunks::default();
         for &(sequence, ppn, number) in pages {
             match self.store.read(ppn, &mut bytes, Cause::Recovery) {
                 // Only the members of this chunk are lost, because their directory is in the spare area.
@@ -228,21 +228,21 @@ impl<N: Nand> Ftl<N> {
                 }
                 read => drop(read?),
             }
-            match Directory::decode(&bytes) {
-                Some(directory) => found.add(number, sequence, ppn, &directory),
-                None => found.add_unreadable(number, sequence),
+            match ChunkDirectory::decode(&bytes) {
+                Some(directory) => found.add_page(number, sequence, ppn, &directory),
+                None => found.add_unreadable_page(number, sequence),
             }
         }
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
         self.for_each_mapped(|_, _, unit| {
-            members.extend(Some(unit).filter(|&unit| !is_page(unit, pages)));
+            members.extend(Some(unit).filter(|&unit| !is_flash_page(unit, pages)));
             Ok(())
         })?;
         let Some(stage) = &mut self.chunks else { return Ok(()) };
-        stage.rebuild(members.into_iter(), found)?;
+        stage.rebuild_chunk_table(members.into_iter(), found)?;
         let chunk_pages: Vec<Ppn> = stage.chunk_pages().collect();
         for ppn in chunk_pages {
-            self.store.adopt_valid(ppn);
+            self.store.adopt_valid_page(ppn);
         }
         Ok(())
     }
@@ -254,7 +254,7 @@ impl<N: Nand> Ftl<N> {
         let mut members = std::collections::BTreeSet::new();
         self.for_each_mapped(|ftl, lpn, unit| {
             mapped += 1;
-            let is_first = if is_page(unit, ftl.store.geometry().pages()) {
+            let is_first = if is_flash_page(unit, ftl.store.geometry().pages()) {
                 require_data(lpn, unit, data)?;
                 if ftl.delta.is_some() {
                     bases.insert(lpn, Ppn(unit.0));
@@ -273,27 +273,27 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_valid(ppn) {
             return false;
         }
-        self.validity.set(ppn);
-        self.store.adopt_valid(ppn);
+        self.validity.mark_valid(ppn);
+        self.store.adopt_valid_page(ppn);
         true
     }
 
     fn adopt_referrer(&mut self, lpn: Lpn, unit: Unit, is_first: bool) -> Result<()> {
         let writer = match &self.chunks {
-            Some(stage) if !is_page(unit, self.store.geometry().pages()) => stage.writer(unit),
-            _ => self.store.owner(Ppn(unit.0)),
+            Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_of(unit),
+            _ => self.store.owner_in_oob(Ppn(unit.0)),
         };
         // If pages are shared, the reverse map also records the owners of revived pages.
         if let Some(stage) = &mut self.recycle
             && self.sharing.is_none()
             && writer != lpn
         {
-            stage.part.adopt_owner(Ppn(unit.0), lpn);
+            stage.recycler.adopt_owner(Ppn(unit.0), lpn);
         }
         let can_share = if let Some(sharing) = &mut self.sharing {
-            sharing.adopt(&self.mapping, &mut self.store, lpn, unit, writer, is_first)?
+            sharing.adopt_referrer(&self.mapping, &mut self.store, lpn, unit, writer, is_first)?
         } else {
-            let is_page = is_page(unit, self.store.geometry().pages());
+            let is_page = is_flash_page(unit, self.store.geometry().pages());
             is_first && (writer == lpn || (self.recycle.is_some() && is_page))
         };
         if can_share {

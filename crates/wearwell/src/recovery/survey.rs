@@ -11,7 +11,7 @@ use crate::address::{BlockId, Ppn};
 use crate::design::BlockSurvey;
 use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob, PageKind};
-use crate::store::{FoundBlock, FoundHead, Head};
+use crate::store::{FoundBlock, HeadPage, HeadReadResult};
 
 /// OOB fields that recovery uses of a readable page: kind, owner and sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,7 +30,7 @@ impl From<Oob> for FoundPage {
 impl<N: Nand> Ftl<N> {
     /// Sets which pages later recoveries of the device read: the spare area of every page, or head and tail pages. A
     /// device without head and tail pages can only be scanned. Both methods find the same state.
-    pub fn survey_by(&mut self, survey: BlockSurvey) {
+    pub fn set_block_survey(&mut self, survey: BlockSurvey) {
         self.survey = survey;
     }
 
@@ -41,7 +41,7 @@ impl<N: Nand> Ftl<N> {
         steps: &mut RecoverySteps,
         mut page: impl FnMut(Ppn, FoundPage),
     ) -> Result<()> {
-        self.store.forget();
+        self.store.drop_ram_state();
         match self.survey {
             BlockSurvey::OobScan => {
                 for block in (0..self.store.geometry().blocks()).map(BlockId) {
@@ -65,20 +65,20 @@ impl<N: Nand> Ftl<N> {
         let blocks = self.store.geometry().blocks();
         let mut found = vec![FoundBlock::default(); blocks as usize];
         let (mut heads, mut to_scan) = (Vec::new(), Vec::new());
-        self.metered(&mut steps.blocks, |ftl| {
+        self.count_step_cost(&mut steps.find_blocks, |ftl| {
             for block in
                 (0..blocks).map(BlockId).filter(|&block| !ftl.store.nand().is_bad(block)).collect::<Vec<_>>()
             {
                 match ftl.store.read_head(block)? {
-                    FoundHead::Erased => {}
-                    FoundHead::Unreadable => to_scan.push(block),
-                    FoundHead::Intact(head) => heads.push(head),
+                    HeadReadResult::Erased => {}
+                    HeadReadResult::Unreadable => to_scan.push(block),
+                    HeadReadResult::Intact(head) => heads.push(head),
                 }
             }
             Ok(())
         })?;
-        heads.sort_unstable_by_key(|head| head.opened);
-        self.metered(&mut steps.tails, |ftl| {
+        heads.sort_unstable_by_key(|head| head.opened_sequence);
+        self.count_step_cost(&mut steps.read_tails, |ftl| {
             for head in &heads {
                 match ftl.read_described(head, page)? {
                     Some(block) => found[head.block.index()] = block,
@@ -87,7 +87,7 @@ impl<N: Nand> Ftl<N> {
             }
             Ok(())
         })?;
-        self.metered(&mut steps.open_blocks, |ftl| {
+        self.count_step_cost(&mut steps.scan_open_blocks, |ftl| {
             for &block in &to_scan {
                 found[block.index()] = ftl.scan_block(block, &mut |ppn, oob| report(ppn, oob, page))?;
             }
@@ -99,7 +99,7 @@ impl<N: Nand> Ftl<N> {
     /// Reports to `page` the pages of a block as its tail pages list them; `None` if the block has no complete tail.
     fn read_described(
         &mut self,
-        head: &Head,
+        head: &HeadPage,
         page: &mut impl FnMut(Ppn, FoundPage),
     ) -> Result<Option<FoundBlock>> {
         let Some(tail) = self.store.read_tail(head)? else { return Ok(None) };
@@ -109,8 +109,8 @@ impl<N: Nand> Ftl<N> {
         let sequences = tail.entries.iter().map(|entry| entry.sequence);
         Ok(Some(FoundBlock {
             kind: Some(head.kind),
-            programmed: self.store.geometry().block_pages(),
-            first_sequence: head.opened,
+            programmed_pages: self.store.geometry().block_pages(),
+            first_sequence: head.opened_sequence,
             last_sequence: sequences.max().unwrap_or(0).max(tail.last_sequence),
         }))
     }
@@ -127,10 +127,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn adopt_found(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
-        if found.programmed > 0 && found.kind.is_none() {
+        if found.programmed_pages > 0 && found.kind.is_none() {
             return self.store.erase_unreadable(block);
         }
-        self.store.adopt(block, found);
+        self.store.adopt_block(block, found);
         Ok(())
     }
 
@@ -144,12 +144,12 @@ impl<N: Nand> Ftl<N> {
         let mut found = FoundBlock::default();
         let first = self.store.geometry().first_page(block).0;
         for ppn in (first..first + self.store.geometry().block_pages()).map(Ppn) {
-            match self.store.probe(ppn) {
+            match self.store.probe_spare(ppn) {
                 Ok(None) => break,
                 Ok(Some(oob)) => {
                     // A head page names the kind of the pages after it.
                     let of_pages = match oob.kind {
-                        PageKind::Head => PageKind::of_number(oob.owner),
+                        PageKind::Head => PageKind::from_code(oob.owner),
                         PageKind::Tail => found.kind,
                         kind => Some(kind),
                     };
@@ -163,7 +163,7 @@ impl<N: Nand> Ftl<N> {
                 Err(Error::Nand(NandError::Uncorrectable(_))) => {}
                 Err(error) => return Err(error),
             }
-            found.programmed += 1;
+            found.programmed_pages += 1;
         }
         Ok(found)
     }

@@ -12,14 +12,14 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::address::Unit;
-use crate::tables::Table;
+use crate::tables::DenseTable;
 
 /// Maximum number of logical pages that may be mapped to one unit (a physical page or a member of a compressed chunk).
 pub const MAX_REFERRERS: u32 = 15;
 
 /// Form in which reference counts (logical pages per stored page) are kept in RAM.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum RefsPart {
+pub enum ReferenceCountForm {
     /// Reference counts are in a table of four bits for each physical page.
     #[default]
     Dense,
@@ -31,20 +31,20 @@ pub enum RefsPart {
 /// Reference counts: for each unit (a physical page or member of a compressed chunk), the number of logical pages
 /// mapped to it beyond the first.
 #[derive(Clone, Debug)]
-pub struct Refs {
+pub struct ReferenceCounts {
     /// Referrers (logical pages mapped to it) of each physical page beyond the first, in four bits, two pages per byte;
     /// empty in the sparse form.
-    dense: Table<u8>,
+    dense: DenseTable<u8>,
     sparse: HashMap<Unit, u8, FxBuildHasher>,
     pages: u32,
 }
 
-impl Refs {
+impl ReferenceCounts {
     /// Creates reference counts for `pages` physical pages, each with at most one referrer (logical page mapped to it).
-    pub fn new(part: RefsPart, pages: u64) -> Self {
-        let dense_pages = if part == RefsPart::Dense { pages } else { 0 };
+    pub fn new(part: ReferenceCountForm, pages: u64) -> Self {
+        let dense_pages = if part == ReferenceCountForm::Dense { pages } else { 0 };
         Self {
-            dense: Table::zeroed(dense_pages.div_ceil(2) as usize),
+            dense: DenseTable::zeroed(dense_pages.div_ceil(2) as usize),
             sparse: HashMap::default(),
             pages: dense_pages as u32,
         }
@@ -52,7 +52,7 @@ impl Refs {
 
     /// Returns the number of referrers of `unit` (logical pages mapped to it) beyond the first.
     #[inline]
-    pub fn extra(&self, unit: Unit) -> u32 {
+    pub fn referrers_beyond_first(&self, unit: Unit) -> u32 {
         if unit.0 < self.pages {
             return (self.dense.get(unit.index() / 2) >> Self::shift(unit) & 15) as u32;
         }
@@ -67,21 +67,21 @@ impl Refs {
     /// Whether one more logical page may be mapped to `unit`, that is, whether it has fewer than [`MAX_REFERRERS`]
     /// referrers.
     #[inline]
-    pub fn has_room(&self, unit: Unit) -> bool {
-        self.extra(unit) + 1 < MAX_REFERRERS
+    pub fn can_add_referrer(&self, unit: Unit) -> bool {
+        self.referrers_beyond_first(unit) + 1 < MAX_REFERRERS
     }
 
     /// Counts one more logical page that is mapped to `unit`, which has at least one referrer already.
     #[inline]
-    pub fn up(&mut self, unit: Unit) {
-        assert!(self.has_room(unit), "unit {unit} has {MAX_REFERRERS} referrers already");
-        self.set(unit, self.extra(unit) + 1);
+    pub fn increment(&mut self, unit: Unit) {
+        assert!(self.can_add_referrer(unit), "unit {unit} has {MAX_REFERRERS} referrers already");
+        self.set(unit, self.referrers_beyond_first(unit) + 1);
     }
 
     /// Counts one logical page less that is mapped to `unit`; returns `true` if another still is.
     #[inline]
-    pub fn down(&mut self, unit: Unit) -> bool {
-        let extra = self.extra(unit);
+    pub fn decrement(&mut self, unit: Unit) -> bool {
+        let extra = self.referrers_beyond_first(unit);
         if extra > 0 {
             self.set(unit, extra - 1);
         }
@@ -92,7 +92,7 @@ impl Refs {
     /// moved the content.
     #[inline]
     pub fn relocate(&mut self, from: Unit, to: Unit) {
-        let extra = self.extra(from);
+        let extra = self.referrers_beyond_first(from);
         if extra > 0 {
             self.set(from, 0);
             self.set(to, extra);
@@ -113,7 +113,7 @@ impl Refs {
 
     /// Resets all reference counts to at most one referrer (logical page) per unit.
     pub fn clear(&mut self) {
-        self.dense = Table::zeroed(self.dense.len());
+        self.dense = DenseTable::zeroed(self.dense.len());
         self.sparse.clear();
     }
 

@@ -21,13 +21,13 @@ use crate::data::Fingerprint;
 use crate::error::Result;
 use crate::mapping::AnyMapping;
 use crate::nand::Nand;
-use crate::sharing::counts::{Refs, RefsPart};
+use crate::sharing::counts::{ReferenceCountForm, ReferenceCounts};
 use crate::sharing::reverse_map::{
-    AnyReverseMap, Command, Entry, EntryForm, EntryLiveness, ReverseMap, ReverseMapPart,
+    AnyReverseMap, EntryLayout, EntryLiveness, RemapCommand, ReverseMap, ReverseMapEntry, ReverseMapPart,
 };
 use crate::store::Store;
 use crate::tables::PageSet;
-use crate::tables::prefetch::touch_all;
+use crate::tables::prefetch::pull_into_cache;
 
 /// Options of a design that maps several logical pages to one physical page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +35,7 @@ pub struct SharingDesign {
     /// Kind of reverse map, which records the logical pages that refer to a physical page.
     pub reverse_map: ReverseMapPart,
     /// Form of the reference counts, the number of logical pages that refer to a physical page.
-    pub refs: RefsPart,
+    pub reference_counts: ReferenceCountForm,
     /// In-line deduplication of host writes; `None` means that only the host's remap command makes logical pages share
     /// a page.
     pub dedup: Option<DedupOptions>,
@@ -45,8 +45,8 @@ pub struct SharingDesign {
 }
 
 impl SharingDesign {
-    fn entry_form(&self) -> EntryForm {
-        if self.atomic_commands { EntryForm::OfCommands } else { EntryForm::Single }
+    fn entry_form(&self) -> EntryLayout {
+        if self.atomic_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
     }
 }
 
@@ -54,47 +54,47 @@ impl SharingDesign {
 /// logical pages, and content index.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharing {
-    pub(crate) refs: Refs,
-    pub(crate) reverse: AnyReverseMap,
+    pub(crate) reference_counts: ReferenceCounts,
+    pub(crate) reverse_map: AnyReverseMap,
     /// Logical pages that are mapped by a reverse-map entry (the paper's LR bitmap), indexed by LPN.
     bound: PageSet,
-    pub(crate) index: Option<ContentIndex>,
+    pub(crate) content_index: Option<ContentIndex>,
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
     /// contents).
-    pub(crate) deduplicates: bool,
+    pub(crate) is_deduplication_on: bool,
     pub(crate) design: SharingDesign,
     /// Lower bound of the sequence numbers at which the blocks in use were opened, and so of those of all pages in
     /// them. A bound that is too low only keeps tombstones (records of trims) longer.
     oldest_evidence: u64,
     /// Reverse-map entries of the current GC victim; the vector is kept between collections so that it is not allocated
     /// anew.
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) victim_entries: Vec<ReverseMapEntry>,
     /// Whether the reverse map has room to record the `entries` of the GC victim again.
-    pub(crate) recordable: bool,
+    pub(crate) can_record_victim_entries: bool,
 }
 
 impl Sharing {
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingDesign) -> Result<Self> {
         Ok(Self {
-            refs: Refs::new(design.refs, store.geometry().pages()),
-            reverse: AnyReverseMap::with_entries(design.reverse_map, design.entry_form(), store)?,
+            reference_counts: ReferenceCounts::new(design.reference_counts, store.geometry().pages()),
+            reverse_map: AnyReverseMap::with_entries(design.reverse_map, design.entry_form(), store)?,
             bound: PageSet::new(logical_pages as u64),
             // Without a reverse map no page can be bound, so there is no content index.
-            index: design
+            content_index: design
                 .dedup
                 .filter(|_| design.reverse_map != ReverseMapPart::OobOnly)
                 .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
-            deduplicates: true,
+            is_deduplication_on: true,
             design,
             oldest_evidence: 0,
-            entries: Vec::new(),
-            recordable: true,
+            victim_entries: Vec::new(),
+            can_record_victim_entries: true,
         })
     }
 
     /// Whether this design can bind logical pages to stored content (map them without a program); `false` if it has no
     /// reverse map beyond the OOB.
-    pub(crate) fn binds(&self) -> bool {
+    pub(crate) fn can_bind(&self) -> bool {
         self.design.reverse_map != ReverseMapPart::OobOnly
     }
 
@@ -106,10 +106,10 @@ impl Sharing {
     /// Reads the entries of the sharing tables that overwriting `lpns` will need, which are mapped to `units` with
     /// `contents` now, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn], units: &[Unit], contents: &[Fingerprint]) {
-        touch_all(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
-        touch_all(units.iter().map(|&unit| self.refs.extra(unit).into()));
-        if let Some(index) = &self.index {
-            index.prefetch(contents.iter().copied());
+        pull_into_cache(lpns.iter().map(|&lpn| self.is_bound(lpn).into()));
+        pull_into_cache(units.iter().map(|&unit| self.reference_counts.referrers_beyond_first(unit).into()));
+        if let Some(index) = &self.content_index {
+            index.prefetch_entries(contents.iter().copied());
         }
     }
 
@@ -117,21 +117,22 @@ impl Sharing {
         self.bound.insert(Ppn(lpn.0));
     }
 
-    /// Whether the reverse map has room for one more entry of the host; see [`ReverseMap::admit`].
-    pub(crate) fn admit<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
-        let Self { reverse, bound, oldest_evidence, .. } = self;
-        reverse.admit(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
+    /// Whether the reverse map has room for one more entry of the host; see [`ReverseMap::admit_entry`].
+    pub(crate) fn admit_entry<N: Nand>(&mut self, mapping: &AnyMapping, io: &mut Store<N>) -> Result<bool> {
+        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
+        reverse.admit_entry(io, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
-    /// Records a bind (mapping without a program) or trim as an entry in the reverse map; see [`ReverseMap::record`].
-    pub(crate) fn record<N: Nand>(
+    /// Records a bind (mapping without a program) or trim as an entry in the reverse map; see
+    /// [`ReverseMap::record_entry`].
+    pub(crate) fn record_entry<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
         io: &mut Store<N>,
-        entry: Entry,
+        entry: ReverseMapEntry,
     ) -> Result<()> {
-        let Self { reverse, bound, oldest_evidence, .. } = self;
-        reverse.record(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
+        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
+        reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
     /// Whether the reverse map can record an atomic remap command with one entry for each of the physical pages
@@ -142,7 +143,7 @@ impl Sharing {
         io: &mut Store<N>,
         places: &[Option<Ppn>],
     ) -> Result<bool> {
-        let Self { reverse, bound, oldest_evidence, .. } = self;
+        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
         reverse.admit_command(io, places, &|entry| entry_liveness(mapping, bound, *oldest_evidence, entry))
     }
 
@@ -150,35 +151,35 @@ impl Sharing {
     pub(crate) fn record_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        command: Command,
-        entries: &[Entry],
+        command: RemapCommand,
+        entries: &[ReverseMapEntry],
     ) -> Result<()> {
-        self.reverse.record_command(io, command, entries)
+        self.reverse_map.record_command(io, command, entries)
     }
 
     /// Returns which meanings of a reverse-map entry still hold: its bind (mapping without a program), its tombstone
     /// (record of a trim), both or neither.
-    pub(crate) fn need(&self, mapping: &AnyMapping, entry: &Entry) -> EntryLiveness {
+    pub(crate) fn liveness_of(&self, mapping: &AnyMapping, entry: &ReverseMapEntry) -> EntryLiveness {
         entry_liveness(mapping, &self.bound, self.oldest_evidence, entry)
     }
 
     /// Loads the reverse-map entries of `block` for GC, without the binds and tombstones (records of trims) that are
     /// not needed any more.
-    pub(crate) fn load_entries<N: Nand>(
+    pub(crate) fn load_victim_entries<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
         io: &mut Store<N>,
         block: BlockId,
     ) -> Result<()> {
-        let mut entries = std::mem::take(&mut self.entries);
+        let mut entries = std::mem::take(&mut self.victim_entries);
         entries.clear();
-        self.oldest_evidence = io.blocks_mut().oldest_opened();
-        let Self { reverse, bound, oldest_evidence, .. } = self;
-        let needed = |entry: &Entry| entry_liveness(mapping, bound, *oldest_evidence, entry);
-        self.recordable = reverse.make_room_for(io, block, &needed)?;
-        let before = io.stats.work.nvram_read_bytes;
-        reverse.entries_of(io, block, &mut entries)?;
-        let scanned = io.stats.work.nvram_read_bytes - before;
+        self.oldest_evidence = io.blocks_mut().oldest_opening_sequence();
+        let Self { reverse_map: reverse, bound, oldest_evidence, .. } = self;
+        let needed = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *oldest_evidence, entry);
+        self.can_record_victim_entries = reverse.make_room_for_victim(io, block, &needed)?;
+        let before = io.stats.controller_work.nvram_read_bytes;
+        reverse.entries_of_block(io, block, &mut entries)?;
+        let scanned = io.stats.controller_work.nvram_read_bytes - before;
         io.stats.referrer_scan_bytes += scanned;
         io.stats.largest_referrer_scan_bytes = io.stats.largest_referrer_scan_bytes.max(scanned);
         // Of several entries for one logical page and place only the newest binds. An older one may still be the
@@ -186,16 +187,16 @@ impl Sharing {
         entries.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0, u64::MAX - entry.sequence));
         let mut newest = None;
         let rests = entries.iter().filter_map(|&entry| {
-            let need = self.need(mapping, &entry);
+            let need = self.liveness_of(mapping, &entry);
             let is_newest = newest.replace((entry.place, entry.lpn)) != Some((entry.place, entry.lpn));
-            EntryLiveness { bind: need.bind && is_newest, ..need }.rest_of(entry)
+            EntryLiveness { is_bind_live: need.is_bind_live && is_newest, ..need }.live_part_of(entry)
         });
         // Entries that remain: with a place, current binds; without, tombstones that must be recorded again.
-        let mut rests: Vec<Entry> = rests.collect();
+        let mut rests: Vec<ReverseMapEntry> = rests.collect();
         rests.sort_by_key(|entry| (entry.place.map(|ppn| ppn.0), entry.lpn.0));
         entries.clear();
         entries.extend(rests);
-        self.entries = entries;
+        self.victim_entries = entries;
         Ok(())
     }
 
@@ -203,42 +204,47 @@ impl Sharing {
     /// OOB owner if that owner still refers to it (fewer entries than referrers), otherwise the first logical page with
     /// an entry.
     pub(crate) fn any_referrer(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
-        let from = self.entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
-        let binders = self.entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
+        let from = self.victim_entries.partition_point(|entry| entry.place.is_none_or(|place| place < ppn));
+        let binders = self.victim_entries[from..].iter().take_while(|entry| entry.place == Some(ppn));
         let mut binders = binders.peekable();
         match binders.peek().map(|entry| entry.lpn) {
-            Some(binder) if binders.count() as u32 > self.refs.extra(ppn.into()) => binder,
+            Some(binder)
+                if binders.count() as u32 > self.reference_counts.referrers_beyond_first(ppn.into()) =>
+            {
+                binder
+            }
             _ => spare_owner,
         }
     }
 
     /// Removes the bound mark of `lpn`, if it has one, because `lpn` is no longer mapped to `place`; marks the
     /// reverse-map entry that mapped it as superseded.
-    pub(crate) fn unbind<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
+    pub(crate) fn clear_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
         if self.bound.remove(Ppn(lpn.0)) {
-            self.reverse.supersede(io, lpn, Ppn(place.0));
+            self.reverse_map.mark_superseded(io, lpn, Ppn(place.0));
         }
     }
 
-    pub(crate) fn forget(&mut self) {
-        self.refs.clear();
-        self.bound = self.bound.emptied();
+    pub(crate) fn drop_ram_state(&mut self) {
+        self.reference_counts.clear();
+        self.bound = self.bound.empty_of_same_size();
         self.oldest_evidence = 0;
-        if let Some(index) = &mut self.index {
+        if let Some(index) = &mut self.content_index {
             index.clear();
         }
     }
 
     /// Replaces the reverse map by an empty one, after a power loss in which its contents in RAM were lost.
     pub(crate) fn forget_binders<N: Nand>(&mut self, store: &Store<N>) -> Result<()> {
-        self.reverse = AnyReverseMap::with_entries(self.design.reverse_map, self.design.entry_form(), store)?;
+        self.reverse_map =
+            AnyReverseMap::with_entries(self.design.reverse_map, self.design.entry_form(), store)?;
         Ok(())
     }
 
     /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or member of a compressed chunk),
     /// which `writer` wrote. `is_first` if recovery found no other referrer of `unit` before. Returns `false` if this
     /// design cannot have produced that state.
-    pub(crate) fn adopt<N: Nand>(
+    pub(crate) fn adopt_referrer<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
         store: &mut Store<N>,
@@ -248,29 +254,29 @@ impl Sharing {
         is_first: bool,
     ) -> Result<bool> {
         if !is_first {
-            if !self.binds() || !self.refs.has_room(unit) {
+            if !self.can_bind() || !self.reference_counts.can_add_referrer(unit) {
                 return Ok(false);
             }
-            self.refs.up(unit);
+            self.reference_counts.increment(unit);
         }
         if lpn == writer {
             return Ok(true);
         }
-        if !self.binds() {
+        if !self.can_bind() {
             return Ok(false);
         }
         let sequence = store.next_sequence();
-        let entry = Entry { lpn, place: Some(Ppn(unit.0)), source: None, sequence };
-        self.record(mapping, store, entry)?;
+        let entry = ReverseMapEntry { lpn, place: Some(Ppn(unit.0)), source: None, sequence };
+        self.record_entry(mapping, store, entry)?;
         self.mark_bound(lpn);
         Ok(true)
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = self.reverse.ram_bytes();
-        parts.push(("reference counts", self.refs.ram_bytes()));
-        parts.push(("bitmap of bound pages", self.bound.bytes()));
-        parts.extend(self.index.as_ref().map(|index| ("content index", index.ram_bytes())));
+        let mut parts = self.reverse_map.ram_bytes();
+        parts.push(("reference counts", self.reference_counts.ram_bytes()));
+        parts.push(("bitmap of bound pages", self.bound.memory_bytes()));
+        parts.extend(self.content_index.as_ref().map(|index| ("content index", index.ram_bytes())));
         parts
     }
 }
@@ -282,13 +288,15 @@ pub(crate) fn entry_liveness(
     mapping: &AnyMapping,
     bound: &PageSet,
     oldest_evidence: u64,
-    entry: &Entry,
+    entry: &ReverseMapEntry,
 ) -> EntryLiveness {
-    let AnyMapping::Flat(map) = mapping else { return EntryLiveness { bind: true, tombstone: false } };
+    let AnyMapping::Flat(map) = mapping else {
+        return EntryLiveness { is_bind_live: true, is_tombstone_needed: false };
+    };
     let bind = entry.place.is_some_and(|place| {
         bound.contains(Ppn(entry.lpn.0)) && map.get(entry.lpn) == Some(Unit::from(place))
     });
     let tombstone =
         entry.sequence > oldest_evidence && entry.tombstoned_lpns().any(|lpn| map.get(lpn).is_none());
-    EntryLiveness { bind, tombstone }
+    EntryLiveness { is_bind_live: bind, is_tombstone_needed: tombstone }
 }

@@ -6,7 +6,7 @@
 //! search meets it. After each choice the limit is lowered to two more than the chosen count, so nearly all
 //! invalidations add nothing to a list. When the lists are empty, one scan of the pool's counts sets a new limit. The
 //! choice is exact, because every closed block with a count up to the limit is on its list. Of several blocks with the
-//! fewest valid pages, [`Ties`] takes the one that has been on the list for longest, or for shortest.
+//! fewest valid pages, [`TieBreak`] takes the one that has been on the list for longest, or for shortest.
 //!
 //! A metadata block does not lower the limit. Its pages become invalid much sooner than data, so it is chosen when
 //! nearly empty, and its count says nothing about that of the next data block. With the limit that low, every second
@@ -53,7 +53,7 @@ impl BlockState {
 
 /// Which block GC collects if several have the fewest valid pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Ties {
+pub enum TieBreak {
     /// Of several blocks with equally few valid pages, GC collects the one whose valid count fell to this number last.
     #[default]
     Newest,
@@ -133,7 +133,7 @@ pub struct BlockTable {
     /// Upper bound of the maximum valid counts of GC candidates in all pools (sets of planes): one comparison with it
     /// suffices for nearly every discarded page.
     highest_limit: u16,
-    ties: Ties,
+    ties: TieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     excludes_nonempty_metadata: bool,
     metadata_blocks: u32,
@@ -141,7 +141,7 @@ pub struct BlockTable {
     /// closed, for FIFO cleaning; empty unless tracked.
     closing_order: Vec<VecDeque<(BlockId, u64)>>,
     /// Blocks with the sequence numbers of their opening, earliest first, including obsolete entries of blocks reopened
-    /// since; built at the first call of [`BlockTable::oldest_opened`].
+    /// since; built at the first call of [`BlockTable::oldest_opening_sequence`].
     opening_order: Option<BinaryHeap<Reverse<(u64, BlockId)>>>,
 }
 
@@ -156,7 +156,7 @@ impl BlockTable {
             valid: vec![0; blocks],
             opened_at: vec![0; blocks],
             closed_at: vec![0; blocks],
-            ties: Ties::default(),
+            ties: TieBreak::default(),
             candidates: vec![Candidates::default(); pools as usize],
             highest_limit: 0,
             excludes_nonempty_metadata: false,
@@ -187,7 +187,7 @@ impl BlockTable {
     }
 
     /// Returns the blocks of a pool (set of planes that share their blocks).
-    pub fn of_pool(&self, pool: u32) -> impl Iterator<Item = BlockId> + use<> {
+    pub fn blocks_of_pool(&self, pool: u32) -> impl Iterator<Item = BlockId> + use<> {
         (pool..self.state.len() as u32).step_by(self.pools as usize).map(BlockId)
     }
 
@@ -205,23 +205,23 @@ impl BlockTable {
 
     /// Number of valid pages of a block.
     #[inline]
-    pub fn valid(&self, block: BlockId) -> u32 {
+    pub fn valid_pages(&self, block: BlockId) -> u32 {
         self.valid[block.index()] as u32
     }
 
     /// Returns the sequence number of the program that closed the block.
-    pub fn closed_at(&self, block: BlockId) -> u64 {
+    pub fn closed_at_sequence(&self, block: BlockId) -> u64 {
         self.closed_at[block.index()]
     }
 
     /// Returns the sequence number of the last page program or reverse-map (P2L) entry before the block was opened.
-    pub fn opened_at(&self, block: BlockId) -> u64 {
+    pub fn opened_at_sequence(&self, block: BlockId) -> u64 {
         self.opened_at[block.index()]
     }
 
     /// Returns the sequence number at which the oldest block in use was opened: no page on flash is older. The first
     /// call costs O(blocks), later ones O(log blocks) for each block that was opened since.
-    pub fn oldest_opened(&mut self) -> u64 {
+    pub fn oldest_opening_sequence(&mut self) -> u64 {
         let mut order = self.opening_order.take().unwrap_or_else(|| self.opened_in_order());
         while order.peek().is_some_and(|&Reverse((opened, block))| !self.is_in_use_since(block, opened)) {
             order.pop();
@@ -271,7 +271,7 @@ impl BlockTable {
     }
 
     /// Sets which of several blocks with equally few valid pages GC chooses. To be set before any block is closed.
-    pub(crate) fn set_ties(&mut self, ties: Ties) {
+    pub(crate) fn set_tie_break(&mut self, ties: TieBreak) {
         self.ties = ties;
     }
 
@@ -292,7 +292,7 @@ impl BlockTable {
     /// Returns the closed metadata block in `pool` (set of planes) with the fewest valid pages; `None` if none has an
     /// invalid page. O(blocks of the pool).
     pub fn emptiest_metadata(&self, pool: u32) -> Option<BlockId> {
-        self.of_pool(pool)
+        self.blocks_of_pool(pool)
             .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
             .filter(|&b| self.valid[b.index()] < self.block_pages)
             .min_by_key(|&b| self.valid[b.index()])
@@ -323,8 +323,8 @@ impl BlockTable {
         self.closing_order.clear();
         for pool in (0..self.pools).filter(|_| track) {
             let mut closed = self.closed_by_valid(pool);
-            closed.sort_by_key(|&block| self.closed_at(block));
-            self.closing_order.push(closed.into_iter().map(|b| (b, self.closed_at(b))).collect());
+            closed.sort_by_key(|&block| self.closed_at_sequence(block));
+            self.closing_order.push(closed.into_iter().map(|b| (b, self.closed_at_sequence(b))).collect());
         }
     }
 
@@ -351,12 +351,12 @@ impl BlockTable {
     }
 
     #[inline]
-    pub(super) fn add_valid(&mut self, block: BlockId, count: u32) {
+    pub(super) fn add_valid_pages(&mut self, block: BlockId, count: u32) {
         self.valid[block.index()] += count as u16;
     }
 
     /// Sets the valid page count of a block to what recovery found.
-    pub(super) fn set_valid(&mut self, block: BlockId, valid: u32) {
+    pub(super) fn set_valid_pages(&mut self, block: BlockId, valid: u32) {
         self.valid[block.index()] = valid as u16;
         self.index(block);
     }
@@ -369,7 +369,7 @@ impl BlockTable {
     }
 
     #[inline]
-    pub(super) fn remove_valid(&mut self, block: BlockId, count: u32) {
+    pub(super) fn remove_valid_pages(&mut self, block: BlockId, count: u32) {
         let valid = &mut self.valid[block.index()];
         assert!(*valid as u32 >= count, "block {block} has fewer than {count} valid pages to discard");
         *valid -= count as u16;
@@ -403,7 +403,7 @@ impl BlockTable {
         let mut found = Vec::new();
         self.collect_up_to(pool, limit, &mut found);
         // Of several blocks with the same count, the first that the scan finds is chosen first.
-        if self.ties == Ties::Newest {
+        if self.ties == TieBreak::Newest {
             found.reverse();
         }
         let candidates = &mut self.candidates[pool as usize];
@@ -423,7 +423,7 @@ impl BlockTable {
     /// zipf writes takes 0.7 of the time of plain loops.
     fn least_count(&self, pool: u32) -> Option<u16> {
         if self.pools > 1 || self.excludes_nonempty_metadata {
-            let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
+            let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_candidate(block));
             return candidates.map(|block| self.valid[block.index()]).min();
         }
         let least = counts(&self.state, &self.valid).min();
@@ -434,7 +434,7 @@ impl BlockTable {
     /// their block numbers.
     fn collect_up_to(&self, pool: u32, limit: u16, found: &mut Vec<BlockId>) {
         if self.pools > 1 || self.excludes_nonempty_metadata {
-            let candidates = self.of_pool(pool).filter(|&block| self.is_candidate(block));
+            let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_candidate(block));
             return found.extend(candidates.filter(|block| self.valid[block.index()] <= limit));
         }
         for (first, (state, valid)) in
@@ -449,7 +449,7 @@ impl BlockTable {
 
     /// Returns the closed block of `pool` (set of planes) with the fewest valid pages (the greedy GC victim); `None` if
     /// no closed block has an invalid page. Amortised O(1), with an occasional scan of the pool.
-    pub fn least_valid(&mut self, pool: u32) -> Option<BlockId> {
+    pub fn block_with_fewest_valid(&mut self, pool: u32) -> Option<BlockId> {
         let found = self.top_candidate(pool).or_else(|| {
             self.rescan(pool);
             self.top_candidate(pool)
@@ -466,7 +466,7 @@ impl BlockTable {
         let candidates = &mut candidates[pool as usize];
         while (candidates.lowest as usize) < candidates.lists.len() {
             let list = &mut candidates.lists[candidates.lowest as usize];
-            if *ties == Ties::Oldest && candidates.unsorted.contains(&candidates.lowest) {
+            if *ties == TieBreak::Oldest && candidates.unsorted.contains(&candidates.lowest) {
                 let before = list.len();
                 list.retain(|block| valid[block.index()] == candidates.lowest);
                 candidates.entries -= (before - list.len()) as u32;
@@ -474,15 +474,15 @@ impl BlockTable {
                 candidates.unsorted.start = candidates.lowest + 1;
             }
             while let Some(&block) = match ties {
-                Ties::Newest => list.back(),
-                Ties::Oldest => list.front(),
+                TieBreak::Newest => list.back(),
+                TieBreak::Oldest => list.front(),
             } {
                 if state[block.index()] == BlockState::Closed && valid[block.index()] == candidates.lowest {
                     return Some(block);
                 }
                 match ties {
-                    Ties::Newest => list.pop_back(),
-                    Ties::Oldest => list.pop_front(),
+                    TieBreak::Newest => list.pop_back(),
+                    TieBreak::Oldest => list.pop_front(),
                 };
                 candidates.entries -= 1;
             }
@@ -495,13 +495,13 @@ impl BlockTable {
     /// n) in the blocks of the pool.
     pub fn closed_by_valid(&self, pool: u32) -> Vec<BlockId> {
         let mut closed: Vec<BlockId> =
-            self.of_pool(pool).filter(|&b| self.state(b) == BlockState::Closed).collect();
-        closed.sort_by_key(|&b| (self.valid(b), self.closed_at(b)));
+            self.blocks_of_pool(pool).filter(|&b| self.state(b) == BlockState::Closed).collect();
+        closed.sort_by_key(|&b| (self.valid_pages(b), self.closed_at_sequence(b)));
         closed
     }
 
     /// Number of blocks in each [`BlockState`], in the order of its variants, counted block by block. For audits.
-    pub fn census(&self) -> [u32; 5] {
+    pub fn blocks_by_state(&self) -> [u32; 5] {
         let mut census = [0; 5];
         self.state.iter().for_each(|&state| census[state as usize] += 1);
         census
@@ -518,12 +518,12 @@ mod tests {
     use super::*;
 
     /// Returns a table of blocks in which blocks 0, 1 and 2 were closed in this order, all with all pages valid.
-    fn equal_blocks(ties: Ties) -> BlockTable {
+    fn equal_blocks(ties: TieBreak) -> BlockTable {
         let mut table = BlockTable::new(4, 8, 1);
-        table.set_ties(ties);
+        table.set_tie_break(ties);
         for block in (0..3).map(BlockId) {
             table.set_open(block, PageKind::Data, 0);
-            table.add_valid(block, 8);
+            table.add_valid_pages(block, 8);
             table.close(block, u64::from(block.0) + 1);
         }
         table
@@ -531,18 +531,22 @@ mod tests {
 
     #[test]
     fn of_equal_blocks_the_oldest_or_the_newest_is_chosen() {
-        for (ties, after_a_scan, by_reach) in [(Ties::Oldest, 0, 2), (Ties::Newest, 0, 1)] {
+        for (ties, after_a_scan, by_reach) in [(TieBreak::Oldest, 0, 2), (TieBreak::Newest, 0, 1)] {
             // The first search scans: it knows the blocks only by the time at which they were closed.
             let mut table = equal_blocks(ties);
             for block in [2, 0, 1] {
-                table.remove_valid(BlockId(block), 1);
+                table.remove_valid_pages(BlockId(block), 1);
             }
-            assert_eq!(table.least_valid(0), Some(BlockId(after_a_scan)), "{ties:?} after a scan");
+            assert_eq!(
+                table.block_with_fewest_valid(0),
+                Some(BlockId(after_a_scan)),
+                "{ties:?} after a scan"
+            );
             // From then on the lists record the order in which counts fall to a value.
             for block in [2, 0, 1] {
-                table.remove_valid(BlockId(block), 1);
+                table.remove_valid_pages(BlockId(block), 1);
             }
-            assert_eq!(table.least_valid(0), Some(BlockId(by_reach)), "{ties:?}");
+            assert_eq!(table.block_with_fewest_valid(0), Some(BlockId(by_reach)), "{ties:?}");
         }
     }
 }

@@ -3,15 +3,15 @@
 use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, PlaneId, Ppn};
 use crate::error::Result;
-use crate::events::Event;
+use crate::events::FtlEvent;
 use crate::nand::{CopyRun, Nand, NandError};
 use crate::operation::{Cause, FlashOp, OpKind};
 
 /// Pages of a block that GC copies, and the owner that the OOB of each copy will name.
 #[derive(Clone, Copy, Debug)]
-pub struct Moves<'a> {
+pub struct PageCopies<'a> {
     /// Pages that GC copies, all in one block, ascending.
-    pub from: &'a [Ppn],
+    pub source_pages: &'a [Ppn],
     /// Owner of each page in `from`, for the OOB of its copy: the LPN, or the metadata page number.
     pub owners: &'a [Lpn],
 }
@@ -26,23 +26,25 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// As [`Store::append`]. Also an uncorrectable page, if the spare area of a source is unreadable, which never
     /// happens to a valid page.
-    pub fn copy(
+    pub fn copy_pages(
         &mut self,
-        pages: Moves<'_>,
+        pages: PageCopies<'_>,
         stream: Stream,
         pool: u32,
         cause: Cause,
         places: &mut Vec<Ppn>,
     ) -> Result<()> {
         let mut done = 0;
-        while done < pages.from.len() {
+        while done < pages.source_pages.len() {
             let index = self.frontier_index(stream, pool);
             if self.frontiers[index].left == 0 {
                 self.open(stream, pool)?;
             }
-            let count = (pages.from.len() - done).min(self.frontiers[index].left as usize);
-            let part =
-                Moves { from: &pages.from[done..done + count], owners: &pages.owners[done..done + count] };
+            let count = (pages.source_pages.len() - done).min(self.frontiers[index].left as usize);
+            let part = PageCopies {
+                source_pages: &pages.source_pages[done..done + count],
+                owners: &pages.owners[done..done + count],
+            };
             done += self.copy_run(part, index, cause, places)?;
         }
         Ok(())
@@ -52,13 +54,18 @@ impl<N: Nand> Store<N> {
     /// of copies and appends their PPNs to `places`.
     fn copy_run(
         &mut self,
-        pages: Moves<'_>,
+        pages: PageCopies<'_>,
         index: usize,
         cause: Cause,
         places: &mut Vec<Ppn>,
     ) -> Result<usize> {
         let Frontier { block, next, .. } = self.frontiers[index];
-        let run = CopyRun { from: pages.from, owners: pages.owners, to: next, sequence: self.sequence + 1 };
+        let run = CopyRun {
+            source_pages: pages.source_pages,
+            owners: pages.owners,
+            first_destination: next,
+            sequence: self.sequence + 1,
+        };
         let (copied, outcome) = self.nand.copy(run, &mut self.page);
         // A source that cannot be read consumes no destination page; any other failure does.
         let failed_program =
@@ -68,9 +75,9 @@ impl<N: Nand> Store<N> {
         self.sequence += programs as u64;
         self.stats.reads[cause as usize] += reads as u64;
         self.stats.programs[cause as usize] += programs as u64;
-        self.blocks.add_valid(block, copied as u32);
+        self.blocks.add_valid_pages(block, copied as u32);
         places.extend((next.0..next.0 + copied as u32).map(Ppn));
-        self.note_copies(pages.from, next, programs, cause);
+        self.note_copies(pages.source_pages, next, programs, cause);
         self.advance(index, programs as u32);
         match outcome {
             Ok(()) => Ok(copied),
@@ -79,13 +86,13 @@ impl<N: Nand> Store<N> {
                 Ok(copied)
             }
             Err(NandError::Uncorrectable(from)) => {
-                Ok(copied + self.copy_lost(from, pages.owners[copied], index, cause, places)?)
+                Ok(copied + self.copy_unreadable_page(from, pages.owners[copied], index, cause, places)?)
             }
             Err(error) => {
                 if failed_program > 0 {
                     self.interrupted.push(Ppn(next.0 + copied as u32));
                 }
-                self.ledger.cut += u64::from(error == NandError::PowerLost);
+                self.ledger.interrupted += u64::from(error == NandError::PowerLost);
                 Err(error.into())
             }
         }
@@ -93,34 +100,40 @@ impl<N: Nand> Store<N> {
 
     /// Adds copies to the list of flash operations for the timing model: as a single entry if all are within one plane.
     fn note_copies(&mut self, from: &[Ppn], to: Ppn, count: usize, cause: Cause) {
-        if !self.ops.is_listening() || count == 0 {
+        if !self.flash_ops.is_collecting_ops() || count == 0 {
             return;
         }
-        if self.ops.is_locating() {
+        if self.flash_ops.is_recording_pages() {
             for (&from, to) in from[..count].iter().zip(to.0..) {
                 self.note_place(OpKind::Read, from);
                 self.note_place(OpKind::Program, Ppn(to));
             }
         }
-        if self.ops.records_events() {
+        if self.flash_ops.is_recording_events() {
             for (&from, to) in from[..count].iter().zip((to.0..).map(Ppn)) {
-                self.ops.note_event(|| Event::Copy { from, to, cause });
+                self.flash_ops.record_event(|| FtlEvent::Copy { from, to, cause });
             }
         }
         let (source, target) = (self.first_plane(from[0]), self.first_plane(to));
         let (bytes, stripe) = (self.geometry.page_bytes, self.geometry.superblock_planes);
-        let copies =
-            FlashOp { plane: source, kind: OpKind::Copies, cause, after: 0, bytes, count: count as u32 };
+        let copies = FlashOp {
+            plane: source,
+            kind: OpKind::Copies,
+            cause,
+            dependency_distance: 0,
+            transfer_bytes: bytes,
+            count: count as u32,
+        };
         if stripe == 1 && source == target {
-            return self.ops.push(copies);
+            return self.flash_ops.push(copies);
         }
-        let [read, program] = copies.copy();
+        let [read, program] = copies.copy_read_and_program();
         let pages = self.geometry.block_pages();
         let (source_start, target_start) = (self.block_of(from[0]).0 * pages, self.block_of(to).0 * pages);
         let plane = |first: PlaneId, offset: u32| PlaneId(first.0 + offset % stripe);
         for (from, to) in from[..count].iter().zip(to.0..) {
-            self.ops.push(FlashOp { plane: plane(source, from.0 - source_start), ..read });
-            self.ops.push(FlashOp { plane: plane(target, to - target_start), ..program });
+            self.flash_ops.push(FlashOp { plane: plane(source, from.0 - source_start), ..read });
+            self.flash_ops.push(FlashOp { plane: plane(target, to - target_start), ..program });
         }
     }
 

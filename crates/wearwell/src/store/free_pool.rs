@@ -10,7 +10,7 @@ use crate::address::BlockId;
 
 /// Order in which the free blocks of a pool (set of planes) are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum FreeOrder {
+pub enum FreeBlockOrder {
     /// The block that was erased first is opened first.
     #[default]
     Fifo,
@@ -19,16 +19,16 @@ pub enum FreeOrder {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum FreePool {
+pub(super) enum FreeBlockQueue {
     Fifo(VecDeque<BlockId>),
     ByWear(BTreeSet<(u32, BlockId)>),
 }
 
-impl FreePool {
-    pub(super) fn new(order: FreeOrder) -> Self {
+impl FreeBlockQueue {
+    pub(super) fn new(order: FreeBlockOrder) -> Self {
         match order {
-            FreeOrder::Fifo => Self::Fifo(VecDeque::new()),
-            FreeOrder::ByWear => Self::ByWear(BTreeSet::new()),
+            FreeBlockOrder::Fifo => Self::Fifo(VecDeque::new()),
+            FreeBlockOrder::ByWear => Self::ByWear(BTreeSet::new()),
         }
     }
 
@@ -47,7 +47,7 @@ impl FreePool {
         }
     }
 
-    pub(super) fn put(&mut self, block: BlockId, erase_count: u32) {
+    pub(super) fn insert(&mut self, block: BlockId, erase_count: u32) {
         match self {
             Self::Fifo(queue) => queue.push_back(block),
             Self::ByWear(set) => drop(set.insert((erase_count, block))),
@@ -68,7 +68,7 @@ impl FreePool {
 
     /// Removes the block to open next from the free blocks of a pool (set of planes), and returns it. `worn`: the most
     /// worn one, if the blocks are ordered by wear.
-    pub(super) fn take(&mut self, worn: bool) -> Option<BlockId> {
+    pub(super) fn take_next(&mut self, worn: bool) -> Option<BlockId> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),
             Self::ByWear(set) if worn => set.pop_last().map(|(_, block)| block),

@@ -21,7 +21,7 @@ use super::{Store, Stream};
 use crate::address::{BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
-use crate::events::Event;
+use crate::events::FtlEvent;
 use crate::nand::{Geometry, Nand, NandError, Oob, PageKind};
 use crate::operation::{Cause, OpKind};
 
@@ -35,14 +35,14 @@ const NO_OWNER: u32 = u32::MAX;
 
 /// Division of a block into one head page, data pages and tail pages. Head and tail describe the block for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HeadTail {
+pub struct HeadTailLayout {
     /// Number of pages of a block between its head page and its tail pages, which describe the block.
     pub data_pages: u32,
     /// Number of tail pages of a block, which list owner and sequence number of its data pages.
     pub tail_pages: u32,
 }
 
-impl HeadTail {
+impl HeadTailLayout {
     /// Number of head pages of a block; the head page describes the block.
     pub const HEAD_PAGES: u32 = 1;
 
@@ -50,8 +50,8 @@ impl HeadTail {
     /// number of all data pages.
     ///
     /// # Errors
-    /// [`Error::Options`] if fewer than two data pages are left.
-    pub fn of(geometry: &Geometry) -> Result<Self> {
+    /// [`Error::InvalidOptions`] if fewer than two data pages are left.
+    pub fn of_geometry(geometry: &Geometry) -> Result<Self> {
         let block_pages = geometry.block_pages();
         let per_page = geometry.page_bytes / TAIL_ENTRY_BYTES;
         let rest = block_pages.saturating_sub(Self::HEAD_PAGES);
@@ -59,7 +59,7 @@ impl HeadTail {
         let tail_pages = rest.div_ceil(per_page + 1);
         let data_pages = rest - tail_pages;
         if data_pages < LEAST_DATA_PAGES {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "head and tail pages leave {data_pages} of {block_pages} pages of a block; they need blocks of at least 4 pages"
             )));
         }
@@ -69,40 +69,45 @@ impl HeadTail {
 
 /// Content of a block's head page, which describes the block. In bytes: `opened`, `block`, `kind`, `erases`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
+pub(crate) struct HeadPage {
     pub(crate) block: BlockId,
     /// Kind of data that the block's pages hold.
     pub(crate) kind: PageKind,
     /// Sequence number of the program of the block's head page itself: the time at which the block was opened.
-    pub(crate) opened: u64,
+    pub(crate) opened_sequence: u64,
     /// Number of erases of the block before it was opened.
-    pub(crate) erases: u32,
+    pub(crate) erase_count: u32,
 }
 
-impl Head {
+impl HeadPage {
     fn encode(&self, page: &mut [u8]) {
         page.fill(0);
-        page[..8].copy_from_slice(&self.opened.to_le_bytes());
+        page[..8].copy_from_slice(&self.opened_sequence.to_le_bytes());
         page[8..12].copy_from_slice(&self.block.0.to_le_bytes());
-        page[12..16].copy_from_slice(&self.kind.number().to_le_bytes());
-        page[16..20].copy_from_slice(&self.erases.to_le_bytes());
+        page[12..16].copy_from_slice(&self.kind.code().to_le_bytes());
+        page[16..20].copy_from_slice(&self.erase_count.to_le_bytes());
     }
 
     fn decode(page: &[u8]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let opened = u64::from_le_bytes(page[..8].try_into().expect("eight bytes"));
-        Some(Self { block: BlockId(word(8)), kind: PageKind::of_number(word(12))?, opened, erases: word(16) })
+        Some(Self {
+            block: BlockId(word(8)),
+            kind: PageKind::from_code(word(12))?,
+            opened_sequence: opened,
+            erase_count: word(16),
+        })
     }
 }
 
 /// Result of reading the head page of a block, which describes the block, in a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum FoundHead {
+pub(crate) enum HeadReadResult {
     /// The head page, the first of the block, is erased, so the whole block is erased.
     Erased,
     /// The head page cannot be read; only the OOB of the block's other pages can describe the block.
     Unreadable,
-    Intact(Head),
+    Intact(HeadPage),
 }
 
 /// Owner and sequence number of a page, read from the tail pages at the end of its block.
@@ -115,7 +120,7 @@ pub(crate) struct TailEntry {
 
 /// Content of all tail pages of a block: owner and sequence number of its data pages.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tail {
+pub(crate) struct TailPages {
     /// Owner and sequence number of each readable page between the head page and the tail pages of the block.
     pub(crate) entries: Vec<TailEntry>,
     /// Largest sequence number of the tail pages at the end of the block themselves.
@@ -133,13 +138,13 @@ impl<N: Nand> Store<N> {
     /// Returns the first page of a block that can hold data or metadata: the block's first page, or the second if the
     /// first is a head page, which describes the block.
     pub(super) fn first_data_page(&self, block: BlockId) -> Ppn {
-        let head_pages = if self.head_tail.is_some() { HeadTail::HEAD_PAGES } else { 0 };
+        let head_pages = if self.head_tail.is_some() { HeadTailLayout::HEAD_PAGES } else { 0 };
         Ppn(self.geometry.first_page(block).0 + head_pages)
     }
 
     /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
     /// blocks have only data pages.
-    pub fn head_tail(&self) -> Option<HeadTail> {
+    pub fn head_tail_layout(&self) -> Option<HeadTailLayout> {
         self.head_tail
     }
 
@@ -157,11 +162,12 @@ impl<N: Nand> Store<N> {
         let sequence = self.sequence;
         let kind = stream.kind();
         let mut page = vec![0; self.geometry.page_bytes as usize];
-        let head = Head { block, kind, opened: sequence, erases: self.nand.erase_count(block) };
+        let head =
+            HeadPage { block, kind, opened_sequence: sequence, erase_count: self.nand.erase_count(block) };
         head.encode(&mut page);
         let oob = Oob {
             kind: PageKind::Head,
-            owner: kind.number(),
+            owner: kind.code(),
             sequence,
             generation: sequence,
             fingerprint: Fingerprint::default(),
@@ -185,7 +191,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn write_tail(&mut self, block: BlockId) -> Result<()> {
-        let Some(HeadTail { data_pages, tail_pages }) = self.head_tail else { return Ok(()) };
+        let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(()) };
         let first = self.first_data_page(block);
         let Some(head) = self.look(self.geometry.first_page(block))? else { return Ok(()) };
         let mut page = vec![0; self.geometry.page_bytes as usize];
@@ -234,7 +240,7 @@ impl<N: Nand> Store<N> {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),
             Err(error) => {
-                self.ledger.cut += 1;
+                self.ledger.interrupted += 1;
                 Err(error.into())
             }
         }
@@ -251,34 +257,34 @@ impl<N: Nand> Store<N> {
 
     /// Removes an erased block from the list of full blocks that still need their tail pages (list of the block's
     /// pages).
-    pub(super) fn drop_due_tail(&mut self, block: BlockId) {
-        let Some(HeadTail { tail_pages, .. }) = self.head_tail else { return };
+    pub(super) fn drop_scheduled_tail(&mut self, block: BlockId) {
+        let Some(HeadTailLayout { tail_pages, .. }) = self.head_tail else { return };
         if let Some(at) = self.without_tail.iter().position(|&due| due == block) {
             self.without_tail.swap_remove(at);
-            self.ledger.unwritten += u64::from(tail_pages);
+            self.ledger.unwritten_tails += u64::from(tail_pages);
         }
     }
 
     /// Reads, during recovery, the head page of a good block, which describes the block: one page read.
-    pub(crate) fn read_head(&mut self, block: BlockId) -> Result<FoundHead> {
+    pub(crate) fn read_head(&mut self, block: BlockId) -> Result<HeadReadResult> {
         let ppn = self.geometry.first_page(block);
-        let Some(oob) = self.read_description(ppn)? else { return Ok(FoundHead::Erased) };
-        let head = oob.filter(|oob| oob.kind == PageKind::Head).and_then(|_| Head::decode(&self.page));
-        Ok(head.filter(|head| head.block == block).map_or(FoundHead::Unreadable, FoundHead::Intact))
+        let Some(oob) = self.read_description(ppn)? else { return Ok(HeadReadResult::Erased) };
+        let head = oob.filter(|oob| oob.kind == PageKind::Head).and_then(|_| HeadPage::decode(&self.page));
+        Ok(head.filter(|head| head.block == block).map_or(HeadReadResult::Unreadable, HeadReadResult::Intact))
     }
 
     /// Reads, during recovery, the tail pages of a block, which list owner and sequence number of its pages. Reads one
     /// page per tail page, or only the first if there is no tail. Returns `None` if the tail is incomplete, or does not
     /// belong to `head` because the block was erased since.
-    pub(crate) fn read_tail(&mut self, head: &Head) -> Result<Option<Tail>> {
-        let Some(HeadTail { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
+    pub(crate) fn read_tail(&mut self, head: &HeadPage) -> Result<Option<TailPages>> {
+        let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
         let first = self.first_data_page(head.block);
         let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
-        let mut tail = Tail::default();
+        let mut tail = TailPages::default();
         for number in 0..tail_pages {
             let found = self.read_description(Ppn(first.0 + data_pages + number))?.flatten();
             let belongs = |oob: &Oob| {
-                oob.kind == PageKind::Tail && oob.owner == number && oob.generation == head.opened
+                oob.kind == PageKind::Tail && oob.owner == number && oob.generation == head.opened_sequence
             };
             let Some(oob) = found.filter(belongs) else { return Ok(None) };
             tail.last_sequence = tail.last_sequence.max(oob.sequence);
@@ -303,7 +309,7 @@ impl<N: Nand> Store<N> {
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
     fn read_description(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;
-        self.ops.note_event(|| Event::Read { ppn, cause: Cause::Recovery, is_spare_only: false });
+        self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: false });
         match self.nand.probe(ppn) {
             Ok(None) => return Ok(None),
             Ok(Some(oob)) if !oob.kind.describes_block() => return Ok(Some(None)),
@@ -340,31 +346,32 @@ mod tests {
     /// Example of the paper (section 5.1): 16 blocks of 1,024 pages of 4 KiB have a tail of 48 pages, 0.3 %.
     #[test]
     fn the_papers_superblock_has_a_tail_of_48_pages() {
-        let parts = HeadTail::of(&geometry(16, 1024, 4096)).expect("it fits");
-        assert_eq!(parts, HeadTail { data_pages: 16384 - 1 - 48, tail_pages: 48 });
+        let parts = HeadTailLayout::of_geometry(&geometry(16, 1024, 4096)).expect("it fits");
+        assert_eq!(parts, HeadTailLayout { data_pages: 16384 - 1 - 48, tail_pages: 48 });
     }
 
     #[test]
     fn a_tail_has_room_for_every_page_and_is_the_smallest_that_has() {
         for (pages, bytes) in [(4, 512), (43, 512), (44, 512), (45, 512), (87, 512), (1000, 512), (64, 16384)]
         {
-            let HeadTail { data_pages, tail_pages } =
-                HeadTail::of(&geometry(1, pages, bytes)).expect("it fits");
+            let HeadTailLayout { data_pages, tail_pages } =
+                HeadTailLayout::of_geometry(&geometry(1, pages, bytes)).expect("it fits");
             let per_page = bytes / TAIL_ENTRY_BYTES;
             assert_eq!(1 + data_pages + tail_pages, pages);
             assert!(tail_pages * per_page >= data_pages, "{pages} pages of {bytes} bytes");
             assert!((tail_pages - 1) * per_page < data_pages + 1, "{pages} pages of {bytes} bytes");
         }
-        assert!(HeadTail::of(&geometry(1, 3, 512)).is_err(), "one page between head and tail");
+        assert!(HeadTailLayout::of_geometry(&geometry(1, 3, 512)).is_err(), "one page between head and tail");
     }
 
     #[test]
     fn a_head_survives_its_page() {
         let mut page = vec![0xff; 512];
-        for kind in PageKind::OF_BLOCKS {
-            let head = Head { block: BlockId(u32::MAX - 1), kind, opened: u64::MAX, erases: 7 };
+        for kind in PageKind::BLOCK_KINDS {
+            let head =
+                HeadPage { block: BlockId(u32::MAX - 1), kind, opened_sequence: u64::MAX, erase_count: 7 };
             head.encode(&mut page);
-            assert_eq!(Head::decode(&page), Some(head));
+            assert_eq!(HeadPage::decode(&page), Some(head));
         }
     }
 }

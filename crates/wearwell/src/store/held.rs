@@ -31,7 +31,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the retained old versions of translation pages in a block: usually none. O(versions retained).
-    pub(crate) fn retained_in(&self, block: BlockId) -> Vec<Ppn> {
+    pub(crate) fn retained_pages_in(&self, block: BlockId) -> Vec<Ppn> {
         let places = self.held.iter().map(|&(_, ppn)| ppn);
         places.filter(|&ppn| self.block_of(ppn) == block).collect()
     }
@@ -65,7 +65,7 @@ impl<N: Nand> Store<N> {
     /// the sequence number of the program that replaced it.
     pub(crate) fn retain_again(&mut self, replaced: u64, ppn: Ppn) {
         if self.holds {
-            self.adopt_valid(ppn);
+            self.adopt_valid_page(ppn);
             let at = self.held.partition_point(|&(sequence, _)| sequence <= replaced);
             self.held.insert(at, (replaced, ppn));
         }

@@ -9,7 +9,7 @@ use crate::stats::Stats;
 /// Baseline for an audit of the operation counters: state of the medium when the counting began, and counts that were
 /// cleared since.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct CounterAudit {
     /// Page programs that were counted before the counters were cleared; the next two fields hold erases and retired
     /// blocks.
     pub(super) programs: u64,
@@ -17,14 +17,14 @@ pub(crate) struct Ledger {
     pub(super) retired_blocks: u64,
     /// Sum of the erase counts of all blocks when the store was created and counting began; the next field holds the
     /// programmed pages. A medium may hold data then.
-    pub(super) first_wear: u64,
-    pub(super) first_programs: u64,
+    pub(super) initial_erases: u64,
+    pub(super) initial_programs: u64,
     /// Programs and erases that were counted although a loss of power interrupted or prevented them.
-    pub(super) cut: u64,
+    pub(super) interrupted: u64,
     /// Tail pages (lists of a block's OOBs) that were never written, because their block was erased first.
-    pub(super) unwritten: u64,
+    pub(super) unwritten_tails: u64,
     /// Whether a recovery took place, which may have closed blocks that were not full.
-    pub(super) recovered: bool,
+    pub(super) has_recovered: bool,
 }
 
 impl<N: Nand> Store<N> {
@@ -40,16 +40,16 @@ impl<N: Nand> Store<N> {
     /// Checks the counters of flash operations against the medium: every counted program is a programmed page or was
     /// erased since, and every counted erase is in the erase count of a block. Failures, power cuts and blocks closed
     /// early make the bounds inexact.
-    pub(crate) fn check_ledger(&mut self) -> Result<(), String> {
-        let Ledger {
+    pub(crate) fn check_counters(&mut self) -> Result<(), String> {
+        let CounterAudit {
             programs,
             erases,
             retired_blocks,
-            first_wear,
-            first_programs,
-            cut,
-            unwritten,
-            recovered,
+            initial_erases: first_wear,
+            initial_programs: first_programs,
+            interrupted: cut,
+            unwritten_tails: unwritten,
+            has_recovered: recovered,
         } = self.ledger;
         let programs = first_programs + programs + self.stats.total_programs();
         let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;

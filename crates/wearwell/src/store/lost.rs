@@ -31,7 +31,7 @@ impl<N: Nand> Store<N> {
     /// Handles a failed read of `ppn` and returns the error. If the page is uncorrectable, the read is counted and the
     /// page is recorded as unreadable.
     #[cold]
-    pub(super) fn read_failed(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
+    pub(super) fn note_read_failure(&mut self, ppn: Ppn, error: NandError, cause: Cause) -> Error {
         if matches!(error, NandError::Uncorrectable(_)) {
             self.stats.reads[cause as usize] += 1;
             self.note(OpKind::Read, ppn, cause);
@@ -96,7 +96,7 @@ impl<N: Nand> Store<N> {
     /// Copies, for GC, a page whose data cannot be read: the copy is programmed as lost, so that every read of it
     /// fails. Returns the number of copies made: 0 if the program failed, otherwise 1.
     #[cold]
-    pub(super) fn copy_lost(
+    pub(super) fn copy_unreadable_page(
         &mut self,
         from: Ppn,
         owner: Lpn,

@@ -34,29 +34,29 @@ mod runs;
 mod takeover;
 mod turns;
 
-pub use block_table::{BlockState, BlockTable, Ties};
-pub use copies::Moves;
-pub use free_pool::FreeOrder;
-use free_pool::FreePool;
-pub(crate) use head_tail::{FoundHead, Head};
-pub use head_tail::{HeadTail, TAIL_ENTRY_BYTES};
-pub(crate) use ledger::Ledger;
+pub use block_table::{BlockState, BlockTable, TieBreak};
+pub use copies::PageCopies;
+pub use free_pool::FreeBlockOrder;
+use free_pool::FreeBlockQueue;
+pub(crate) use head_tail::{HeadPage, HeadReadResult};
+pub use head_tail::{HeadTailLayout, TAIL_ENTRY_BYTES};
+pub(crate) use ledger::CounterAudit;
 pub(crate) use takeover::FoundBlock;
+use turns::PoolRotation;
 pub use turns::Striping;
-use turns::Turns;
 
 use crate::address::{Address, BlockId, Lpn, PlaneId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
-use crate::events::Event;
-use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, Word};
+use crate::events::FtlEvent;
+use crate::nand::{Geometry, Nand, NandError, Oob, PageKind, PageWord};
 use crate::operation::{Cause, FlashOp, OpKind};
-use crate::stats::{OpList, OpPlace, Stats};
-use crate::tables::prefetch::touch_all;
+use crate::stats::{FlashOpList, FlashOpPage, Stats};
+use crate::tables::prefetch::pull_into_cache;
 
 /// Number of free blocks that each pool (set of planes) keeps in reserve for the copies of the next GC victim.
-pub const RESERVE_BLOCKS: u32 = 1;
+pub const GC_RESERVE_BLOCKS: u32 = 1;
 
 /// Stream of writes: pages of one kind and one expected lifetime, for which separate blocks are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,7 +138,7 @@ pub struct Store<N> {
     divider: Divider,
     pools: u32,
     blocks: BlockTable,
-    free: Vec<FreePool>,
+    free: Vec<FreeBlockQueue>,
     /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`.
     frontiers: Vec<Frontier>,
     /// Partly filled blocks that were set aside: each is filled on when the open block of the same write stream and
@@ -146,7 +146,7 @@ pub struct Store<N> {
     parked: Vec<Frontier>,
     /// For each stream of writes, the pools (sets of planes) where it has an open block.
     open_pools: [Vec<u32>; Stream::COUNT],
-    turns: Turns,
+    turns: PoolRotation,
     sequence: u64,
     holds: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
@@ -162,25 +162,25 @@ pub struct Store<N> {
     found_unreadable: Vec<Ppn>,
     /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
     /// blocks have only data pages.
-    head_tail: Option<HeadTail>,
+    head_tail: Option<HeadTailLayout>,
     /// Full blocks whose tail pages (lists of the block's OOBs) are not written yet.
     without_tail: Vec<BlockId>,
-    /// Blocks opened for data that [`Store::take_opened`] has not returned yet; `None` if they are not recorded.
+    /// Blocks opened for data that [`Store::take_opened_block`] has not returned yet; `None` if they are not recorded.
     opened: Option<Vec<BlockId>>,
     /// Whether a page program failed since the last call of [`Store::take_program_failed`].
     program_failed: bool,
     /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
-    ledger: Ledger,
+    ledger: CounterAudit,
     /// Flash operations of the current request, to which the timing model assigns times.
-    pub ops: OpList,
+    pub flash_ops: FlashOpList,
     page: Vec<u8>,
 }
 
 impl<N: Nand> Store<N> {
     /// Creates a block manager over a medium whose good blocks are all erased. `order`: in which order free blocks are
     /// opened.
-    pub fn new(nand: N, order: FreeOrder) -> Self {
+    pub fn new(nand: N, order: FreeBlockOrder) -> Self {
         Self::divided(nand, order, None)
     }
 
@@ -188,13 +188,13 @@ impl<N: Nand> Store<N> {
     /// that describe them for recovery.
     ///
     /// # Errors
-    /// [`Error::Options`] if blocks are too small for head and tail pages.
-    pub fn with_heads_and_tails(nand: N, order: FreeOrder) -> Result<Self> {
-        let parts = HeadTail::of(nand.geometry())?;
+    /// [`Error::InvalidOptions`] if blocks are too small for head and tail pages.
+    pub fn with_heads_and_tails(nand: N, order: FreeBlockOrder) -> Result<Self> {
+        let parts = HeadTailLayout::of_geometry(nand.geometry())?;
         Ok(Self::divided(nand, order, Some(parts)))
     }
 
-    fn divided(nand: N, order: FreeOrder, head_tail: Option<HeadTail>) -> Self {
+    fn divided(nand: N, order: FreeBlockOrder, head_tail: Option<HeadTailLayout>) -> Self {
         let geometry = nand.geometry().clone();
         let pools = geometry.pools();
         let data_pages = head_tail.map_or(geometry.block_pages(), |parts| parts.data_pages);
@@ -203,11 +203,11 @@ impl<N: Nand> Store<N> {
             divider: Divider::new(geometry.block_pages()),
             pools,
             blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
-            free: (0..pools).map(|_| FreePool::new(order)).collect(),
+            free: (0..pools).map(|_| FreeBlockQueue::new(order)).collect(),
             frontiers: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             parked: vec![Frontier::NONE; Stream::COUNT * pools as usize],
             open_pools: Default::default(),
-            turns: Turns::new(&geometry),
+            turns: PoolRotation::new(&geometry),
             sequence: 0,
             holds: false,
             held: VecDeque::new(),
@@ -219,21 +219,21 @@ impl<N: Nand> Store<N> {
             opened: None,
             program_failed: false,
             stats: Stats::default(),
-            ledger: Ledger::default(),
-            ops: OpList::default(),
+            ledger: CounterAudit::default(),
+            flash_ops: FlashOpList::default(),
             page,
             geometry,
             nand,
         };
         store.adopt_erased_blocks();
-        store.ledger.first_wear = store.total_wear();
-        store.ledger.first_programs = store.programmed_pages();
+        store.ledger.initial_erases = store.total_wear();
+        store.ledger.initial_programs = store.programmed_pages();
         store
     }
 
     fn adopt_erased_blocks(&mut self) {
         for block in (0..self.geometry.blocks()).map(BlockId) {
-            self.adopt(block, FoundBlock::default());
+            self.adopt_block(block, FoundBlock::default());
         }
     }
 
@@ -241,7 +241,7 @@ impl<N: Nand> Store<N> {
         self.forget_unreadable(block);
         self.blocks.set_free(block);
         let (wear, pool) = (self.nand.erase_count(block), self.pool_of(block));
-        self.free[pool as usize].put(block, wear);
+        self.free[pool as usize].insert(block, wear);
     }
 
     /// Geometry of the device.
@@ -310,11 +310,11 @@ impl<N: Nand> Store<N> {
 
     /// Number of free blocks of the device.
     pub fn total_free_blocks(&self) -> u32 {
-        self.free.iter().map(FreePool::len).sum()
+        self.free.iter().map(FreeBlockQueue::len).sum()
     }
 
     /// Returns the error of a device without a free block.
-    pub(crate) fn full(&self) -> Error {
+    pub(crate) fn device_full_error(&self) -> Error {
         Error::Full { free_blocks: self.total_free_blocks() }
     }
 
@@ -332,8 +332,8 @@ impl<N: Nand> Store<N> {
 
     /// Number of pages that a stream of writes can append in `pool` (set of planes) without using the free blocks
     /// reserved for garbage collection.
-    pub(crate) fn room_in(&self, stream: Stream, pool: u32) -> u32 {
-        let spare_blocks = self.free_blocks(pool).saturating_sub(RESERVE_BLOCKS);
+    pub(crate) fn free_pages_in(&self, stream: Stream, pool: u32) -> u32 {
+        let spare_blocks = self.free_blocks(pool).saturating_sub(GC_RESERVE_BLOCKS);
         self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
     }
 
@@ -341,7 +341,7 @@ impl<N: Nand> Store<N> {
     /// collection, each in the pool (set of planes) that [`Store::pool_with_most_free_blocks`] then returns. O(1) if
     /// they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
-    pub(crate) fn has_room(&self, stream: Stream, pages: u32) -> bool {
+    pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
         self.fits_open_block(stream, pages) || self.has_room_anywhere(stream, pages)
     }
 
@@ -355,7 +355,7 @@ impl<N: Nand> Store<N> {
     fn has_room_anywhere(&self, stream: Stream, pages: u32) -> bool {
         let mut room = 0;
         (0..self.pools).any(|pool| {
-            room += self.room_in(stream, pool);
+            room += self.free_pages_in(stream, pool);
             room >= pages
         })
     }
@@ -363,26 +363,26 @@ impl<N: Nand> Store<N> {
     /// Returns the pool (set of planes) for the write stream's next page, and advances: successive calls visit all
     /// pools in turn.
     #[inline]
-    pub fn take_pool(&mut self, stream: Stream) -> u32 {
-        self.turns.take(stream)
+    pub fn advance_pool(&mut self, stream: Stream) -> u32 {
+        self.turns.advance(stream)
     }
 
     /// Sets the order in which successive pages visit the pools (sets of planes), from now on.
-    pub fn stripe(&mut self, striping: Striping) {
-        self.turns.stripe(striping, &self.geometry);
+    pub fn set_striping(&mut self, striping: Striping) {
+        self.turns.set_striping(striping, &self.geometry);
     }
 
-    /// Undoes one [`Store::take_pool`], because its page is not written: the write stream's next page is for `pool`
+    /// Undoes one [`Store::advance_pool`], because its page is not written: the write stream's next page is for `pool`
     /// (set of planes) again.
     #[inline]
     pub(crate) fn restore_next_pool(&mut self, stream: Stream, pool: u32) {
-        self.turns.give_back(stream, pool);
+        self.turns.return_pool(stream, pool);
     }
 
     /// Returns the pool (set of planes) for the write stream's next page, without advancing to the following pool.
     #[inline]
     pub fn peek_pool(&self, stream: Stream) -> u32 {
-        self.turns.next(stream)
+        self.turns.next_pool(stream)
     }
 
     /// Returns the pool (set of planes) for the write stream's next page by free space: of the pools where the stream
@@ -451,7 +451,7 @@ impl<N: Nand> Store<N> {
         &mut self,
         stream: Stream,
         owner: u32,
-        (base, words): (Ppn, &[Word]),
+        (base, words): (Ppn, &[PageWord]),
         cause: Cause,
     ) -> Result<Ppn> {
         let pool = self.pool_with_most_free_blocks(stream);
@@ -460,7 +460,7 @@ impl<N: Nand> Store<N> {
             let (index, oob) = self.next_program(stream, pool, owner, fingerprint)?;
             let outcome = self.nand.program_changed(self.frontiers[index].next, oob, base, words);
             if let Err(error @ NandError::Uncorrectable(_)) = outcome {
-                return Err(self.read_failed(base, error, cause));
+                return Err(self.note_read_failure(base, error, cause));
             }
             if let Some(place) = self.finish_program(index, outcome, cause)? {
                 return Ok(place);
@@ -503,7 +503,7 @@ impl<N: Nand> Store<N> {
         self.note(OpKind::Program, next, cause);
         match outcome {
             Ok(()) => {
-                self.blocks.add_valid(block, 1);
+                self.blocks.add_valid_pages(block, 1);
                 self.advance(index, 1);
                 Ok(Some(next))
             }
@@ -522,7 +522,7 @@ impl<N: Nand> Store<N> {
             return Ok(());
         }
         self.interrupted.push(next);
-        self.ledger.cut += 1;
+        self.ledger.interrupted += 1;
         Err(error.into())
     }
 
@@ -563,8 +563,8 @@ impl<N: Nand> Store<N> {
 
     fn open_block(&mut self, stream: Stream, pool: u32) -> Result<BlockId> {
         let worn = stream == Stream::Gc;
-        let Some(block) = self.free[pool as usize].take(worn) else {
-            return Err(self.full());
+        let Some(block) = self.free[pool as usize].take_next(worn) else {
+            return Err(self.device_full_error());
         };
         self.start_block(stream, block);
         Ok(block)
@@ -584,20 +584,20 @@ impl<N: Nand> Store<N> {
         self.set_frontier(index, Frontier { block, next, left: self.data_pages() });
     }
 
-    /// Starts recording the blocks that are opened for data, for [`Store::take_opened`].
-    pub(crate) fn note_opened(&mut self) {
+    /// Starts recording the blocks that are opened for data, for [`Store::take_opened_block`].
+    pub(crate) fn record_opened_blocks(&mut self) {
         self.opened = Some(Vec::new());
     }
 
     /// Returns a block that was opened for data, once for each opening, and removes it from the list of recorded
     /// openings; `None` if the list is empty.
     #[inline]
-    pub(crate) fn take_opened(&mut self) -> Option<BlockId> {
+    pub(crate) fn take_opened_block(&mut self) -> Option<BlockId> {
         self.opened.as_mut()?.pop()
     }
 
     /// Opens a block for the next page of a stream of writes, if its open block is full or it has none.
-    pub(crate) fn open_ahead(&mut self, stream: Stream) -> Result<()> {
+    pub(crate) fn open_block_ahead(&mut self, stream: Stream) -> Result<()> {
         let pool = self.pool_with_most_free_blocks(stream);
         if self.open_block_pages_left(stream, pool) > 0 { Ok(()) } else { self.open(stream, pool) }
     }
@@ -610,7 +610,7 @@ impl<N: Nand> Store<N> {
 
     fn close(&mut self, index: usize) {
         let block = self.frontiers[index].block;
-        let parked = self.unpark(index);
+        let parked = self.unpark_block(index);
         self.set_frontier(index, parked);
         self.blocks.close(block, self.sequence);
         self.schedule_tail_program(block);
@@ -620,7 +620,7 @@ impl<N: Nand> Store<N> {
     /// overlap.
     #[inline]
     pub(crate) fn prefetch_valid_counts(&self, pages: impl Iterator<Item = Ppn>) {
-        touch_all(pages.map(|ppn| u64::from(self.blocks.valid(self.block_of(ppn)))));
+        pull_into_cache(pages.map(|ppn| u64::from(self.blocks.valid_pages(self.block_of(ppn)))));
     }
 
     /// Prefetches the memory that emptying, erasing, opening and closing `block` will access: about ten places, whose
@@ -628,19 +628,21 @@ impl<N: Nand> Store<N> {
     #[inline]
     pub(crate) fn prefetch_block(&self, block: BlockId) {
         self.nand.prefetch_block(block);
-        touch_all([self.blocks.opened_at(block), self.blocks.closed_at(block)].into_iter());
+        pull_into_cache(
+            [self.blocks.opened_at_sequence(block), self.blocks.closed_at_sequence(block)].into_iter(),
+        );
     }
 
     /// Counts the page at `ppn` as no longer valid. O(1); one random access to the block's valid count.
     #[inline]
     pub fn discard(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
-        self.blocks.remove_valid(block, 1);
+        self.blocks.remove_valid_pages(block, 1);
     }
 
     /// Counts `count` pages of a block as no longer valid.
     pub(crate) fn discard_many(&mut self, block: BlockId, count: u32) {
-        self.blocks.remove_valid(block, count);
+        self.blocks.remove_valid_pages(block, count);
     }
 
     /// Counts a metadata page as no longer valid, and allows the simulation to drop its bytes: the page will not be
@@ -663,7 +665,7 @@ impl<N: Nand> Store<N> {
     /// Uncorrectable page, power loss.
     #[inline]
     pub fn read(&mut self, ppn: Ppn, into: &mut [u8], cause: Cause) -> Result<Oob> {
-        let oob = self.nand.read(ppn, into).map_err(|error| self.read_failed(ppn, error, cause))?;
+        let oob = self.nand.read(ppn, into).map_err(|error| self.note_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
         Ok(oob)
@@ -675,7 +677,7 @@ impl<N: Nand> Store<N> {
         let (done, outcome) = self.nand.read_pages(pages, into);
         self.stats.reads[Cause::Host as usize] += done as u64;
         pages[..done].iter().for_each(|&ppn| self.note(OpKind::Read, ppn, Cause::Host));
-        (done, outcome.map_err(|error| self.read_failed(pages[done], error, Cause::Host)))
+        (done, outcome.map_err(|error| self.note_read_failure(pages[done], error, Cause::Host)))
     }
 
     /// Reads a metadata page and passes its bytes to the function `look`, without a copy if the medium has them in
@@ -683,14 +685,14 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
-    pub(crate) fn look_at(
+    pub(crate) fn inspect_page(
         &mut self,
         ppn: Ppn,
         page: &mut [u8],
         look: &mut dyn FnMut(&[u8]),
         cause: Cause,
     ) -> Result<()> {
-        self.nand.look_at(ppn, page, look).map_err(|error| self.read_failed(ppn, error, cause))?;
+        self.nand.inspect_page(ppn, page, look).map_err(|error| self.note_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
         Ok(())
@@ -701,8 +703,8 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
-    pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [Word], cause: Cause) -> Result<()> {
-        self.nand.read_words(ppn, words).map_err(|error| self.read_failed(ppn, error, cause))?;
+    pub(crate) fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord], cause: Cause) -> Result<()> {
+        self.nand.read_words(ppn, words).map_err(|error| self.note_read_failure(ppn, error, cause))?;
         self.stats.reads[cause as usize] += 1;
         self.note(OpKind::Read, ppn, cause);
         Ok(())
@@ -723,7 +725,7 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub(crate) fn look_at_spare(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Oob>> {
+    pub(crate) fn read_spare_if_readable(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Oob>> {
         if self.nand.is_bad(self.block_of(ppn)) {
             return Ok(None);
         }
@@ -746,8 +748,8 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Uncorrectable page, power loss.
-    pub fn probe(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
-        self.ops.note_event(|| Event::Read { ppn, cause: Cause::Recovery, is_spare_only: true });
+    pub fn probe_spare(&mut self, ppn: Ppn) -> Result<Option<Oob>> {
+        self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause: Cause::Recovery, is_spare_only: true });
         self.stats.reads[Cause::Recovery as usize] += 1;
         self.stats.spare_reads[Cause::Recovery as usize] += 1;
         Ok(self.nand.probe(ppn)?)
@@ -764,9 +766,9 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub fn store_word(&mut self, index: usize, word: u64) -> Result<()> {
-        self.stats.work.nvram_written_bytes += 8;
-        Ok(self.nand.store_word(index, word)?)
+    pub fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<()> {
+        self.stats.controller_work.nvram_written_bytes += 8;
+        Ok(self.nand.store_nvram_word(index, word)?)
     }
 
     /// Accounts for a scan of `bytes` bytes of NVRAM for which no GC victim waits (log cleaning, recovery). The words
@@ -783,9 +785,9 @@ impl<N: Nand> Store<N> {
     }
 
     fn note_scan(&mut self, plane: Option<PlaneId>, bytes: u64) {
-        self.stats.work.nvram_read_bytes += bytes;
-        if self.ops.is_listening() {
-            self.ops.push(FlashOp::scan(plane, bytes));
+        self.stats.controller_work.nvram_read_bytes += bytes;
+        if self.flash_ops.is_collecting_ops() {
+            self.flash_ops.push(FlashOp::nvram_scan(plane, bytes));
         }
     }
 
@@ -798,12 +800,12 @@ impl<N: Nand> Store<N> {
 
     /// Continues the sequence numbers of programs after `sequence`, because numbers up to it were used before the power
     /// loss.
-    pub(crate) fn continue_after(&mut self, sequence: u64) {
+    pub(crate) fn continue_sequence_after(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
     }
 
     /// Sequence number of the last page program or reverse-map (P2L) entry.
-    pub fn sequence(&self) -> u64 {
+    pub fn last_sequence(&self) -> u64 {
         self.sequence
     }
 
@@ -812,8 +814,8 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss. A failed erase is not an error: the block is retired.
     pub fn erase(&mut self, block: BlockId, cause: Cause) -> Result<()> {
-        assert_eq!(self.blocks.valid(block), 0, "erase of block {block} with valid pages");
-        self.drop_due_tail(block);
+        assert_eq!(self.blocks.valid_pages(block), 0, "erase of block {block} with valid pages");
+        self.drop_scheduled_tail(block);
         if self.nand.is_condemned(block) {
             self.retire(block);
             return Ok(());
@@ -821,7 +823,7 @@ impl<N: Nand> Store<N> {
         self.blocks.set_erasing(block);
         let outcome = self.nand.erase(block);
         self.stats.erases[cause as usize] += self.geometry.superblock_planes as u64;
-        self.ops.note_event(|| Event::Erase { block, cause });
+        self.flash_ops.record_event(|| FtlEvent::Erase { block, cause });
         let first = self.geometry.first_page(block);
         for plane in 0..self.geometry.superblock_planes {
             self.note_bytes(OpKind::Erase, Ppn(first.0 + plane), cause, 0);
@@ -830,7 +832,7 @@ impl<N: Nand> Store<N> {
             Ok(()) => self.release_free(block),
             Err(NandError::EraseFailed(_)) => self.retire(block),
             Err(error) => {
-                self.ledger.cut += 1;
+                self.ledger.interrupted += 1;
                 return Err(error.into());
             }
         }
@@ -852,26 +854,33 @@ impl<N: Nand> Store<N> {
 
     #[inline]
     fn note(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
-        if self.ops.is_listening() {
+        if self.flash_ops.is_collecting_ops() {
             self.note_bytes(kind, ppn, cause, self.geometry.page_bytes);
         }
     }
 
     #[inline]
     fn note_bytes(&mut self, kind: OpKind, ppn: Ppn, cause: Cause, bytes: u32) {
-        if !self.ops.is_listening() {
+        if !self.flash_ops.is_collecting_ops() {
             return;
         }
-        let after = if kind == OpKind::Program { self.ops.since_last_read() } else { 0 };
+        let after = if kind == OpKind::Program { self.flash_ops.ops_since_last_read() } else { 0 };
         let plane = self.plane_of(ppn);
-        self.ops.push(FlashOp { plane, kind, cause, after, bytes, count: 1 });
-        if self.ops.is_locating() {
+        self.flash_ops.push(FlashOp {
+            plane,
+            kind,
+            cause,
+            dependency_distance: after,
+            transfer_bytes: bytes,
+            count: 1,
+        });
+        if self.flash_ops.is_recording_pages() {
             self.note_place(kind, ppn);
         }
         let is_spare_only = bytes < self.geometry.page_bytes;
         match kind {
-            OpKind::Read => self.ops.note_event(|| Event::Read { ppn, cause, is_spare_only }),
-            OpKind::Program => self.ops.note_event(|| Event::Program { ppn, cause }),
+            OpKind::Read => self.flash_ops.record_event(|| FtlEvent::Read { ppn, cause, is_spare_only }),
+            OpKind::Program => self.flash_ops.record_event(|| FtlEvent::Program { ppn, cause }),
             // An erase lists an operation for each of its planes and is one event; the others have no single page.
             OpKind::Erase | OpKind::Copies | OpKind::Scan => {}
         }
@@ -881,12 +890,12 @@ impl<N: Nand> Store<N> {
     #[cold]
     fn note_place(&mut self, kind: OpKind, ppn: Ppn) {
         let owner = if kind == OpKind::Erase { u32::MAX } else { self.nand.owner(ppn) };
-        self.ops.push_place(OpPlace { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
+        self.flash_ops.push_page(FlashOpPage { ppn, kind: self.blocks.kind(self.block_of(ppn)), owner });
     }
 
     /// Returns the LPN that the OOB of the page names, without a flash operation.
     #[inline]
-    pub fn owner(&self, ppn: Ppn) -> Lpn {
+    pub fn owner_in_oob(&self, ppn: Ppn) -> Lpn {
         Lpn(self.nand.owner(ppn))
     }
 

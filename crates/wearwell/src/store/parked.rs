@@ -13,7 +13,7 @@ use crate::nand::Nand;
 impl<N: Nand> Store<N> {
     /// Whether a partly filled block of the write stream is parked in the pool (set of planes): it was set aside, to be
     /// filled on when the stream's open block is full.
-    pub(crate) fn has_parked(&self, stream: Stream, pool: u32) -> bool {
+    pub(crate) fn has_parked_block(&self, stream: Stream, pool: u32) -> bool {
         self.parked[self.frontier_index(stream, pool)].left > 0
     }
 
@@ -23,9 +23,9 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub(crate) fn open_chosen(&mut self, stream: Stream, block: BlockId) -> Result<()> {
+    pub(crate) fn open_chosen_block(&mut self, stream: Stream, block: BlockId) -> Result<()> {
         let pool = self.pool_of(block);
-        assert!(!self.has_parked(stream, pool), "pool {pool} has parked a block of {stream:?} already");
+        assert!(!self.has_parked_block(stream, pool), "pool {pool} has parked a block of {stream:?} already");
         if self.head_tail.is_some() {
             self.write_tails()?;
         }
@@ -39,7 +39,7 @@ impl<N: Nand> Store<N> {
 
     /// Removes and returns the block that was parked (set aside partly filled) for the write stream and pool (set of
     /// planes) at `index`, which is filled on when the open block is closed; [`Frontier::NONE`] if none is parked.
-    pub(super) fn unpark(&mut self, index: usize) -> Frontier {
+    pub(super) fn unpark_block(&mut self, index: usize) -> Frontier {
         std::mem::replace(&mut self.parked[index], Frontier::NONE)
     }
 }

@@ -40,7 +40,7 @@ impl<N: Nand> Store<N> {
             if programmed < count {
                 return (done, outcome);
             }
-            self.take_pool(Stream::Host);
+            self.advance_pool(Stream::Host);
         }
         (done, Ok(()))
     }
@@ -51,15 +51,15 @@ impl<N: Nand> Store<N> {
     fn program_run(&mut self, pool: u32, owners: &[Lpn]) -> (usize, Result<()>) {
         let index = self.frontier_index(Stream::Host, pool);
         let Frontier { block, next, .. } = self.frontiers[index];
-        let run = ProgramRun { owners, to: next, sequence: self.sequence + 1 };
+        let run = ProgramRun { owners, first_page: next, sequence: self.sequence + 1 };
         let (programmed, outcome) = self.nand.program_run(run);
         let issued = programmed + usize::from(outcome.is_err());
         self.sequence += issued as u64;
         self.stats.programs[Cause::Host as usize] += issued as u64;
-        if self.ops.is_listening() {
+        if self.flash_ops.is_collecting_ops() {
             (next.0..).take(issued).for_each(|ppn| self.note(OpKind::Program, Ppn(ppn), Cause::Host));
         }
-        self.blocks.add_valid(block, programmed as u32);
+        self.blocks.add_valid_pages(block, programmed as u32);
         self.advance(index, programmed as u32);
         (programmed, outcome.or_else(|error| self.program_failed(index, error, Cause::Host)))
     }

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{BlockState, BlockTable, FreePool, Frontier, Store, Stream};
+use super::{BlockState, BlockTable, FreeBlockQueue, Frontier, Store, Stream};
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
 use crate::nand::{Nand, PageKind};
@@ -15,7 +15,7 @@ pub(crate) struct FoundBlock {
     /// Kind of the block's pages; `None` for an erased block.
     pub(crate) kind: Option<PageKind>,
     /// Number of pages of the block, from its beginning, that cannot be programmed any more.
-    pub(crate) programmed: u32,
+    pub(crate) programmed_pages: u32,
     /// Smallest sequence number of the pages in the block.
     pub(crate) first_sequence: u64,
     /// Largest sequence number of the pages in the block.
@@ -25,9 +25,9 @@ pub(crate) struct FoundBlock {
 impl<N: Nand> Store<N> {
     /// Drops everything that the FTL's block manager holds in RAM except the counters. Recovery then adopts the blocks
     /// one by one.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn drop_ram_state(&mut self) {
         self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.pools);
-        self.free.iter_mut().for_each(FreePool::clear);
+        self.free.iter_mut().for_each(FreeBlockQueue::clear);
         self.frontiers.fill(Frontier::NONE);
         self.parked.fill(Frontier::NONE);
         self.open_pools.iter_mut().for_each(Vec::clear);
@@ -38,13 +38,13 @@ impl<N: Nand> Store<N> {
         self.reload_unreadable();
         self.without_tail.clear();
         self.opened.iter_mut().for_each(Vec::clear);
-        self.ledger.recovered = true;
+        self.ledger.has_recovered = true;
     }
 
     /// Enters a block, as recovery found it, into the tables in RAM. A partly programmed block becomes an open block
     /// again if it is not condemned (a program in it failed) and a stream of writes of its kind has no open block in
     /// the pool (set of planes). Otherwise it is closed as it is.
-    pub(crate) fn adopt(&mut self, block: BlockId, found: FoundBlock) {
+    pub(crate) fn adopt_block(&mut self, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
             return if self.is_usable(block) { self.release_free(block) } else { self.lose_block(block) };
@@ -58,7 +58,7 @@ impl<N: Nand> Store<N> {
     /// Enters a block, as recovery found it, into the tables in RAM as one of a given stream of writes. A partly
     /// programmed block becomes the stream's open block again, unless it is condemned (a program in it failed) or the
     /// stream already has an open block in the pool (set of planes). Otherwise it is closed as it is.
-    pub(crate) fn adopt_as(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
+    pub(crate) fn adopt_block_for_stream(&mut self, stream: Stream, block: BlockId, found: FoundBlock) {
         self.sequence = self.sequence.max(found.last_sequence);
         let is_free = self.open_block_pages_left(stream, self.pool_of(block)) == 0;
         self.resume(is_free.then_some(stream), block, stream.kind(), found);
@@ -67,7 +67,7 @@ impl<N: Nand> Store<N> {
     fn resume(&mut self, stream: Option<Stream>, block: BlockId, kind: PageKind, found: FoundBlock) {
         self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
-        let next = Ppn(self.geometry.first_page(block).0 + found.programmed);
+        let next = Ppn(self.geometry.first_page(block).0 + found.programmed_pages);
         let end = self.first_data_page(block).0 + self.data_pages();
         let left = end.saturating_sub(next.0);
         match stream {
@@ -100,11 +100,11 @@ impl<N: Nand> Store<N> {
 
     /// Erases a block in which recovery could read no page, so that it is free again, or retired if the erase fails.
     pub(crate) fn erase_unreadable(&mut self, block: BlockId) -> Result<()> {
-        self.adopt(
+        self.adopt_block(
             block,
             FoundBlock {
                 kind: Some(PageKind::Data),
-                programmed: self.geometry.block_pages(),
+                programmed_pages: self.geometry.block_pages(),
                 ..FoundBlock::default()
             },
         );
@@ -125,12 +125,12 @@ impl<N: Nand> Store<N> {
     }
 
     /// Sets the valid page count of a block to the result of a recount.
-    pub(crate) fn set_valid(&mut self, block: BlockId, valid: u32) {
-        self.blocks.set_valid(block, valid);
+    pub(crate) fn set_valid_pages(&mut self, block: BlockId, valid: u32) {
+        self.blocks.set_valid_pages(block, valid);
     }
 
     /// Counts as valid a page that recovery found to be current.
-    pub(crate) fn adopt_valid(&mut self, ppn: Ppn) {
+    pub(crate) fn adopt_valid_page(&mut self, ppn: Ppn) {
         let block = self.block_of(ppn);
         self.blocks.add_valid_again(block);
     }
@@ -140,8 +140,8 @@ impl<N: Nand> Store<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub(crate) fn reconcile(&mut self) -> Result<()> {
-        self.ledger.recovered = true;
+    pub(crate) fn reconcile_with_flash(&mut self) -> Result<()> {
+        self.ledger.has_recovered = true;
         for index in 0..self.frontiers.len() {
             self.reconcile_frontier(index);
         }
@@ -155,7 +155,7 @@ impl<N: Nand> Store<N> {
 
     /// Returns the pages whose programs a power cut interrupted but that reached the flash, each with the kind of its
     /// block, and clears the list.
-    pub(crate) fn take_interrupted(&mut self) -> Vec<(PageKind, Ppn)> {
+    pub(crate) fn take_interrupted_pages(&mut self) -> Vec<(PageKind, Ppn)> {
         let mut pages = std::mem::take(&mut self.interrupted);
         pages.retain(|&ppn| self.nand.probe(ppn) != Ok(None));
         pages.into_iter().map(|ppn| (self.blocks.kind(self.block_of(ppn)), ppn)).collect()

@@ -60,7 +60,7 @@ impl Stride {
 
 /// The pool (set of planes) of the next page of each stream of writes.
 #[derive(Clone, Debug)]
-pub(super) struct Turns {
+pub(super) struct PoolRotation {
     pools: u32,
     pool_blocks: u32,
     stride: Stride,
@@ -75,7 +75,7 @@ pub(super) struct Turns {
     any_lost: bool,
 }
 
-impl Turns {
+impl PoolRotation {
     pub(super) fn new(geometry: &Geometry) -> Self {
         let pools = geometry.pools();
         Self {
@@ -97,7 +97,7 @@ impl Turns {
         self.any_lost = false;
     }
 
-    pub(super) fn stripe(&mut self, striping: Striping, geometry: &Geometry) {
+    pub(super) fn set_striping(&mut self, striping: Striping, geometry: &Geometry) {
         self.stride = Stride::new(striping, geometry);
     }
 
@@ -108,14 +108,14 @@ impl Turns {
     }
 
     #[inline]
-    pub(super) fn next(&self, stream: Stream) -> u32 {
+    pub(super) fn next_pool(&self, stream: Stream) -> u32 {
         self.next[stream as usize]
     }
 
     /// Returns the pool (set of planes) for the write stream's next page and advances to the pool of the following
     /// page.
     #[inline]
-    pub(super) fn take(&mut self, stream: Stream) -> u32 {
+    pub(super) fn advance(&mut self, stream: Stream) -> u32 {
         let pool = self.next[stream as usize];
         self.next[stream as usize] =
             if self.any_lost { self.next_with_room(stream, pool) } else { self.after(pool) };
@@ -123,7 +123,7 @@ impl Turns {
     }
 
     #[inline]
-    pub(super) fn give_back(&mut self, stream: Stream, pool: u32) {
+    pub(super) fn return_pool(&mut self, stream: Stream, pool: u32) {
         self.next[stream as usize] = pool;
     }
 
@@ -155,8 +155,8 @@ impl Turns {
 mod tests {
     use super::*;
 
-    fn turns_of(blocks: u32) -> Turns {
-        Turns::new(&Geometry {
+    fn turns_of(blocks: u32) -> PoolRotation {
+        PoolRotation::new(&Geometry {
             channels: 1,
             dies_per_channel: 1,
             planes_per_die: 4,
@@ -168,16 +168,16 @@ mod tests {
         })
     }
 
-    fn counts(turns: &mut Turns, taken: usize) -> Vec<u32> {
+    fn counts(turns: &mut PoolRotation, taken: usize) -> Vec<u32> {
         let mut counts = vec![0; turns.pools as usize];
-        (0..taken).for_each(|_| counts[turns.take(Stream::Host) as usize] += 1);
+        (0..taken).for_each(|_| counts[turns.advance(Stream::Host) as usize] += 1);
         counts
     }
 
     #[test]
     fn pools_without_losses_take_turns() {
         let mut turns = turns_of(8);
-        let order: Vec<u32> = (0..8).map(|_| turns.take(Stream::Host)).collect();
+        let order: Vec<u32> = (0..8).map(|_| turns.advance(Stream::Host)).collect();
         assert_eq!(order, [0, 1, 2, 3, 0, 1, 2, 3]);
     }
 

@@ -14,8 +14,8 @@ use std::marker::PhantomData;
 
 use memmap2::MmapMut;
 
-/// Integer type of the elements of a [`Table`].
-pub(crate) trait Word: Copy {
+/// Integer type of the elements of a [`DenseTable`].
+pub(crate) trait TableInteger: Copy {
     /// The bytes of one integer of this type.
     type Bytes: Copy;
     /// Views bytes of memory as integers of this type.
@@ -28,7 +28,7 @@ pub(crate) trait Word: Copy {
 
 macro_rules! word {
     ($($number:ty),*) => {$(
-        impl Word for $number {
+        impl TableInteger for $number {
             type Bytes = [u8; size_of::<$number>()];
             #[inline]
             fn words(bytes: &[u8]) -> &[Self::Bytes] {
@@ -88,13 +88,13 @@ impl Memory {
 }
 
 /// Array of integers with a fixed length, on large memory pages (huge pages) if it is large.
-pub(crate) struct Table<W> {
+pub(crate) struct DenseTable<W> {
     memory: Memory,
     len: usize,
     word: PhantomData<W>,
 }
 
-impl<W: Word> Table<W> {
+impl<W: TableInteger> DenseTable<W> {
     /// Creates an array of `len` zeros.
     ///
     /// # Panics
@@ -134,7 +134,7 @@ impl<W: Word> Table<W> {
     /// Returns the integers at `indices` of the array, in their order; resolves the array's memory only once for all.
     /// Panics beyond the end.
     #[inline]
-    pub(crate) fn get_all(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
+    pub(crate) fn get_each(&self, indices: impl Iterator<Item = usize>) -> impl Iterator<Item = W> {
         let words = self.words();
         indices.map(|index| W::load(words[index]))
     }
@@ -147,7 +147,7 @@ impl<W: Word> Table<W> {
 
     /// Stores integers in the array, each at its index, in order. Panics beyond the end.
     #[inline]
-    pub(crate) fn set_all(&mut self, values: impl Iterator<Item = (usize, W)>) {
+    pub(crate) fn set_each(&mut self, values: impl Iterator<Item = (usize, W)>) {
         let words = self.words_mut();
         values.for_each(|(index, value)| words[index] = value.store());
     }
@@ -160,7 +160,7 @@ impl<W: Word> Table<W> {
 
     /// Exchanges each given integer with the one at its index of the array, in order. Panics beyond the end.
     #[inline]
-    pub(crate) fn exchange_all<'a>(&mut self, values: impl Iterator<Item = (usize, &'a mut W)>)
+    pub(crate) fn exchange_each<'a>(&mut self, values: impl Iterator<Item = (usize, &'a mut W)>)
     where
         W: 'a,
     {
@@ -173,20 +173,20 @@ impl<W: Word> Table<W> {
     /// Copies the integers at the indices `from` of the array, in their order, to consecutive indices from `first` on.
     /// Panics beyond the end.
     #[inline]
-    pub(crate) fn copy_run(&mut self, first: usize, from: impl Iterator<Item = usize>) {
+    pub(crate) fn copy_to_consecutive(&mut self, first: usize, from: impl Iterator<Item = usize>) {
         let words = self.words_mut();
         (first..).zip(from).for_each(|(to, from)| words[to] = words[from]);
     }
 
     /// Stores integers at consecutive indices of the array from `first` on. Panics beyond the end.
     #[inline]
-    pub(crate) fn set_run(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
+    pub(crate) fn set_consecutive(&mut self, first: usize, values: impl ExactSizeIterator<Item = W>) {
         let run = &mut self.words_mut()[first..first + values.len()];
         run.iter_mut().zip(values).for_each(|(word, value)| *word = value.store());
     }
 }
 
-impl Table<u64> {
+impl DenseTable<u64> {
     /// Searches the array from `first` on, and from its beginning after its end, for an integer for which `is_it`
     /// returns true; returns its index. Such an integer must exist.
     #[inline]
@@ -203,7 +203,7 @@ impl Table<u64> {
     }
 }
 
-impl Table<u8> {
+impl DenseTable<u8> {
     /// Returns all bytes of the array.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -217,7 +217,7 @@ impl Table<u8> {
     }
 }
 
-impl<W: Word> Clone for Table<W> {
+impl<W: TableInteger> Clone for DenseTable<W> {
     fn clone(&self) -> Self {
         let mut copy = Self::zeroed(self.len);
         copy.memory.bytes_mut().copy_from_slice(self.memory.bytes());
@@ -225,7 +225,7 @@ impl<W: Word> Clone for Table<W> {
     }
 }
 
-impl<W> fmt::Debug for Table<W> {
+impl<W> fmt::Debug for DenseTable<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Table of {} words", self.len)
     }
@@ -246,12 +246,12 @@ fn request_large_pages(_: &MmapMut) {}
 
 #[cfg(test)]
 mod tests {
-    use super::Table;
+    use super::DenseTable;
 
     #[test]
     fn a_table_behaves_like_a_vector() {
         for len in [0, 1, 7, 1_100_000] {
-            let mut table = Table::<u32>::filled(len, u32::MAX);
+            let mut table = DenseTable::<u32>::filled(len, u32::MAX);
             let mut model = vec![u32::MAX; len];
             for (k, word) in model.iter_mut().enumerate().step_by(3) {
                 *word = k as u32;
@@ -265,6 +265,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "index out of bounds")]
     fn an_index_beyond_the_end_panics() {
-        Table::<u64>::zeroed(4).get(4);
+        DenseTable::<u64>::zeroed(4).get(4);
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod prefetch;
 mod recency;
 mod slot_index;
 
-pub(crate) use dense::Table;
+pub(crate) use dense::DenseTable;
 pub(crate) use page_set::PageSet;
-pub(crate) use recency::Recency;
-pub(crate) use slot_index::{Chained, Chains, SlotIndex, spread};
+pub(crate) use recency::LruList;
+pub(crate) use slot_index::{ChainedIndex, ChainedSlots, SlotIndex, hash_key};

@@ -5,13 +5,13 @@
 //! by word.
 
 use crate::address::Ppn;
-use crate::tables::Table;
-use crate::tables::prefetch::touch_all;
+use crate::tables::DenseTable;
+use crate::tables::prefetch::pull_into_cache;
 
 /// Set of physical flash pages, as a bitmap with one bit per page of the device.
 #[derive(Clone, Debug)]
 pub(crate) struct PageSet {
-    words: Table<u64>,
+    words: DenseTable<u64>,
 }
 
 /// A 64-bit word of the bitmap of a page set, by index, and a mask of its bits that are in a range of pages.
@@ -43,12 +43,12 @@ fn each_page(at: usize, mut word: u64, mut found: impl FnMut(Ppn)) {
 impl PageSet {
     /// Creates an empty set of flash pages for a device of `physical_pages` pages. Memory: one bit per page.
     pub(crate) fn new(physical_pages: u64) -> Self {
-        Self { words: Table::zeroed(physical_pages.div_ceil(64) as usize) }
+        Self { words: DenseTable::zeroed(physical_pages.div_ceil(64) as usize) }
     }
 
     /// Creates an empty set of flash pages for a device of as many pages as this set covers.
-    pub(crate) fn emptied(&self) -> Self {
-        Self { words: Table::zeroed(self.words.len()) }
+    pub(crate) fn empty_of_same_size(&self) -> Self {
+        Self { words: DenseTable::zeroed(self.words.len()) }
     }
 
     #[inline]
@@ -59,7 +59,7 @@ impl PageSet {
     /// Prefetches the bits of `pages` in the set's bitmap, so that the cache misses of later accesses overlap.
     #[inline]
     pub(crate) fn prefetch(&self, pages: impl Iterator<Item = Ppn>) {
-        touch_all(self.words.get_all(pages.map(|ppn| ppn.index() / 64)));
+        pull_into_cache(self.words.get_each(pages.map(|ppn| ppn.index() / 64)));
     }
 
     #[inline]
@@ -101,7 +101,7 @@ impl PageSet {
     }
 
     /// Appends to `out` those of `count` pages from `first` on that are in the set, in order. O(count / 64 + found).
-    pub(crate) fn collect(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
+    pub(crate) fn append_members(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
         for part in parts(first, count) {
             each_page(part.at, self.words.get(part.at) & part.mask, |ppn| out.push(ppn));
         }
@@ -124,15 +124,16 @@ impl PageSet {
 
     /// Copies the bitmap of a page set, from byte `from` on, into `page`, with zeros beyond the end of the bitmap.
     /// `from` and the length of `page` are multiples of 8 bytes.
-    pub(crate) fn copy_to(&self, from: usize, page: &mut [u8]) {
+    pub(crate) fn copy_bitmap_to(&self, from: usize, page: &mut [u8]) {
         for (at, bytes) in (from / 8..).zip(page.chunks_exact_mut(8)) {
             let word = if at < self.words.len() { self.words.get(at) } else { 0 };
             bytes.copy_from_slice(&word.to_le_bytes());
         }
     }
 
-    /// Sets the bitmap of a page set, from byte `from` on, to the bytes that [`PageSet::copy_to`] wrote into `page`.
-    pub(crate) fn copy_from(&mut self, from: usize, page: &[u8]) {
+    /// Sets the bitmap of a page set, from byte `from` on, to the bytes that [`PageSet::copy_bitmap_to`] wrote into
+    /// `page`.
+    pub(crate) fn copy_bitmap_from(&mut self, from: usize, page: &[u8]) {
         let words =
             page.chunks_exact(8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight bytes")));
         for (at, word) in (from / 8..self.words.len()).zip(words) {
@@ -141,7 +142,7 @@ impl PageSet {
     }
 
     /// Bytes of memory for the bitmap of the page set.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }
 }
@@ -157,7 +158,7 @@ mod tests {
             by_range.insert_range(Ppn(first), count);
             (first..first + count).for_each(|ppn| assert!(by_page.insert_new(Ppn(ppn))));
             let mut found = Vec::new();
-            by_range.collect(Ppn(0), 256, &mut found);
+            by_range.append_members(Ppn(0), 256, &mut found);
             assert!(found.iter().copied().eq((first..first + count).map(Ppn)));
             assert_eq!((by_range.len(), by_page.len()), (count as u64, count as u64));
             assert_eq!(by_range.is_disjoint(Ppn(first), count), count == 0);

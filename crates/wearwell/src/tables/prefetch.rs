@@ -21,6 +21,6 @@ pub(crate) const PREFETCHED_PAGES: usize = 128;
 
 /// Reads all values and discards them, so that their memory is in the processor's cache afterwards.
 #[inline]
-pub(crate) fn touch_all(values: impl Iterator<Item = u64>) {
+pub(crate) fn pull_into_cache(values: impl Iterator<Item = u64>) {
     black_box(values.fold(0, |sum, value| sum ^ value));
 }

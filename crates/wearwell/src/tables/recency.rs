@@ -15,20 +15,20 @@ impl Links {
 
 /// LRU list of slots (cache entries numbered from 0), doubly linked. A slot is on the list at most once.
 #[derive(Clone, Debug)]
-pub(crate) struct Recency {
+pub(crate) struct LruList {
     links: Vec<Links>,
     newest: u32,
     oldest: u32,
     len: u32,
 }
 
-impl Default for Recency {
+impl Default for LruList {
     fn default() -> Self {
         Self { links: Vec::new(), newest: NIL, oldest: NIL, len: 0 }
     }
 }
 
-impl Recency {
+impl LruList {
     pub(crate) fn len(&self) -> u32 {
         self.len
     }

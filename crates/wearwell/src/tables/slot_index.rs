@@ -1,11 +1,11 @@
 //! Hash index from a key to the number of the slot that holds it, for tables that a host write accesses several times.
 //!
-//! Slots with the same hash are chained ([`Chains`]), so that inserting or removing a key takes two or three accesses
-//! and no entry is ever moved. The links are stored in the container of the slots ([`Chained`]). That is the entries
-//! themselves if a look-up is about to use the entry anyway. Otherwise it is a separate table of keys and links
-//! ([`SlotIndex`]), so that a look-up does not touch the entries.
+//! Slots with the same hash are chained ([`ChainedIndex`]), so that inserting or removing a key takes two or three
+//! accesses and no entry is ever moved. The links are stored in the container of the slots ([`ChainedSlots`]). That is
+//! the entries themselves if a look-up is about to use the entry anyway. Otherwise it is a separate table of keys and
+//! links ([`SlotIndex`]), so that a look-up does not touch the entries.
 
-use crate::tables::prefetch::touch_all;
+use crate::tables::prefetch::pull_into_cache;
 
 /// Number that means "no slot" (table entry) in a hash index.
 const NIL: u32 = u32::MAX;
@@ -15,23 +15,23 @@ const SMALLEST: usize = 8;
 /// Hashes a key by Fibonacci hashing: the upper bits of its product with a large odd number, which depend on all bits
 /// of the key and spread consecutive keys evenly. Drops the lower `shift` bits of the product.
 #[inline]
-pub(crate) fn spread(key: u64, shift: u32) -> usize {
+pub(crate) fn hash_key(key: u64, shift: u32) -> usize {
     (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
-/// Container of the slots (numbered table entries) of a [`Chains`] hash index, which stores the key and the chain link
-/// of each slot.
-pub(crate) trait Chained {
-    fn key(&self, slot: u32) -> u32;
+/// Container of the slots (numbered table entries) of a [`ChainedIndex`] hash index, which stores the key and the chain
+/// link of each slot.
+pub(crate) trait ChainedSlots {
+    fn key_of(&self, slot: u32) -> u32;
     /// Returns the slot (numbered table entry) after this one in its hash chain; `u32::MAX` at the end.
-    fn next(&self, slot: u32) -> u32;
-    fn set_next(&mut self, slot: u32, next: u32);
+    fn next_in_chain(&self, slot: u32) -> u32;
+    fn set_next_in_chain(&mut self, slot: u32, next: u32);
 }
 
-/// Chained hash index from keys to slots (numbered table entries). A [`Chained`] container stores the key and the link
-/// of each slot. A slot's key must not be changed while the slot is in the index.
+/// Chained hash index from keys to slots (numbered table entries). A [`ChainedSlots`] container stores the key and the
+/// link of each slot. A slot's key must not be changed while the slot is in the index.
 #[derive(Clone, Debug)]
-pub(crate) struct Chains {
+pub(crate) struct ChainedIndex {
     /// First slot (numbered table entry) of each hash chain; [`NIL`] if the chain is empty.
     heads: Vec<u32>,
     len: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Chains {
     shift: u32,
 }
 
-impl Chains {
+impl ChainedIndex {
     /// Creates an empty hash index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
         let chains = (2 * capacity).next_power_of_two().max(SMALLEST);
@@ -55,18 +55,18 @@ impl Chains {
     /// Returns the number of the hash chain of a key.
     #[inline]
     fn chain(&self, key: u32) -> usize {
-        spread(u64::from(key), self.shift)
+        hash_key(u64::from(key), self.shift)
     }
 
     /// Returns the slot that holds a key, if the hash index has one.
     #[inline]
-    pub(crate) fn find(&self, slots: &impl Chained, key: u32) -> Option<u32> {
+    pub(crate) fn find(&self, slots: &impl ChainedSlots, key: u32) -> Option<u32> {
         let mut slot = self.heads[self.chain(key)];
         while slot != NIL {
-            if slots.key(slot) == key {
+            if slots.key_of(slot) == key {
                 return Some(slot);
             }
-            slot = slots.next(slot);
+            slot = slots.next_in_chain(slot);
         }
         None
     }
@@ -76,20 +76,20 @@ impl Chains {
     #[inline]
     pub(crate) fn prefetch(
         &self,
-        slots: &impl Chained,
+        slots: &impl ChainedSlots,
         count: usize,
         keys: impl Iterator<Item = u32> + Clone,
     ) {
         let Some(last) = count.checked_sub(1) else { return };
         let heads = keys.map(|key| self.heads[self.chain(key)]);
-        touch_all(heads.clone().map(u64::from));
+        pull_into_cache(heads.clone().map(u64::from));
         // For an empty chain the last slot is read in vain: cheaper than a branch.
-        touch_all(heads.map(|head| slots.next(head.min(last as u32)).into()));
+        pull_into_cache(heads.map(|head| slots.next_in_chain(head.min(last as u32)).into()));
     }
 
     /// Inserts a slot into the hash index, at the head of the chain of its key; no other slot may have this key.
     #[inline]
-    pub(crate) fn insert(&mut self, slots: &mut impl Chained, slot: u32) {
+    pub(crate) fn insert(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
         self.link(slots, slot);
         self.len += 1;
         if self.len > self.heads.len() {
@@ -98,18 +98,18 @@ impl Chains {
     }
 
     #[inline]
-    fn link(&mut self, slots: &mut impl Chained, slot: u32) {
-        let chain = self.chain(slots.key(slot));
-        slots.set_next(slot, std::mem::replace(&mut self.heads[chain], slot));
+    fn link(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
+        let chain = self.chain(slots.key_of(slot));
+        slots.set_next_in_chain(slot, std::mem::replace(&mut self.heads[chain], slot));
     }
 
     #[cold]
-    fn grow(&mut self, slots: &mut impl Chained) {
+    fn grow(&mut self, slots: &mut impl ChainedSlots) {
         let chains = 2 * self.heads.len();
         self.shift -= 1;
         for mut slot in std::mem::replace(&mut self.heads, vec![NIL; chains]) {
             while slot != NIL {
-                let next = slots.next(slot);
+                let next = slots.next_in_chain(slot);
                 self.link(slots, slot);
                 slot = next;
             }
@@ -118,16 +118,16 @@ impl Chains {
 
     /// Removes a slot from the hash index.
     #[inline]
-    pub(crate) fn remove(&mut self, slots: &mut impl Chained, slot: u32) {
-        let (chain, next) = (self.chain(slots.key(slot)), slots.next(slot));
+    pub(crate) fn remove(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
+        let (chain, next) = (self.chain(slots.key_of(slot)), slots.next_in_chain(slot));
         let (mut before, mut at) = (NIL, self.heads[chain]);
         while at != slot {
-            (before, at) = (at, slots.next(at));
+            (before, at) = (at, slots.next_in_chain(at));
         }
         if before == NIL {
             self.heads[chain] = next;
         } else {
-            slots.set_next(before, next);
+            slots.set_next_in_chain(before, next);
         }
         self.len -= 1;
     }
@@ -146,17 +146,17 @@ struct Node {
     next: u32,
 }
 
-impl Chained for Vec<Node> {
+impl ChainedSlots for Vec<Node> {
     #[inline]
-    fn key(&self, slot: u32) -> u32 {
+    fn key_of(&self, slot: u32) -> u32 {
         self[slot as usize].key
     }
     #[inline]
-    fn next(&self, slot: u32) -> u32 {
+    fn next_in_chain(&self, slot: u32) -> u32 {
         self[slot as usize].next
     }
     #[inline]
-    fn set_next(&mut self, slot: u32, next: u32) {
+    fn set_next_in_chain(&mut self, slot: u32, next: u32) {
         self[slot as usize].next = next;
     }
 }
@@ -164,14 +164,14 @@ impl Chained for Vec<Node> {
 /// Chained hash index from keys to slots (numbered table entries), which stores the keys and links itself.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotIndex {
-    chains: Chains,
+    chains: ChainedIndex,
     nodes: Vec<Node>,
 }
 
 impl SlotIndex {
     /// Creates an empty hash index with two chains for each of `capacity` slots.
     pub(crate) fn with_capacity(capacity: usize) -> Self {
-        Self { chains: Chains::with_capacity(capacity), nodes: Vec::with_capacity(capacity) }
+        Self { chains: ChainedIndex::with_capacity(capacity), nodes: Vec::with_capacity(capacity) }
     }
 
     /// Returns the slot that holds a key, if the hash index has one.

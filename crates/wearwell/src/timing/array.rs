@@ -2,8 +2,8 @@
 //! uses its channel.
 //!
 //! The service rules are those of [`super::event`]; this file implements the part that concerns a single array. An
-//! array does not see requests or other arrays, only what all arrays share ([`Shared`]). So each decision can be read
-//! on its own, and the compiler keeps the state of one array in registers.
+//! array does not see requests or other arrays, only what all arrays share ([`EngineState`]). So each decision can be
+//! read on its own, and the compiler keeps the state of one array in registers.
 //!
 //! Functions are compiled twice. `PLAIN` is for the common device, whose operations run one by one to their end
 //! (neither suspension nor multi-plane groups), and omits what only other devices need. A plain array also acts ahead
@@ -12,45 +12,46 @@
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
-use super::channel::{Channel, Moment};
+use super::channel::{Channel, EventPosition};
 use super::event_queue::{EventClass, EventQueue};
-use super::op_queue::{Op, OpQueue};
-use super::trace::Observer;
-use super::{FlashTiming, FreeBlocks, TimingOptions};
+use super::op_queue::{OpQueue, QueuedOp};
+use super::trace::TimingObserver;
+use super::{FlashTiming, FreeBlocksPerArray, TimingOptions};
 use crate::operation::OpKind;
 
 /// Number of the queue, in an array (die or plane), of host reads with priority.
-pub(super) const READS: u8 = 0;
+pub(super) const READ_QUEUE: u8 = 0;
 /// Number of the queue, in an array (die or plane), of host writes. It also holds host reads without priority, and
 /// background work that does not yield to host work.
-pub(super) const WRITES: u8 = 1;
+pub(super) const WRITE_QUEUE: u8 = 1;
 /// Number of the queue, in an array (die or plane), of background work that yields to host work.
-pub(super) const BACKGROUND: u8 = 2;
+pub(super) const BACKGROUND_QUEUE: u8 = 2;
 
-/// Value of `Array::busy_since` for an array (die or plane) that is idle.
-pub(super) const IDLE: u64 = u64::MAX;
+/// Value of `FlashArray::busy_since_ns` for an array (die or plane) that is idle.
+pub(super) const NOT_BUSY: u64 = u64::MAX;
 
 /// Operations that an array (die or plane) executes together: the first `count` of a queue. More than one only with
 /// multi-plane operations.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Group {
+pub(super) struct OpGroup {
     pub(super) kind: OpKind,
     pub(super) queue: u8,
     /// Number of operations in the multi-plane group that the array executes; 0 means that it executes none.
-    pub(super) count: u8,
+    pub(super) op_count: u8,
     /// Index of the operation in the multi-plane group that transfers data or waits to transfer; equals `count` in the
     /// array phase (tPROG or tBERS).
-    pub(super) cursor: u8,
+    pub(super) transfer_index: u8,
     /// Time on the channel of the operation at `cursor`, nanoseconds.
     pub(super) transfer_ns: u32,
 }
 
-impl Group {
-    const NONE: Self = Self { kind: OpKind::Read, queue: WRITES, count: 0, cursor: 0, transfer_ns: 0 };
+impl OpGroup {
+    const NONE: Self =
+        Self { kind: OpKind::Read, queue: WRITE_QUEUE, op_count: 0, transfer_index: 0, transfer_ns: 0 };
 
     #[inline(always)]
-    pub(super) fn exists(self) -> bool {
-        self.count > 0
+    pub(super) fn is_present(self) -> bool {
+        self.op_count > 0
     }
 }
 
@@ -67,15 +68,15 @@ struct Ahead {
 
 /// State of one flash array: a die, or a plane if planes are independent.
 #[derive(Clone, Debug)]
-pub(super) struct Array {
-    pub(super) running: Group,
-    pub(super) suspended: Group,
+pub(super) struct FlashArray {
+    pub(super) running_group: OpGroup,
+    pub(super) suspended_group: OpGroup,
     pub(super) queues: [OpQueue; 3],
     ahead: Ahead,
     /// Number of background operations that may be queued on the array (die or plane) before they have priority over
     /// host writes; 0 while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
-    free_blocks: Option<FreeBlocks>,
+    free_blocks: Option<FreeBlocksPerArray>,
     /// Pages that GC has gained on the array, or will have gained when its queue is finished, and that host writes have
     /// not yet programmed.
     gained_pages: i64,
@@ -85,28 +86,28 @@ pub(super) struct Array {
     /// Whether the operation that the array started or resumed last was a host read with priority.
     read_was_last: bool,
     /// Number of background operations served so far before the waiting host write, so that erases keep pace with
-    /// writes ([`FreeBlocks`]).
+    /// writes ([`FreeBlocksPerArray`]).
     background_ops_before_write: u32,
     pub(super) channel: u32,
     /// Number of suspensions so far of the program or erase that runs or is suspended.
-    pub(super) suspensions: u32,
+    pub(super) suspension_count: u32,
     /// Whether the running operation must not be suspended for host reads, because the backlog of background work was
     /// too large when it started.
     pub(super) must_finish: bool,
     /// Start of the array phase (tPROG or tBERS) of the running program or erase, nanoseconds.
-    pub(super) phase_start: u64,
-    pub(super) phase_end: u64,
+    pub(super) phase_start_ns: u64,
+    pub(super) phase_end_ns: u64,
     /// Array time (tPROG or tBERS) that the suspended program or erase still needs, nanoseconds.
     pub(super) remaining_ns: u64,
-    pub(super) busy_since: u64,
+    pub(super) busy_since_ns: u64,
     pub(super) busy_ns: u64,
 }
 
-impl Array {
+impl FlashArray {
     pub(super) fn new(channel: u32, options: &TimingOptions) -> Self {
         Self {
-            running: Group::NONE,
-            suspended: Group::NONE,
+            running_group: OpGroup::NONE,
+            suspended_group: OpGroup::NONE,
             queues: std::array::from_fn(|_| OpQueue::new()),
             ahead: Ahead::default(),
             backlog_bound_ops: options.gc_backlog_ops,
@@ -116,12 +117,12 @@ impl Array {
             read_was_last: false,
             background_ops_before_write: 0,
             channel,
-            suspensions: 0,
+            suspension_count: 0,
             must_finish: false,
-            phase_start: 0,
-            phase_end: 0,
+            phase_start_ns: 0,
+            phase_end_ns: 0,
             remaining_ns: 0,
-            busy_since: IDLE,
+            busy_since_ns: NOT_BUSY,
             busy_ns: 0,
         }
     }
@@ -130,21 +131,22 @@ impl Array {
     /// among them.
     #[inline(always)]
     fn backlog(&self) -> (u32, u32) {
-        let at_work = |group: Group| if group.queue == BACKGROUND { u32::from(group.count) } else { 0 };
-        let erases_of = |group: Group| if group.kind == OpKind::Erase { at_work(group) } else { 0 };
-        let background = &self.queues[BACKGROUND as usize];
-        let ops = background.ops() - at_work(self.running) - at_work(self.suspended);
-        (ops, background.erases() - erases_of(self.running) - erases_of(self.suspended))
+        let at_work =
+            |group: OpGroup| if group.queue == BACKGROUND_QUEUE { u32::from(group.op_count) } else { 0 };
+        let erases_of = |group: OpGroup| if group.kind == OpKind::Erase { at_work(group) } else { 0 };
+        let background = &self.queues[BACKGROUND_QUEUE as usize];
+        let ops = background.op_count() - at_work(self.running_group) - at_work(self.suspended_group);
+        (ops, background.erase_count() - erases_of(self.running_group) - erases_of(self.suspended_group))
     }
 
     /// Appends an operation to a queue of the array (die or plane); returns its position in the queue.
     #[inline(always)]
-    pub(super) fn push(&mut self, op: Op, queue: u8) -> u32 {
+    pub(super) fn push(&mut self, op: QueuedOp, queue: u8) -> u32 {
         if let (BACKGROUND, Some(free)) = (queue, self.free_blocks) {
             self.gained_pages += match op.kind {
                 OpKind::Erase => i64::from(free.pages_per_block),
                 OpKind::Program => -1,
-                _ => -i64::from(op.more().div_ceil(2)),
+                _ => -i64::from(op.further_ops().div_ceil(2)),
             };
         }
         let fifo = &mut self.queues[queue as usize];
@@ -156,25 +158,25 @@ impl Array {
     /// Makes the first `count` operations of a queue the group of operations that the array executes together.
     #[inline(always)]
     fn run(&mut self, queue: u8, count: u8) {
-        let &Op { kind, transfer_ns, .. } = self.queues[queue as usize].front();
-        self.read_was_last = queue == READS;
-        self.running = Group { kind, queue, count, cursor: 0, transfer_ns };
+        let &QueuedOp { kind, transfer_ns, .. } = self.queues[queue as usize].front();
+        self.read_was_last = queue == READ_QUEUE;
+        self.running_group = OpGroup { kind, queue, op_count: count, transfer_index: 0, transfer_ns };
     }
 
     /// Returns the time on the channel of operation number `member` of the running multi-plane group, nanoseconds. The
     /// operation must still be queued.
     fn transfer_of(&self, member: u8) -> u32 {
-        self.queues[self.running.queue as usize].at(u32::from(member)).transfer_ns
+        self.queues[self.running_group.queue as usize].entry_at(u32::from(member)).transfer_ns
     }
 
     /// Removes from its queue the first operation of the group that the array executes. In a group of reads, the next
     /// read then uses the channel.
     #[inline(always)]
-    pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> Op {
-        self.running.count -= 1;
-        let op = self.queues[self.running.queue as usize].pop();
-        if !PLAIN && self.running.exists() {
-            self.running.transfer_ns = self.transfer_of(0);
+    pub(super) fn pop_member<const PLAIN: bool>(&mut self) -> QueuedOp {
+        self.running_group.op_count -= 1;
+        let op = self.queues[self.running_group.queue as usize].pop();
+        if !PLAIN && self.running_group.is_present() {
+            self.running_group.transfer_ns = self.transfer_of(0);
         }
         op
     }
@@ -182,9 +184,9 @@ impl Array {
 
 /// State shared by all arrays (dies or planes): channels, clock, events, and the service rules.
 #[derive(Clone, Debug)]
-pub(super) struct Shared<T> {
+pub(super) struct EngineState<T> {
     /// Current position in the order of events: that of the event being handled, or of an arriving request.
-    pub(super) moment: Moment,
+    pub(super) current_moment: EventPosition,
     pub(super) events: EventQueue,
     pub(super) channels: Vec<Channel>,
     pub(super) completed_ops: u64,
@@ -194,29 +196,36 @@ pub(super) struct Shared<T> {
     pub(super) observer: T,
 }
 
-impl<T> Shared<T> {
+impl<T> EngineState<T> {
     /// Returns the simulated time, nanoseconds.
     #[inline(always)]
-    pub(super) fn now(&self) -> u64 {
-        self.moment.time()
+    pub(super) fn now_ns(&self) -> u64 {
+        self.current_moment.time_ns()
     }
 }
 
 // Choice of the next operation.
-impl Array {
+impl FlashArray {
     /// Starts the next operation of an array (die or plane) that runs none; if nothing is queued, the array becomes
     /// idle.
     #[inline(always)]
-    pub(super) fn dispatch<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        debug_assert!(!self.running.exists(), "one operation at a time");
+    pub(super) fn start_next<const PLAIN: bool>(
+        &mut self,
+        index: u32,
+        shared: &mut EngineState<impl TimingObserver>,
+    ) {
+        debug_assert!(!self.running_group.is_present(), "one operation at a time");
         let behind = self.is_behind::<PLAIN>() && !self.is_turn_of_reads();
-        if !PLAIN && self.suspended.exists() && (behind || self.queues[READS as usize].is_empty()) {
+        if !PLAIN
+            && self.suspended_group.is_present()
+            && (behind || self.queues[READ_QUEUE as usize].is_empty())
+        {
             self.must_finish = behind;
             return self.resume(index, shared);
         }
         match self.choose_queue::<PLAIN>(behind) {
             Some(queue) => self.start::<PLAIN>(index, queue, behind, shared),
-            None => self.idle(shared.now()),
+            None => self.idle(shared.now_ns()),
         }
     }
 
@@ -224,7 +233,7 @@ impl Array {
     /// alternate then, because reads need no free block.
     #[inline(always)]
     fn is_turn_of_reads(&self) -> bool {
-        !self.read_was_last && !self.queues[READS as usize].is_empty() && !self.is_holding_reads()
+        !self.read_was_last && !self.queues[READ_QUEUE as usize].is_empty() && !self.is_holding_reads()
     }
 
     /// Whether the array now serves background work before host reads: too much of it is queued, on a device that then
@@ -244,26 +253,26 @@ impl Array {
                 && self.free_blocks.is_some_and(|free| free.are_used_up(ops, erases, self.gained_pages))
     }
 
-    /// Returns [`Array::backlog`] (queued background operations, and erases among them) while no operation runs. A
+    /// Returns [`FlashArray::backlog`] (queued background operations, and erases among them) while no operation runs. A
     /// plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
     fn backlog_between_ops<const PLAIN: bool>(&self) -> (u32, u32) {
-        let background = &self.queues[BACKGROUND as usize];
-        if PLAIN { (background.ops(), background.erases()) } else { self.backlog() }
+        let background = &self.queues[BACKGROUND_QUEUE as usize];
+        if PLAIN { (background.op_count(), background.erase_count()) } else { self.backlog() }
     }
 
     #[inline(always)]
     fn choose_queue<const PLAIN: bool>(&mut self, behind: bool) -> Option<u8> {
         if behind {
-            return Some(BACKGROUND);
+            return Some(BACKGROUND_QUEUE);
         }
         let [reads, writes, background] = &self.queues;
         if !reads.is_empty() {
-            Some(READS)
+            Some(READ_QUEUE)
         } else if !writes.is_empty() {
             Some(self.choose_write_or_background::<PLAIN>())
         } else if !background.is_empty() {
-            Some(BACKGROUND)
+            Some(BACKGROUND_QUEUE)
         } else {
             None
         }
@@ -280,16 +289,16 @@ impl Array {
         };
         if self.background_ops_before_write < due {
             self.background_ops_before_write += 1;
-            return BACKGROUND;
+            return BACKGROUND_QUEUE;
         }
         self.background_ops_before_write = 0;
-        WRITES
+        WRITE_QUEUE
     }
 
     fn idle(&mut self, now: u64) {
-        if self.busy_since != IDLE {
-            self.busy_ns += now - self.busy_since;
-            self.busy_since = IDLE;
+        if self.busy_since_ns != NOT_BUSY {
+            self.busy_ns += now - self.busy_since_ns;
+            self.busy_since_ns = NOT_BUSY;
         }
     }
 
@@ -299,29 +308,29 @@ impl Array {
         index: u32,
         queue: u8,
         behind: bool,
-        shared: &mut Shared<impl Observer>,
+        shared: &mut EngineState<impl TimingObserver>,
     ) {
         let groups = !PLAIN && shared.options.multi_plane;
         let count = if groups { group_size(&self.queues[queue as usize]) } else { 1 };
         self.run(queue, count);
-        let kind = self.running.kind;
-        shared.observer.started((index, queue), count, shared.moment.time());
-        self.busy_since = self.busy_since.min(shared.now());
+        let kind = self.running_group.kind;
+        shared.observer.ops_started((index, queue), count, shared.current_moment.time_ns());
+        self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
         if kind == OpKind::Read {
-            let sensed_at = shared.now() + shared.flash.read_ns;
-            return shared.events.set(index, EventClass::ReadSensed, sensed_at);
+            let sensed_at = shared.now_ns() + shared.flash.read_ns;
+            return shared.events.set_array_event(index, EventClass::ReadSensed, sensed_at);
         }
         if !PLAIN {
-            self.suspensions = 0;
+            self.suspension_count = 0;
             self.must_finish = behind;
         }
         if kind == OpKind::Program {
-            if queue == WRITES {
+            if queue == WRITE_QUEUE {
                 self.gained_pages = (self.gained_pages - i64::from(count)).max(0);
             }
             self.request_channel::<PLAIN>(index, shared);
         } else {
-            let (now, erase_ns) = (shared.now(), shared.flash.erase_ns);
+            let (now, erase_ns) = (shared.now_ns(), shared.flash.erase_ns);
             self.start_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
         }
     }
@@ -338,11 +347,11 @@ impl Array {
     ) {
         let end = start + ns;
         if !PLAIN {
-            self.running.cursor = self.running.count;
-            self.phase_start = start;
-            self.phase_end = end;
+            self.running_group.transfer_index = self.running_group.op_count;
+            self.phase_start_ns = start;
+            self.phase_end_ns = end;
         }
-        events.set(index, ends_as, end);
+        events.set_array_event(index, ends_as, end);
     }
 
     /// Requests the channel for the data transfer of the running operation: it starts now, or waits in a queue.
@@ -350,48 +359,48 @@ impl Array {
     pub(super) fn request_channel<const PLAIN: bool>(
         &mut self,
         index: u32,
-        shared: &mut Shared<impl Observer>,
+        shared: &mut EngineState<impl TimingObserver>,
     ) {
         if PLAIN {
             return self.book_transfer(index, shared);
         }
         let channel = &shared.channels[self.channel as usize];
-        if channel.free_at <= shared.now() && !channel.contended {
-            self.grant(index, shared);
+        if channel.free_at_ns <= shared.now_ns() && !channel.is_contended {
+            self.start_transfer(index, shared);
         } else {
             self.wait_for_channel(index, shared);
         }
     }
 
-    fn wait_for_channel(&self, index: u32, shared: &mut Shared<impl Observer>) {
+    fn wait_for_channel(&self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let channel = &mut shared.channels[self.channel as usize];
-        let urgent = self.running.queue == READS;
-        let queue = if urgent { &mut channel.urgent } else { &mut channel.waiting };
+        let urgent = self.running_group.queue == READ_QUEUE;
+        let queue = if urgent { &mut channel.urgent_arrays } else { &mut channel.waiting_arrays };
         queue.push_back(index);
-        if !channel.contended {
-            channel.contended = true;
-            let free_at = channel.free_at;
+        if !channel.is_contended {
+            channel.is_contended = true;
+            let free_at = channel.free_at_ns;
             shared.events.set_channel_free(self.channel, free_at);
         }
     }
 
     /// Starts the data transfer of the running operation on the channel, and schedules the event that follows it.
     #[inline(always)]
-    pub(super) fn grant(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        let transfer_ns = u64::from(self.running.transfer_ns);
-        let end = shared.now() + transfer_ns;
+    pub(super) fn start_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let transfer_ns = u64::from(self.running_group.transfer_ns);
+        let end = shared.now_ns() + transfer_ns;
         let channel = &mut shared.channels[self.channel as usize];
         channel.busy_ns += transfer_ns;
-        channel.free_at = end;
-        let Group { queue, cursor, .. } = self.running;
-        shared.observer.transferred((index, queue), cursor, (end - transfer_ns, end));
-        if self.running.kind == OpKind::Read {
-            return shared.events.set(index, EventClass::Transferred, end);
+        channel.free_at_ns = end;
+        let OpGroup { queue, transfer_index: cursor, .. } = self.running_group;
+        shared.observer.op_transferred((index, queue), cursor, (end - transfer_ns, end));
+        if self.running_group.kind == OpKind::Read {
+            return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
-        if self.running.cursor + 1 < self.running.count {
-            self.running.cursor += 1;
-            self.running.transfer_ns = self.transfer_of(self.running.cursor);
-            return shared.events.set(index, EventClass::Transferred, end);
+        if self.running_group.transfer_index + 1 < self.running_group.op_count {
+            self.running_group.transfer_index += 1;
+            self.running_group.transfer_ns = self.transfer_of(self.running_group.transfer_index);
+            return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
         let program_ns = shared.flash.program_ns;
         self.start_phase::<false>(index, EventClass::Programmed, end, program_ns, &mut shared.events);
@@ -400,11 +409,15 @@ impl Array {
 }
 
 // Transfers of a plain array, whose times are known when they are requested.
-impl Array {
+impl FlashArray {
     /// Handles the end of tR. If the program of the page and the next read of the same series of copies follow, all of
     /// them are scheduled at once.
     #[inline(always)]
-    pub(super) fn sensed<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
+    pub(super) fn finish_sensing<const PLAIN: bool>(
+        &mut self,
+        index: u32,
+        shared: &mut EngineState<impl TimingObserver>,
+    ) {
         if !PLAIN {
             return self.request_channel::<PLAIN>(index, shared);
         }
@@ -419,48 +432,48 @@ impl Array {
     /// Books both channel transfers of a page copy whose page has been sensed (tR ended), and schedules the end of the
     /// next read.
     #[inline(always)]
-    fn copy_page(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
+    fn copy_page(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let (moment, ns) = (shared.current_moment, u64::from(self.running_group.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash;
         let channel = &mut shared.channels[self.channel as usize];
-        let begins_at = channel.book_copy(index, ns, moment, &mut shared.events);
+        let begins_at = channel.book_copy_transfers(index, ns, moment, &mut shared.events);
         let may_give_way = |steps| !self.holds_reads || !self.has_backlog_beyond(steps);
         self.ahead = Ahead { program: may_give_way(1), read: may_give_way(2) };
-        self.queues[BACKGROUND as usize].pop_copy();
+        self.queues[BACKGROUND_QUEUE as usize].pop_copy();
         shared.completed_ops += 2;
-        shared.events.set(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
+        shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
 
     /// Books the running operation's channel transfer and schedules the event that follows it.
     #[inline(always)]
-    fn book_transfer(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        let (moment, ns) = (shared.moment, u64::from(self.running.transfer_ns));
+    fn book_transfer(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let (moment, ns) = (shared.current_moment, u64::from(self.running_group.transfer_ns));
         let channel = &mut shared.channels[self.channel as usize];
-        let urgent = self.running.queue == READS;
+        let urgent = self.running_group.queue == READ_QUEUE;
         let begins_at = if urgent {
-            channel.book_urgent(index, ns, moment, &shared.flash, &mut shared.events)
+            channel.book_urgent_transfer(index, ns, moment, &shared.flash, &mut shared.events)
         } else {
-            channel.book(index, ns, moment, &mut shared.events)
+            channel.book_transfer(index, ns, moment, &mut shared.events)
         };
         let end = begins_at + ns;
-        if self.running.kind == OpKind::Program {
+        if self.running_group.kind == OpKind::Program {
             self.program_from(end, index, shared);
         } else {
-            shared.events.set(index, EventClass::Transferred, end);
+            shared.events.set_array_event(index, EventClass::Transferred, end);
         }
     }
 
     /// Schedules the event that follows a program whose transfer ends at `start`: the end of the program, or directly
     /// the end of the next read if the series of copies continues.
     #[inline(always)]
-    fn program_from(&mut self, start: u64, index: u32, shared: &mut Shared<impl Observer>) {
+    fn program_from(&mut self, start: u64, index: u32, shared: &mut EngineState<impl TimingObserver>) {
         let end = start + shared.flash.program_ns;
         if self.stays_in_series_for(1) {
             self.ahead.read = !self.holds_reads || !self.has_backlog_beyond(1);
             self.pass(shared);
-            shared.events.set(index, EventClass::ReadSensed, end + shared.flash.read_ns);
+            shared.events.set_array_event(index, EventClass::ReadSensed, end + shared.flash.read_ns);
         } else {
-            shared.events.set(index, EventClass::Programmed, end);
+            shared.events.set_array_event(index, EventClass::Programmed, end);
         }
     }
 
@@ -469,8 +482,8 @@ impl Array {
     #[inline(always)]
     fn stays_in_series_for(&self, steps: u32) -> bool {
         let [reads, writes, background] = &self.queues;
-        self.running.queue == BACKGROUND
-            && background.front().more() >= steps
+        self.running_group.queue == BACKGROUND_QUEUE
+            && background.front().further_ops() >= steps
             && if reads.is_empty() {
                 writes.is_empty() || self.has_backlog_beyond(steps)
             } else {
@@ -483,23 +496,23 @@ impl Array {
     /// considered, because arriving copies can end it.
     #[inline(always)]
     fn has_backlog_beyond(&self, steps: u32) -> bool {
-        self.queues[BACKGROUND as usize].ops() - steps > self.backlog_bound_ops
+        self.queues[BACKGROUND_QUEUE as usize].op_count() - steps > self.backlog_bound_ops
     }
 
     /// Advances the array to the next operation of a series of copies before the simulated time has reached it. Nothing
     /// waits for the operation that ends.
     #[inline(always)]
-    fn pass(&mut self, shared: &mut Shared<impl Observer>) {
-        self.queues[BACKGROUND as usize].pop();
+    fn pass(&mut self, shared: &mut EngineState<impl TimingObserver>) {
+        self.queues[BACKGROUND_QUEUE as usize].pop();
         shared.completed_ops += 1;
-        self.running.kind = self.queues[BACKGROUND as usize].front().kind;
+        self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }
 
     /// Undoes the last [`Self::pass`]: returns the array to the previous operation of a series of copies.
-    fn undo_step_ahead(&mut self, shared: &mut Shared<impl Observer>) {
-        self.queues[BACKGROUND as usize].undo_pop();
+    fn undo_step_ahead(&mut self, shared: &mut EngineState<impl TimingObserver>) {
+        self.queues[BACKGROUND_QUEUE as usize].undo_pop();
         shared.completed_ops -= 1;
-        self.running.kind = self.queues[BACKGROUND as usize].front().kind;
+        self.running_group.kind = self.queues[BACKGROUND_QUEUE as usize].front().kind;
     }
 
     /// Lets the array serve background work before host writes (and before reads, on a device that delays reads),
@@ -512,8 +525,8 @@ impl Array {
         }
     }
 
-    /// Ends [`Array::prioritise_background`]: background work has its usual priority again, because no scan of NVRAM
-    /// waits for it any more.
+    /// Ends [`FlashArray::prioritise_background`]: background work has its usual priority again, because no scan of
+    /// NVRAM waits for it any more.
     pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
         self.backlog_bound_ops = options.gc_backlog_ops;
     }
@@ -528,53 +541,68 @@ impl Array {
     /// Undoes those steps of a series of copies, taken ahead of the simulated time, that come after a host operation
     /// just queued.
     #[inline(always)]
-    pub(super) fn undo_steps_after_arrival(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
+    pub(super) fn undo_steps_after_arrival(
+        &mut self,
+        index: u32,
+        shared: &mut EngineState<impl TimingObserver>,
+    ) {
         if self.ahead.read || self.ahead.program {
             self.step_back(index, shared);
         }
     }
 
     #[inline(never)]
-    fn step_back(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        let (moment, due) = (shared.moment, shared.events.due(index));
+    fn step_back(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let (moment, due) = (shared.current_moment, shared.events.due_ns(index));
         let Ahead { program, read } = std::mem::take(&mut self.ahead);
         let programmed_at = if read { due - shared.flash.read_ns } else { due };
-        let reads_later = read && moment < Moment::of(programmed_at, EventClass::Programmed, index);
+        let reads_later =
+            read && moment < EventPosition::of_event(programmed_at, EventClass::Programmed, index);
         if reads_later {
             self.undo_step_ahead(shared);
         }
         let channel = &mut shared.channels[self.channel as usize];
-        let moved_at = if program { channel.withdraw(index, moment, &mut shared.events) } else { None };
+        let moved_at =
+            if program { channel.withdraw_second_transfer(index, moment, &mut shared.events) } else { None };
         if let Some(moved_at) = moved_at {
             self.undo_step_ahead(shared);
-            shared.events.set(index, EventClass::Transferred, moved_at);
+            shared.events.set_array_event(index, EventClass::Transferred, moved_at);
         } else if reads_later {
-            shared.events.set(index, EventClass::Programmed, programmed_at);
+            shared.events.set_array_event(index, EventClass::Programmed, programmed_at);
         }
     }
 }
 
 // Suspension of programs and erases.
-impl Array {
+impl FlashArray {
     /// Suspends the array's running program or erase if a host read waits and the options allow it.
     #[inline(always)]
-    pub(super) fn try_suspend<const PLAIN: bool>(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
+    pub(super) fn try_suspend<const PLAIN: bool>(
+        &mut self,
+        index: u32,
+        shared: &mut EngineState<impl TimingObserver>,
+    ) {
         if PLAIN {
             return;
         }
-        if let Some(suspend) = shared.options.suspend {
+        if let Some(suspend) = shared.options.suspension {
             self.try_suspend_up_to(index, suspend.max_per_op, shared);
         }
     }
 
-    fn try_suspend_up_to(&mut self, index: u32, max_per_op: u32, shared: &mut Shared<impl Observer>) {
+    fn try_suspend_up_to(
+        &mut self,
+        index: u32,
+        max_per_op: u32,
+        shared: &mut EngineState<impl TimingObserver>,
+    ) {
         if !self.may_suspend(max_per_op, shared) {
             return;
         }
         // A suspension at the very start of the array phase is executed as an event at the end of the transfer. Until
         // then more reads may join the group that interrupts.
-        if shared.now() <= self.phase_start {
-            shared.events.set(index, EventClass::Transferred, self.phase_start);
+        if shared.now_ns() <= self.phase_start_ns {
+            shared.events.set_array_event(index, EventClass::Transferred, self.phase_start_ns);
         } else {
             self.suspend(index, shared);
         }
@@ -582,62 +610,63 @@ impl Array {
 
     /// Handles the start of an array phase (tPROG or tBERS) while host reads wait: suspends the operation, or schedules
     /// its end.
-    pub(super) fn phase_started(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        let max_per_op = shared.options.suspend.map_or(0, |suspend| suspend.max_per_op);
+    pub(super) fn phase_started(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        let max_per_op = shared.options.suspension.map_or(0, |suspend| suspend.max_per_op);
         if self.may_suspend(max_per_op, shared) {
             self.suspend(index, shared);
         } else {
-            shared.events.set(index, self.end_of_phase(), self.phase_end);
+            shared.events.set_array_event(index, self.end_of_phase(), self.phase_end_ns);
         }
     }
 
     /// Returns the class of the event that ends the array phase of the running program or erase.
     fn end_of_phase(&self) -> EventClass {
-        if self.running.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
+        if self.running_group.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
     }
 
     /// Whether the array's running operation may be suspended for host reads. Only in its array phase (tPROG or tBERS);
-    /// before that, [`Self::grant`] tries the suspension again.
-    fn may_suspend(&self, max_per_op: u32, shared: &Shared<impl Observer>) -> bool {
-        self.in_phase()
-            && self.phase_end != shared.now()
-            && !self.queues[READS as usize].is_empty()
-            && self.suspensions < max_per_op
+    /// before that, [`Self::start_transfer`] tries the suspension again.
+    fn may_suspend(&self, max_per_op: u32, shared: &EngineState<impl TimingObserver>) -> bool {
+        self.is_in_array_phase()
+            && self.phase_end_ns != shared.now_ns()
+            && !self.queues[READ_QUEUE as usize].is_empty()
+            && self.suspension_count < max_per_op
             && !self.must_finish
             && !self.is_holding_reads()
     }
 
     /// Whether the running program or erase has all its data: its array phase (tPROG or tBERS) has begun, or begins at
     /// a known time.
-    pub(super) fn in_phase(&self) -> bool {
-        let running = self.running;
-        running.exists() && running.kind != OpKind::Read && running.cursor == running.count
+    pub(super) fn is_in_array_phase(&self) -> bool {
+        let running = self.running_group;
+        running.is_present() && running.kind != OpKind::Read && running.transfer_index == running.op_count
     }
 
     /// Suspends the running program or erase of the array and starts the waiting host reads.
-    fn suspend(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        self.remaining_ns = self.phase_end - shared.now();
-        self.suspensions += 1;
-        self.suspended = std::mem::replace(&mut self.running, Group::NONE);
-        let count = if shared.options.multi_plane { group_size(&self.queues[READS as usize]) } else { 1 };
-        self.run(READS, count);
-        let Group { queue, count: suspended, .. } = self.suspended;
-        shared.observer.suspended((index, queue), suspended, shared.moment.time());
-        shared.observer.started((index, READS), count, shared.moment.time());
-        shared.events.set(index, EventClass::ReadSensed, shared.now() + shared.flash.read_ns);
+    fn suspend(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        self.remaining_ns = self.phase_end_ns - shared.now_ns();
+        self.suspension_count += 1;
+        self.suspended_group = std::mem::replace(&mut self.running_group, OpGroup::NONE);
+        let count =
+            if shared.options.multi_plane { group_size(&self.queues[READ_QUEUE as usize]) } else { 1 };
+        self.run(READ_QUEUE, count);
+        let OpGroup { queue, op_count: suspended, .. } = self.suspended_group;
+        shared.observer.ops_suspended((index, queue), suspended, shared.current_moment.time_ns());
+        shared.observer.ops_started((index, READ_QUEUE), count, shared.current_moment.time_ns());
+        shared.events.set_array_event(index, EventClass::ReadSensed, shared.now_ns() + shared.flash.read_ns);
     }
 
-    fn resume(&mut self, index: u32, shared: &mut Shared<impl Observer>) {
-        self.running = std::mem::replace(&mut self.suspended, Group::NONE);
+    fn resume(&mut self, index: u32, shared: &mut EngineState<impl TimingObserver>) {
+        self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
         self.read_was_last = false;
-        let Group { queue, count, .. } = self.running;
-        shared.observer.resumed((index, queue), count, shared.moment.time());
-        let overhead = shared.options.suspend.map_or(0, |suspend| suspend.overhead_ns);
+        let OpGroup { queue, op_count: count, .. } = self.running_group;
+        shared.observer.ops_resumed((index, queue), count, shared.current_moment.time_ns());
+        let overhead = shared.options.suspension.map_or(0, |suspend| suspend.overhead_ns);
         let class = self.end_of_phase();
         self.start_phase::<false>(
             index,
             class,
-            shared.now(),
+            shared.now_ns(),
             self.remaining_ns + overhead,
             &mut shared.events,
         );
@@ -650,7 +679,7 @@ fn group_size(queue: &OpQueue) -> u8 {
     let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);
     while u32::from(size) < queue.len() {
-        let op = queue.at(u32::from(size));
+        let op = queue.entry_at(u32::from(size));
         if op.kind != kind || planes & 1 << op.plane != 0 {
             break;
         }

@@ -25,20 +25,20 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::FlashTiming;
-use super::event_queue::{EventClass, EventQueue, KEY_BITS, key, last_key_at, time_of};
+use super::event_queue::{EventClass, EventQueue, NON_TIME_KEY_BITS, event_key, last_key_at, time_of_key};
 
 /// State of one channel: its bookings and the arrays (dies or planes) that wait for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Channel {
     /// End of the last transfer on the channel that was granted or booked, nanoseconds.
-    pub(super) free_at: u64,
+    pub(super) free_at_ns: u64,
     pub(super) busy_ns: u64,
     /// Whether an event [`EventClass::ChannelFree`] is pending: new transfers then join the queue of the channel.
-    pub(super) contended: bool,
+    pub(super) is_contended: bool,
     /// Arrays (dies or planes) that wait for a transfer with priority on the channel, in order of request.
-    pub(super) urgent: VecDeque<u32>,
+    pub(super) urgent_arrays: VecDeque<u32>,
     /// Arrays (dies or planes) that wait for a transfer without priority on the channel, in order of request.
-    pub(super) waiting: VecDeque<u32>,
+    pub(super) waiting_arrays: VecDeque<u32>,
     /// Number of the channel's first array (die or plane), a multiple of eight.
     first: u32,
     /// Bookings of the channel's arrays (dies or planes), eight arrays per element.
@@ -64,16 +64,16 @@ struct Lanes {
 /// A position in the order of simulated events: by time, then by event class, then by number of the array (die or
 /// plane).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Moment {
+pub(super) struct EventPosition {
     key: u64,
     subject: u32,
 }
 
-impl Moment {
+impl EventPosition {
     /// Returns the position of an event in the order of simulated events.
     #[inline(always)]
-    pub(super) fn of(time: u64, class: EventClass, subject: u32) -> Self {
-        Self { key: key(class, time), subject }
+    pub(super) fn of_event(time: u64, class: EventClass, subject: u32) -> Self {
+        Self { key: event_key(class, time), subject }
     }
 
     /// Returns the position of a request that arrives at `time`: after all events of that time.
@@ -84,8 +84,8 @@ impl Moment {
 
     /// Returns the time of this position in the order of simulated events, nanoseconds.
     #[inline(always)]
-    pub(super) fn time(self) -> u64 {
-        time_of(self.key)
+    pub(super) fn time_ns(self) -> u64 {
+        time_of_key(self.key)
     }
 
     /// Returns the greatest event key, position bits included, that the arrays of group `eight` (eight arrays) can have
@@ -116,14 +116,15 @@ impl Channel {
     /// Postpones by `ns` nanoseconds the channel transfers that are booked but not yet requested, and returns their
     /// total duration, nanoseconds.
     #[inline(always)]
-    fn overtake(&self, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
+    fn overtake(&self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
         if self.last_requested < moment.key {
             return 0;
         }
         let mut later_ns = 0;
         for (eight, lanes) in (self.first / 8..).zip(&self.lanes) {
             let last = moment.last_key_of(eight);
-            later_ns += events.delay_later(eight as usize, &lanes.requested_at, last, &lanes.ns, ns);
+            later_ns +=
+                events.postpone_later_transfers(eight as usize, &lanes.requested_at, last, &lanes.ns, ns);
         }
         later_ns
     }
@@ -131,10 +132,10 @@ impl Channel {
     /// Makes room on the channel for a transfer of `ns` nanoseconds after all transfers requested so far; returns its
     /// start.
     #[inline(always)]
-    fn make_room(&mut self, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
+    fn make_room(&mut self, ns: u64, moment: EventPosition, events: &mut EventQueue) -> u64 {
         let later_ns = self.overtake(ns, moment, events);
-        let begins_at = self.free_at.max(moment.time()) - later_ns;
-        self.free_at = begins_at + ns + later_ns;
+        let begins_at = self.free_at_ns.max(moment.time_ns()) - later_ns;
+        self.free_at_ns = begins_at + ns + later_ns;
         self.busy_ns += ns;
         begins_at
     }
@@ -142,7 +143,13 @@ impl Channel {
     /// Books a channel transfer of `ns` nanoseconds for an array (die or plane) that requests it now; returns its
     /// start.
     #[inline(always)]
-    pub(super) fn book(&mut self, array: u32, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
+    pub(super) fn book_transfer(
+        &mut self,
+        array: u32,
+        ns: u64,
+        moment: EventPosition,
+        events: &mut EventQueue,
+    ) -> u64 {
         let begins_at = self.make_room(ns, moment, events);
         let (lanes, place) = self.lane_of(array);
         (self.lanes[lanes].ns[place], self.lanes[lanes].urgent[place]) = (ns, false);
@@ -152,22 +159,33 @@ impl Channel {
     /// Books both channel transfers of a page copy, `ns` nanoseconds each. The first is requested now, the second will
     /// be requested when the first ends. Returns the start of the second.
     #[inline(always)]
-    pub(super) fn book_copy(&mut self, array: u32, ns: u64, moment: Moment, events: &mut EventQueue) -> u64 {
+    pub(super) fn book_copy_transfers(
+        &mut self,
+        array: u32,
+        ns: u64,
+        moment: EventPosition,
+        events: &mut EventQueue,
+    ) -> u64 {
         let requested_at = self.make_room(ns, moment, events) + ns;
         let (lanes, place) = self.lane_of(array);
         let lanes = &mut self.lanes[lanes];
-        lanes.requested_at[place] = key(EventClass::Transferred, requested_at) | place as u64;
+        lanes.requested_at[place] = event_key(EventClass::Transferred, requested_at) | place as u64;
         self.last_requested = lanes.requested_at[place];
         (lanes.ns[place], lanes.urgent[place]) = (ns, false);
-        let begins_at = self.free_at;
+        let begins_at = self.free_at_ns;
         self.busy_ns += ns;
-        self.free_at += ns;
+        self.free_at_ns += ns;
         begins_at
     }
 
     /// Withdraws the second channel transfer of an array's page copy, which was booked but not yet requested. Returns
     /// the time at which it would have been requested; `None` if it has been requested.
-    pub(super) fn withdraw(&mut self, array: u32, moment: Moment, events: &mut EventQueue) -> Option<u64> {
+    pub(super) fn withdraw_second_transfer(
+        &mut self,
+        array: u32,
+        moment: EventPosition,
+        events: &mut EventQueue,
+    ) -> Option<u64> {
         let (lanes, place) = self.lane_of(array);
         let (requested_at, ns) = (self.lanes[lanes].requested_at[place], self.lanes[lanes].ns[place]);
         if requested_at <= moment.last_key_of(array / 8) {
@@ -176,20 +194,20 @@ impl Channel {
         self.lanes[lanes].requested_at[place] = 0;
         let others = (self.first..).zip(self.lanes.iter().flat_map(|lanes| lanes.requested_at));
         for (other, _) in others.filter(|&(_, other_asked_at)| other_asked_at > requested_at) {
-            events.shift(other, -ns.cast_signed());
+            events.postpone(other, -ns.cast_signed());
         }
         self.busy_ns -= ns;
-        self.free_at -= ns;
-        Some(time_of(requested_at))
+        self.free_at_ns -= ns;
+        Some(time_of_key(requested_at))
     }
 
     /// Books a channel transfer of `ns` nanoseconds for a host read with priority, before all other transfers that have
     /// not begun; returns its start.
-    pub(super) fn book_urgent(
+    pub(super) fn book_urgent_transfer(
         &mut self,
         array: u32,
         ns: u64,
-        moment: Moment,
+        moment: EventPosition,
         flash: &FlashTiming,
         events: &mut EventQueue,
     ) -> u64 {
@@ -202,16 +220,16 @@ impl Channel {
                 let requested_at = &mut lanes.requested_at[place];
                 let is_later = *requested_at > last;
                 let other_begins_at =
-                    if is_later { time_of(*requested_at) - lanes.ns[place] } else { last_begins_at };
-                if other_begins_at <= moment.time() || lanes.urgent[place] {
+                    if is_later { time_of_key(*requested_at) - lanes.ns[place] } else { last_begins_at };
+                if other_begins_at <= moment.time_ns() || lanes.urgent[place] {
                     continue;
                 }
                 begins_at = begins_at.min(other_begins_at);
                 if is_later {
-                    *requested_at += ns << KEY_BITS;
+                    *requested_at += ns << NON_TIME_KEY_BITS;
                     self.last_requested = self.last_requested.max(*requested_at);
                 } else {
-                    events.shift(8 * eight + place as u32, ns.cast_signed());
+                    events.postpone(8 * eight + place as u32, ns.cast_signed());
                 }
             }
         }

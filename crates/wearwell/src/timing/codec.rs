@@ -11,18 +11,18 @@
 
 /// For each unit that encodes and decodes deltas, the time from which it is free. Without units no request waits.
 #[derive(Clone, Debug)]
-pub(super) struct Codec {
+pub(super) struct CodecUnits {
     free_at_ns: Vec<u64>,
 }
 
-impl Codec {
+impl CodecUnits {
     pub(super) fn new(units: usize) -> Self {
         Self { free_at_ns: vec![0; units] }
     }
 
     /// Books `work_ns` nanoseconds of delta encoding or decoding, from `ready_ns` on, at the unit that becomes free
     /// first; returns the waiting time, nanoseconds.
-    pub(super) fn wait_ns(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
+    pub(super) fn book_work(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return 0;
         }

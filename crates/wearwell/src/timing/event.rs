@@ -18,10 +18,10 @@
 //! - A host read that arrives during the array phase of a program or erase suspends it. A read that arrives during the
 //!   transfer of a program suspends the program when the transfer ends. The operation resumes when no host read is
 //!   queued. The overhead is added to the resumed operation, not to the read.
-//! - While an array has no erased block for host writes ([`super::FreeBlocks`]), or its background operations exceed
-//!   their bound, background work is served before host writes, and alternates with host reads. What starts or resumes
-//!   in such a turn is not suspended. With [`TimingOptions::gc_holds_reads`], work that exceeds the bound also precedes
-//!   reads.
+//! - While an array has no erased block for host writes ([`super::FreeBlocksPerArray`]), or its background operations
+//!   exceed their bound, background work is served before host writes, and alternates with host reads. What starts or
+//!   resumes in such a turn is not suspended. With [`TimingOptions::gc_holds_reads`], work that exceeds the bound also
+//!   precedes reads.
 //! - Before all erased blocks are used up, background work keeps pace with host writes: some of it is served before
 //!   each waiting write, so that no write waits for a whole collection.
 //!
@@ -31,8 +31,8 @@
 //! ([`super::channel`]). An array that works through a series of copies needs one event from the end of one read to the
 //! end of the next ([`super::array`]): it takes the steps in between ahead of the clock, and undoes them if a host
 //! operation must be served in between. A copy then costs one event instead of three and a wait. The price: the state
-//! of running operations is partly implicit (`Channel::free_at`, `Array::phase_start`, `Array::ahead`), and a transfer
-//! that overtakes others must postpone their arrays' next events.
+//! of running operations is partly implicit (`Channel::free_at_ns`, `FlashArray::phase_start_ns`, `FlashArray::ahead`),
+//! and a transfer that overtakes others must postpone their arrays' next events.
 //!
 //! Arrays are numbered in groups of eight: every channel has a multiple of eight numbers, of which the last may be
 //! unused, so that eight arrays of one channel are processed at a time ([`super::event_queue`], [`super::channel`]).
@@ -47,15 +47,15 @@
 
 use std::collections::VecDeque;
 
-use super::array::{Array, BACKGROUND, IDLE, READS, Shared, WRITES};
-use super::channel::{Channel, Moment};
-use super::codec::Codec;
-use super::event_queue::{Event, EventClass, EventQueue, LATEST_ARRIVAL};
-use super::latency::Ledger;
-use super::nvram::Nvram;
-use super::op_queue::{NONE, Op, Role, SCANS, Waiter, WaiterSlab};
-use super::scans::{Scan, Scans};
-use super::trace::Observer;
+use super::array::{BACKGROUND_QUEUE, EngineState, FlashArray, NOT_BUSY, READ_QUEUE, WRITE_QUEUE};
+use super::channel::{Channel, EventPosition};
+use super::codec::CodecUnits;
+use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
+use super::latency::LatencyRecords;
+use super::nvram::NvramTiming;
+use super::op_queue::{END_OF_LIST, OpRole, QueuedOp, SCAN_WAITER, WaitingOp, WaitingOps};
+use super::scans::{NvramScan, NvramScans};
+use super::trace::TimingObserver;
 use super::{ControllerWork, FlashTiming, Layout, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind};
 
@@ -63,13 +63,13 @@ use crate::operation::{FlashOp, OpKind};
 pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
     for op in ops {
-        match (op.kind, op.after as usize) {
-            (OpKind::Copies, _) => (0..op.count).for_each(|_| single.extend(op.copy())),
+        match (op.kind, op.dependency_distance as usize) {
+            (OpKind::Copies, _) => (0..op.count).for_each(|_| single.extend(op.copy_read_and_program())),
             (_, 0) => single.push(*op),
             (_, back) => {
                 let distance = single.len() - places[places.len() - back];
                 let after = distance.try_into().expect("a list has fewer operations");
-                single.push(FlashOp { after, ..*op });
+                single.push(FlashOp { dependency_distance: after, ..*op });
             }
         }
         places.push(single.len() - 1);
@@ -87,7 +87,7 @@ enum Listed {
     Waiting(u32),
     /// The operation is held back outside the queues until a scan of NVRAM has ended, and then joins this queue.
     HeldByScan { id: u32, array: u32, queue: u8 },
-    /// The operation is a scan of NVRAM. No other operation refers to it ([`FlashOp::after`]).
+    /// The operation is a scan of NVRAM. No other operation refers to it ([`FlashOp::dependency_distance`]).
     Scan,
 }
 
@@ -123,21 +123,21 @@ struct WaitingFlush {
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine<T> {
     layout: Layout,
-    nvram: Nvram,
-    scans: Scans,
+    nvram: NvramTiming,
+    scans: NvramScans,
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
     /// operations after it.
     preceding_scan: Option<u32>,
     /// Whether the device supports neither suspension nor multi-plane operations, which allows a faster path: see
     /// [`super::array`].
     plain: bool,
-    shared: Shared<T>,
+    shared: EngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
-    arrays: Vec<Array>,
+    arrays: Vec<FlashArray>,
     /// Numbers of the arrays (dies or planes) that exist; other array numbers only fill groups of eight.
     real_arrays: Vec<u32>,
-    waiters: WaiterSlab,
-    codec: Codec,
+    waiters: WaitingOps,
+    codec: CodecUnits,
     requests: Vec<Request>,
     free_requests: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
@@ -153,26 +153,30 @@ pub(super) struct EventEngine<T> {
     follows_host: Vec<bool>,
     /// Arrays (dies or planes) that received work at the event being handled.
     woken: Vec<u32>,
-    ledger: Ledger,
+    ledger: LatencyRecords,
     outstanding: usize,
 }
 
 // Interface to [`super::Timing`].
-impl<T: Observer> EventEngine<T> {
+impl<T: TimingObserver> EventEngine<T> {
     pub(super) fn new(layout: &Layout, flash: FlashTiming, options: TimingOptions) -> Self {
         let (layout, real_arrays) = layout.padded_to_eights();
         let per_channel = layout.arrays() / layout.channels;
         Self {
             real_arrays,
-            plain: options.suspend.is_none() && !options.multi_plane,
-            arrays: layout.channel_of_array.iter().map(|&channel| Array::new(channel, &options)).collect(),
-            nvram: Nvram::new(&options),
-            scans: Scans::default(),
+            plain: options.suspension.is_none() && !options.multi_plane,
+            arrays: layout
+                .channel_of_array
+                .iter()
+                .map(|&channel| FlashArray::new(channel, &options))
+                .collect(),
+            nvram: NvramTiming::new(&options),
+            scans: NvramScans::default(),
             preceding_scan: None,
-            ledger: Ledger::new(options.keep_completions),
-            codec: Codec::new(options.codec_units),
-            shared: Shared {
-                moment: Moment::of_arrival(0),
+            ledger: LatencyRecords::new(options.keep_completions),
+            codec: CodecUnits::new(options.codec_units),
+            shared: EngineState {
+                current_moment: EventPosition::of_arrival(0),
                 events: EventQueue::new(layout.arrays(), layout.channels),
                 channels: (0..layout.channels)
                     .map(|channel| Channel::new((channel * per_channel) as u32, per_channel))
@@ -183,7 +187,7 @@ impl<T: Observer> EventEngine<T> {
                 observer: T::of_arrays(layout.arrays()),
             },
             layout,
-            waiters: WaiterSlab::new(),
+            waiters: WaitingOps::new(),
             requests: Vec::new(),
             free_requests: Vec::new(),
             buffered: 0,
@@ -203,12 +207,12 @@ impl<T: Observer> EventEngine<T> {
         work: ControllerWork,
         ops: &[FlashOp],
     ) -> u64 {
-        let arrival_ns = arrival_ns.min(LATEST_ARRIVAL);
+        let arrival_ns = arrival_ns.min(MAX_ARRIVAL_NS);
         self.advance(arrival_ns);
-        let number = self.ledger.number();
+        let number = self.ledger.next_request_number();
         let overhead = self.shared.options.controller_overhead_ns
-            + work.own_ns
-            + self.nvram.book_stores(self.shared.now(), work.nvram_ns);
+            + work.parallel_ns
+            + self.nvram.book_stores(self.shared.now_ns(), work.nvram_ns);
         let slot = self.open_request(kind, arrival_ns, number, [overhead, work.codec_ns]);
         self.outstanding += 1;
         if kind == RequestKind::Flush {
@@ -224,7 +228,7 @@ impl<T: Observer> EventEngine<T> {
     }
 
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
-        self.advance(arrival_ns.min(LATEST_ARRIVAL));
+        self.advance(arrival_ns.min(MAX_ARRIVAL_NS));
         self.admit(ops, None);
     }
 
@@ -233,11 +237,11 @@ impl<T: Observer> EventEngine<T> {
             return None;
         }
         if self.is_plain() {
-            self.run_to_completion::<true>();
+            self.run_until_request_completes::<true>();
         } else {
-            self.run_to_completion::<false>();
+            self.run_until_request_completes::<false>();
         }
-        Some(self.shared.now())
+        Some(self.shared.now_ns())
     }
 
     pub(super) fn complete_until(&mut self, to: u64) -> bool {
@@ -248,18 +252,18 @@ impl<T: Observer> EventEngine<T> {
         true
     }
 
-    pub(super) fn drain(&mut self) -> u64 {
+    pub(super) fn run_to_completion(&mut self) -> u64 {
         self.run_until(u64::MAX);
         debug_assert_eq!(self.outstanding, 0, "nothing is left behind");
-        self.shared.now()
+        self.shared.now_ns()
     }
 
-    pub(super) fn outstanding(&self) -> usize {
+    pub(super) fn outstanding_requests(&self) -> usize {
         self.outstanding
     }
 
     pub(super) fn now_ns(&self) -> u64 {
-        self.shared.now()
+        self.shared.now_ns()
     }
 
     pub(super) fn completed_ops(&self) -> u64 {
@@ -267,8 +271,9 @@ impl<T: Observer> EventEngine<T> {
     }
 
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
-        let running =
-            |array: &Array| if array.busy_since == IDLE { 0 } else { self.shared.now() - array.busy_since };
+        let running = |array: &FlashArray| {
+            if array.busy_since_ns == NOT_BUSY { 0 } else { self.shared.now_ns() - array.busy_since_ns }
+        };
         let real = self.real_arrays.iter().map(|&index| &self.arrays[index as usize]);
         real.map(|array| array.busy_ns + running(array)).collect()
     }
@@ -282,22 +287,22 @@ impl<T: Observer> EventEngine<T> {
         &mut self.shared.observer
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
+    pub(super) fn latency_records(&self) -> &LatencyRecords {
         &self.ledger
     }
 
-    pub(super) fn ledger_mut(&mut self) -> &mut Ledger {
+    pub(super) fn latency_records_mut(&mut self) -> &mut LatencyRecords {
         &mut self.ledger
     }
 }
 
 // The clock and the event loop.
-impl<T: Observer> EventEngine<T> {
+impl<T: TimingObserver> EventEngine<T> {
     /// Whether arrays run their operations one by one to their end and act ahead of the clock. A traced engine never
     /// does: each step is observed when it happens.
     #[inline(always)]
     fn is_plain(&self) -> bool {
-        !T::TRACES && self.plain
+        !T::RECORDS_STEPS && self.plain
     }
 
     /// Handles all events up to and including time `to`: operations that end at the time of an arrival end before it.
@@ -306,7 +311,7 @@ impl<T: Observer> EventEngine<T> {
         if self.shared.events.may_be_due(to) {
             self.run_until(to);
         }
-        self.shared.moment = Moment::of_arrival(self.shared.now().max(to));
+        self.shared.current_moment = EventPosition::of_arrival(self.shared.now_ns().max(to));
     }
 
     fn run_until(&mut self, to: u64) {
@@ -320,7 +325,7 @@ impl<T: Observer> EventEngine<T> {
     }
 
     /// Handles simulated events until a host request completes; one must be outstanding.
-    fn run_to_completion<const PLAIN: bool>(&mut self) {
+    fn run_until_request_completes<const PLAIN: bool>(&mut self) {
         let before = self.outstanding;
         while self.outstanding == before {
             let event = self.shared.events.pop_until(u64::MAX).expect("outstanding work has an event");
@@ -329,13 +334,13 @@ impl<T: Observer> EventEngine<T> {
     }
 
     #[inline(always)]
-    fn handle<const PLAIN: bool>(&mut self, event: Event) {
-        let Event { time, class, subject } = event;
-        self.shared.moment = Moment::of(time, class, subject);
+    fn handle<const PLAIN: bool>(&mut self, event: TimingEvent) {
+        let TimingEvent { time_ns: time, class, subject_number: subject } = event;
+        self.shared.current_moment = EventPosition::of_event(time, class, subject);
         match class {
             EventClass::ReadSensed => {
                 let array = &mut self.arrays[subject as usize];
-                array.sensed::<PLAIN>(subject, &mut self.shared);
+                array.finish_sensing::<PLAIN>(subject, &mut self.shared);
             }
             _ if PLAIN && class.is_of_array() => self.last_ended::<PLAIN>(subject),
             EventClass::Transferred => self.transferred(subject),
@@ -348,18 +353,18 @@ impl<T: Observer> EventEngine<T> {
 }
 
 // Admission of operations to queues.
-impl<T: Observer> EventEngine<T> {
+impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn admit(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        if T::TRACES {
+        if T::RECORDS_STEPS {
             let number = request.map(|slot| self.requests[slot as usize].number);
-            self.shared.observer.submitted(number, self.shared.moment.time(), ops);
+            self.shared.observer.ops_submitted(number, self.shared.current_moment.time_ns(), ops);
         }
         match ops {
             // The most frequent lists: the program of a host write, or the read of a host read.
-            [op] if op.after == 0
+            [op] if op.dependency_distance == 0
                 && !op.is_background()
-                && !op.reads_log()
+                && !op.reads_reverse_map_log()
                 && !matches!(op.kind, OpKind::Copies | OpKind::Scan) =>
             {
                 self.admit_one(op, request);
@@ -388,7 +393,7 @@ impl<T: Observer> EventEngine<T> {
             self.mark_followers(ops);
         }
         for op in ops {
-            self.shared.observer.admits(op);
+            self.shared.observer.op_admitted(op);
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
                 OpKind::Scan => self.admit_scan(op, &ops[..self.listed.len()], request),
@@ -403,13 +408,13 @@ impl<T: Observer> EventEngine<T> {
     fn admit_copies(&mut self, copies: &FlashOp) -> Listed {
         let array = self.layout.planes[copies.plane.index()].array;
         let queue = self.queue_of(OpKind::Read, true);
-        let op = Op::copies(copies.count, self.transfer_ns(copies));
+        let op = QueuedOp::copy_series(copies.count, self.transfer_ns(copies));
         self.enqueue_after_scan(op, array, queue)
     }
 
     /// Queues a background operation, or holds it back until the NVRAM scan before it in its list ends.
     #[inline(always)]
-    fn enqueue_after_scan(&mut self, op: Op, array: u32, queue: u8) -> Listed {
+    fn enqueue_after_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> Listed {
         match self.preceding_scan {
             None => self.enqueue(op, array, queue),
             Some(scan) => self.hold_for_scan(scan, op, array, queue),
@@ -418,7 +423,7 @@ impl<T: Observer> EventEngine<T> {
 
     #[inline(always)]
     fn transfer_ns(&self, op: &FlashOp) -> u32 {
-        self.shared.flash.transfer_ns(op.bytes).min(u64::from(u32::MAX)) as u32
+        self.shared.flash.transfer_ns(op.transfer_bytes).min(u64::from(u32::MAX)) as u32
     }
 
     #[inline(always)]
@@ -426,24 +431,27 @@ impl<T: Observer> EventEngine<T> {
         let background = request.is_none() || flash_op.is_background();
         let place = self.layout.planes[flash_op.plane.index()];
         let (array, queue) = (place.array, self.queue_of(flash_op.kind, background));
-        let role = self.role_of(background || flash_op.reads_log(), request);
-        let role = if role == Role::Background && !background { Role::Awaited } else { role };
-        let op = Op {
-            waiters: NONE,
-            request_or_more: if role == Role::Background { 0 } else { request.unwrap_or(NONE) },
+        let role = self.role_of(background || flash_op.reads_reverse_map_log(), request);
+        let role = if role == OpRole::Background && !background { OpRole::Awaited } else { role };
+        let op = QueuedOp {
+            first_waiter: END_OF_LIST,
+            request_or_more: if role == OpRole::Background { 0 } else { request.unwrap_or(END_OF_LIST) },
             transfer_ns: self.transfer_ns(flash_op),
             kind: flash_op.kind,
             role,
             plane: place.plane_in_die,
         };
-        let held = op.role != Role::Background && self.count(op);
-        if flash_op.after > 0 {
-            return self.admit_after(flash_op.after, Waiter { op, array, queue, next: NONE });
+        let held = op.role != OpRole::Background && self.count(op);
+        if flash_op.dependency_distance > 0 {
+            return self.admit_after(
+                flash_op.dependency_distance,
+                WaitingOp { op, array, queue, next_waiter: END_OF_LIST },
+            );
         }
         if held {
-            return self.hold(Waiter { op, array, queue, next: NONE });
+            return self.hold(WaitingOp { op, array, queue, next_waiter: END_OF_LIST });
         }
-        if background && !flash_op.reads_log() {
+        if background && !flash_op.reads_reverse_map_log() {
             return self.enqueue_after_scan(op, array, queue);
         }
         self.enqueue(op, array, queue)
@@ -451,7 +459,7 @@ impl<T: Observer> EventEngine<T> {
 
     /// Admits an operation that waits for the one `back` positions earlier in the list (its predecessor).
     #[inline(always)]
-    fn admit_after(&mut self, back: u16, mut waiter: Waiter) -> Listed {
+    fn admit_after(&mut self, back: u16, mut waiter: WaitingOp) -> Listed {
         let predecessor = self.listed[self.listed.len() - back as usize];
         if let Listed::Queued { array, queue, .. } = predecessor
             && (array, queue) == (waiter.array, waiter.queue)
@@ -465,9 +473,9 @@ impl<T: Observer> EventEngine<T> {
         {
             return self.hold_for_scan(scan, waiter.op, array, queue);
         }
-        waiter.next = *self.waiters_of(predecessor);
+        waiter.next_waiter = *self.waiters_of(predecessor);
         let id = self.waiters.insert(waiter);
-        self.shared.observer.held(id);
+        self.shared.observer.op_held(id);
         *self.waiters_of(predecessor) = id;
         Listed::Waiting(id)
     }
@@ -476,19 +484,19 @@ impl<T: Observer> EventEngine<T> {
     fn waiters_of(&mut self, listed: Listed) -> &mut u32 {
         match listed {
             Listed::Queued { array, queue, index } => {
-                &mut self.arrays[array as usize].queues[queue as usize].at_mut(index).waiters
+                &mut self.arrays[array as usize].queues[queue as usize].entry_at_mut(index).first_waiter
             }
-            Listed::Waiting(id) | Listed::HeldByScan { id, .. } => &mut self.waiters.op_mut(id).waiters,
+            Listed::Waiting(id) | Listed::HeldByScan { id, .. } => &mut self.waiters.op_mut(id).first_waiter,
             Listed::Scan => unreachable!("nothing names a scan"),
         }
     }
 
     /// Holds an operation back until the foreground GC of its host request has finished.
-    fn hold(&mut self, mut waiter: Waiter) -> Listed {
+    fn hold(&mut self, mut waiter: WaitingOp) -> Listed {
         let slot = waiter.op.request_or_more as usize;
-        waiter.next = self.requests[slot].held;
+        waiter.next_waiter = self.requests[slot].held;
         let id = self.waiters.insert(waiter);
-        self.shared.observer.held(id);
+        self.shared.observer.op_held(id);
         self.requests[slot].held = id;
         Listed::Waiting(id)
     }
@@ -496,29 +504,29 @@ impl<T: Observer> EventEngine<T> {
     #[inline(always)]
     fn queue_of(&self, kind: OpKind, background: bool) -> u8 {
         match background {
-            true if self.shared.options.gc_yields => BACKGROUND,
-            false if self.shared.options.read_priority && kind == OpKind::Read => READS,
-            _ => WRITES,
+            true if self.shared.options.gc_yields => BACKGROUND_QUEUE,
+            false if self.shared.options.read_priority && kind == OpKind::Read => READ_QUEUE,
+            _ => WRITE_QUEUE,
         }
     }
 
     #[inline(always)]
-    fn role_of(&self, background: bool, request: Option<u32>) -> Role {
+    fn role_of(&self, background: bool, request: Option<u32>) -> OpRole {
         let blocking =
             || self.shared.options.blocking_gc && request.is_some() && !self.follows_host[self.listed.len()];
         match background {
-            false => Role::Awaited,
-            true if blocking() => Role::Blocking,
-            true => Role::Background,
+            false => OpRole::Awaited,
+            true if blocking() => OpRole::Blocking,
+            true => OpRole::Background,
         }
     }
 
     /// Adds an operation to the counts of its host request; returns whether it must be held back until the request's
     /// foreground GC has finished.
     #[inline(always)]
-    fn count(&mut self, op: Op) -> bool {
+    fn count(&mut self, op: QueuedOp) -> bool {
         let request = &mut self.requests[op.request_or_more as usize];
-        if op.role == Role::Awaited {
+        if op.role == OpRole::Awaited {
             request.pending += 1;
             return request.blockers > 0;
         }
@@ -531,11 +539,13 @@ impl<T: Observer> EventEngine<T> {
     /// operation of the host, all are marked.
     fn mark_followers(&mut self, ops: &[FlashOp]) {
         // With foreground GC the reads of a log block the host, as do the copies that wait for them.
-        let is_of_host = |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_log());
+        let is_of_host =
+            |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_reverse_map_log());
         let blocks_nothing = !ops.iter().any(is_of_host);
         self.follows_host.clear();
         for (index, op) in ops.iter().enumerate() {
-            let inherits = op.after > 0 && self.follows_host[index - op.after as usize];
+            let inherits =
+                op.dependency_distance > 0 && self.follows_host[index - op.dependency_distance as usize];
             self.follows_host.push(blocks_nothing || inherits || is_of_host(op));
         }
     }
@@ -543,16 +553,17 @@ impl<T: Observer> EventEngine<T> {
     /// Appends an operation that can start to its queue. Notes its array (die or plane) for [`Self::wake_all`] if the
     /// array may start it, or suspend another for it.
     #[inline(always)]
-    fn enqueue(&mut self, op: Op, array_index: u32, queue: u8) -> Listed {
+    fn enqueue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> Listed {
         let is_plain = self.is_plain();
         let array = &mut self.arrays[array_index as usize];
-        self.shared.observer.queued((array_index, queue), 1 + op.more());
+        self.shared.observer.op_queued((array_index, queue), 1 + op.further_ops());
         let index = array.push(op, queue);
-        if is_plain && queue != BACKGROUND {
+        if is_plain && queue != BACKGROUND_QUEUE {
             array.undo_steps_after_arrival(array_index, &mut self.shared);
         }
         if index == 0
-            && (!array.running.exists() || (queue == READS && self.shared.options.suspend.is_some()))
+            && (!array.running_group.is_present()
+                || (queue == READ_QUEUE && self.shared.options.suspension.is_some()))
         {
             self.woken.push(array_index);
         }
@@ -561,13 +572,13 @@ impl<T: Observer> EventEngine<T> {
 
     /// Queues the operations of a linked list that were held back. The list was built latest first.
     fn release(&mut self, list: u32) {
-        let mut id = self.waiters.reversed(list);
-        while id != NONE {
-            let Waiter { op, array, queue, next } = self.waiters.remove(id);
-            if queue == SCANS {
+        let mut id = self.waiters.reverse_list(list);
+        while id != END_OF_LIST {
+            let WaitingOp { op, array, queue, next_waiter: next } = self.waiters.remove(id);
+            if queue == SCAN_WAITER {
                 self.scan_predecessor_done(array);
             } else {
-                self.shared.observer.released(id);
+                self.shared.observer.op_released(id);
                 self.enqueue(op, array, queue);
             }
             id = next;
@@ -586,10 +597,10 @@ impl<T: Observer> EventEngine<T> {
     fn wake_each<const PLAIN: bool>(&mut self) {
         for &index in &self.woken {
             let array = &mut self.arrays[index as usize];
-            if array.running.exists() {
+            if array.running_group.is_present() {
                 array.try_suspend::<PLAIN>(index, &mut self.shared);
             } else {
-                array.dispatch::<PLAIN>(index, &mut self.shared);
+                array.start_next::<PLAIN>(index, &mut self.shared);
             }
         }
         self.woken.clear();
@@ -597,18 +608,18 @@ impl<T: Observer> EventEngine<T> {
 }
 
 // NVRAM scans.
-impl<T: Observer> EventEngine<T> {
+impl<T: TimingObserver> EventEngine<T> {
     /// Admits a scan of NVRAM. It waits for the flash reads of the mapping log among the operations before it in the
     /// list.
     #[inline(never)]
     fn admit_scan(&mut self, scan: &FlashOp, before: &[FlashOp], request: Option<u32>) -> Listed {
         let arrays = self.layout.arrays_of_block(scan.plane);
-        let number = self.scans.push(*scan, arrays, request.unwrap_or(NONE));
+        let number = self.scans.push(*scan, arrays, request.unwrap_or(END_OF_LIST));
         if let Some(slot) = request {
             self.requests[slot as usize].pending += 1;
         }
         let since_last = before.iter().rposition(|op| op.kind == OpKind::Scan).map_or(0, |last| last + 1);
-        for at in (since_last..before.len()).filter(|&at| before[at].reads_log()) {
+        for at in (since_last..before.len()).filter(|&at| before[at].reads_reverse_map_log()) {
             self.let_scan_wait(number, self.listed[at]);
         }
         self.preceding_scan = Some(number);
@@ -619,15 +630,20 @@ impl<T: Observer> EventEngine<T> {
     /// Makes a scan of NVRAM wait for the operation `predecessor`.
     fn let_scan_wait(&mut self, scan: u32, predecessor: Listed) {
         let next = *self.waiters_of(predecessor);
-        let id = self.waiters.insert(Waiter { op: Op::SCAN, array: scan, queue: SCANS, next });
+        let id = self.waiters.insert(WaitingOp {
+            op: QueuedOp::SCAN_PLACEHOLDER,
+            array: scan,
+            queue: SCAN_WAITER,
+            next_waiter: next,
+        });
         *self.waiters_of(predecessor) = id;
-        self.scans.get_mut(scan).pending += 1;
+        self.scans.get_mut(scan).pending_ops += 1;
     }
 
-    fn hold_for_scan(&mut self, scan: u32, op: Op, array: u32, queue: u8) -> Listed {
-        let held = &mut self.scans.get_mut(scan).held;
-        let id = self.waiters.insert(Waiter { op, array, queue, next: *held });
-        self.shared.observer.held(id);
+    fn hold_for_scan(&mut self, scan: u32, op: QueuedOp, array: u32, queue: u8) -> Listed {
+        let held = &mut self.scans.get_mut(scan).first_held_op;
+        let id = self.waiters.insert(WaitingOp { op, array, queue, next_waiter: *held });
+        self.shared.observer.op_held(id);
         *held = id;
         Listed::HeldByScan { id, array, queue }
     }
@@ -635,25 +651,25 @@ impl<T: Observer> EventEngine<T> {
     /// Reduces by one the number of operations that scan `scan` of NVRAM waits for, and advances the scan.
     #[inline(never)]
     fn scan_predecessor_done(&mut self, scan: u32) {
-        self.scans.get_mut(scan).pending -= 1;
+        self.scans.get_mut(scan).pending_ops -= 1;
         self.advance_scan(scan);
     }
 
     /// If an NVRAM scan is the next for its arrays (dies or planes): makes it wait for the background work queued
     /// there, or books it on the NVRAM if there is none.
     fn advance_scan(&mut self, number: u32) {
-        if !self.scans.is_next(number) {
+        if !self.scans.can_book(number) {
             return;
         }
-        let Scan { op, arrays, .. } = self.scans.get_mut(number).clone();
+        let NvramScan { op, victim_arrays: arrays, .. } = self.scans.get_mut(number).clone();
         for &array in &arrays {
-            let queue = &self.arrays[array as usize].queues[BACKGROUND as usize];
+            let queue = &self.arrays[array as usize].queues[BACKGROUND_QUEUE as usize];
             if !queue.is_empty() {
-                let index = queue.last();
-                self.let_scan_wait(number, Listed::Queued { array, queue: BACKGROUND, index });
+                let index = queue.last_index();
+                self.let_scan_wait(number, Listed::Queued { array, queue: BACKGROUND_QUEUE, index });
             }
         }
-        let waits = self.scans.get_mut(number).pending > 0;
+        let waits = self.scans.get_mut(number).pending_ops > 0;
         for array in arrays {
             let array = &mut self.arrays[array as usize];
             if waits {
@@ -666,8 +682,8 @@ impl<T: Observer> EventEngine<T> {
             return;
         }
         self.scans.get_mut(number).is_booked = true;
-        let end = self.nvram.book_scan(&op, self.shared.now());
-        self.shared.observer.scanned((end - self.nvram.scan_ns(&op), end));
+        let end = self.nvram.book_scan(&op, self.shared.now_ns());
+        self.shared.observer.nvram_scanned((end - self.nvram.scan_ns(&op), end));
         self.shared.events.push_scan_end(number, end);
     }
 
@@ -675,12 +691,13 @@ impl<T: Observer> EventEngine<T> {
     /// same arrays (dies or planes).
     #[inline(never)]
     fn scan_ended(&mut self, number: u32) {
-        let Scan { arrays, request, held, .. } = self.scans.remove(number);
+        let NvramScan { victim_arrays: arrays, request_slot: request, first_held_op: held, .. } =
+            self.scans.remove(number);
         self.release(held);
-        if request != NONE {
+        if request != END_OF_LIST {
             self.awaited_done(request);
         }
-        if let Some(next) = self.scans.first_of(arrays.first().copied()) {
+        if let Some(next) = self.scans.first_on_array(arrays.first().copied()) {
             self.advance_scan(next);
         }
         self.wake_all();
@@ -688,13 +705,13 @@ impl<T: Observer> EventEngine<T> {
 }
 
 // Events of arrays and channels.
-impl<T: Observer> EventEngine<T> {
+impl<T: TimingObserver> EventEngine<T> {
     /// Handles the end of tPROG or tBERS of a multi-plane group: all its operations complete.
     fn group_ended(&mut self, index: u32) {
-        for _ in 1..self.arrays[index as usize].running.count {
+        for _ in 1..self.arrays[index as usize].running_group.op_count {
             let op = self.arrays[index as usize].pop_member::<false>();
-            let queue = self.arrays[index as usize].running.queue;
-            self.shared.observer.ended((index, queue), self.shared.moment.time());
+            let queue = self.arrays[index as usize].running_group.queue;
+            self.shared.observer.op_ended((index, queue), self.shared.current_moment.time_ns());
             self.shared.completed_ops += 1;
             self.complete_op(op);
         }
@@ -705,17 +722,19 @@ impl<T: Observer> EventEngine<T> {
     /// last of its multi-plane group, or of the last one if a host read waits to suspend the program.
     fn transferred(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
-        if array.running.kind == OpKind::Read && array.running.count == 1 {
+        if array.running_group.kind == OpKind::Read && array.running_group.op_count == 1 {
             return self.last_ended::<false>(index);
         }
-        if array.in_phase() {
+        if array.is_in_array_phase() {
             return array.phase_started(index, &mut self.shared);
         }
-        if array.running.kind == OpKind::Program {
+        if array.running_group.kind == OpKind::Program {
             return array.request_channel::<false>(index, &mut self.shared);
         }
         let op = array.pop_member::<false>();
-        self.shared.observer.ended((index, array.running.queue), self.shared.moment.time());
+        self.shared
+            .observer
+            .op_ended((index, array.running_group.queue), self.shared.current_moment.time_ns());
         array.request_channel::<false>(index, &mut self.shared);
         self.shared.completed_ops += 1;
         self.complete_op(op);
@@ -728,43 +747,45 @@ impl<T: Observer> EventEngine<T> {
         let array = &mut self.arrays[index as usize];
         array.arrive_at_event();
         let op = array.pop_member::<PLAIN>();
-        self.shared.observer.ended((index, array.running.queue), self.shared.moment.time());
+        self.shared
+            .observer
+            .op_ended((index, array.running_group.queue), self.shared.current_moment.time_ns());
         self.shared.completed_ops += 1;
         // Completed operations of the same group may have queued work on other arrays, which must start in order.
         if op.has_no_waiters() && (PLAIN || self.woken.is_empty()) {
-            return array.dispatch::<PLAIN>(index, &mut self.shared);
+            return array.start_next::<PLAIN>(index, &mut self.shared);
         }
         self.complete_op(op);
-        self.arrays[index as usize].dispatch::<PLAIN>(index, &mut self.shared);
+        self.arrays[index as usize].start_next::<PLAIN>(index, &mut self.shared);
         self.wake_all();
     }
 
     fn channel_freed(&mut self, channel_index: u32) {
         let channel = &mut self.shared.channels[channel_index as usize];
-        let next = channel.urgent.pop_front().or_else(|| channel.waiting.pop_front());
+        let next = channel.urgent_arrays.pop_front().or_else(|| channel.waiting_arrays.pop_front());
         let next = next.expect("a channel reports only to those who wait");
-        self.arrays[next as usize].grant(next, &mut self.shared);
+        self.arrays[next as usize].start_transfer(next, &mut self.shared);
         let channel = &mut self.shared.channels[channel_index as usize];
-        channel.contended = !(channel.urgent.is_empty() && channel.waiting.is_empty());
-        if channel.contended {
-            let free_at = channel.free_at;
+        channel.is_contended = !(channel.urgent_arrays.is_empty() && channel.waiting_arrays.is_empty());
+        if channel.is_contended {
+            let free_at = channel.free_at_ns;
             self.shared.events.set_channel_free(channel_index, free_at);
         }
     }
 }
 
 // Completion of operations and requests.
-impl<T: Observer> EventEngine<T> {
+impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
-    fn complete_op(&mut self, op: Op) {
-        let Op { waiters, request_or_more: request, role, .. } = op;
-        if waiters != NONE {
+    fn complete_op(&mut self, op: QueuedOp) {
+        let QueuedOp { first_waiter: waiters, request_or_more: request, role, .. } = op;
+        if waiters != END_OF_LIST {
             self.release(waiters);
         }
         match role {
-            Role::Background => {}
-            Role::Awaited => self.awaited_done(request),
-            Role::Blocking => self.unblock(request),
+            OpRole::Background => {}
+            OpRole::Awaited => self.awaited_done(request),
+            OpRole::Blocking => self.unblock(request),
         }
     }
 
@@ -781,7 +802,7 @@ impl<T: Observer> EventEngine<T> {
         let request = &mut self.requests[slot as usize];
         request.blockers -= 1;
         if request.blockers == 0 {
-            let held = std::mem::replace(&mut request.held, NONE);
+            let held = std::mem::replace(&mut request.held, END_OF_LIST);
             self.release(held);
         }
     }
@@ -801,7 +822,7 @@ impl<T: Observer> EventEngine<T> {
             codec_ns,
             pending: 0,
             blockers: 0,
-            held: NONE,
+            held: END_OF_LIST,
             kind,
             acknowledged: false,
         };
@@ -878,8 +899,8 @@ impl<T: Observer> EventEngine<T> {
         match self.requests[slot as usize].overhead {
             0 => self.acknowledged(slot),
             overhead => {
-                let now = self.shared.now();
-                let wait = self.codec.wait_ns(now, self.requests[slot as usize].codec_ns);
+                let now = self.shared.now_ns();
+                let wait = self.codec.book_work(now, self.requests[slot as usize].codec_ns);
                 self.shared.events.push_answer(slot, now + overhead + wait);
             }
         }
@@ -890,8 +911,8 @@ impl<T: Observer> EventEngine<T> {
         let request = &mut self.requests[slot as usize];
         request.acknowledged = true;
         let Request { kind, number, arrival, pending, .. } = *request;
-        self.shared.observer.answered(number, kind, (arrival, self.shared.moment.time()));
-        self.ledger.complete(kind, number, arrival, self.shared.now());
+        self.shared.observer.request_answered(number, kind, (arrival, self.shared.current_moment.time_ns()));
+        self.ledger.record_completion(kind, number, arrival, self.shared.now_ns());
         self.outstanding -= 1;
         if pending == 0 {
             self.free_requests.push(slot);

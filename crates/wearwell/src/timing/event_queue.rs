@@ -66,12 +66,12 @@ impl EventClass {
 
 /// One event of the timing simulation: time, class, and what it concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Event {
+pub(super) struct TimingEvent {
     /// Time of the event, nanoseconds.
-    pub(super) time: u64,
+    pub(super) time_ns: u64,
     pub(super) class: EventClass,
     /// Number of the array, channel, request or scan that the event concerns.
-    pub(super) subject: u32,
+    pub(super) subject_number: u32,
 }
 
 /// Bit added to the number of a scan of NVRAM, to distinguish it from the number of a request.
@@ -79,32 +79,32 @@ const SCAN_BIT: u32 = 1 << 31;
 
 /// Number of low bits in an event key that do not encode the time: the event class and the position in a group of eight
 /// arrays.
-pub(super) const KEY_BITS: u32 = 5;
+pub(super) const NON_TIME_KEY_BITS: u32 = 5;
 
 /// Latest possible time of an event, in nanoseconds: 18 years.
-const LATEST: u64 = (1 << (64 - KEY_BITS)) - 2;
+const LATEST: u64 = (1 << (64 - NON_TIME_KEY_BITS)) - 2;
 
 /// Latest possible arrival of a request, in nanoseconds: half of [`LATEST`], so that the events it causes have a time,
 /// too.
-pub(super) const LATEST_ARRIVAL: u64 = LATEST / 2;
+pub(super) const MAX_ARRIVAL_NS: u64 = LATEST / 2;
 
 /// Returns the key of the event of an array (die or plane): time, class, and three zero bits for the position in a
 /// group of eight. Keys compare as the events do. For classes that do not concern arrays only the time is encoded.
 #[inline(always)]
-pub(super) fn key(class: EventClass, time: u64) -> u64 {
-    time << KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
+pub(super) fn event_key(class: EventClass, time: u64) -> u64 {
+    time << NON_TIME_KEY_BITS | (class as u64).wrapping_sub(EventClass::ReadSensed as u64) << 3 & 0x1f
 }
 
 /// Returns an event key that is greater than those of all events at `time`.
 #[inline(always)]
 pub(super) fn last_key_at(time: u64) -> u64 {
-    time << KEY_BITS | 0x1f
+    time << NON_TIME_KEY_BITS | 0x1f
 }
 
 /// Returns the time that an event key contains, nanoseconds.
 #[inline(always)]
-pub(super) fn time_of(key: u64) -> u64 {
-    key >> KEY_BITS
+pub(super) fn time_of_key(key: u64) -> u64 {
+    key >> NON_TIME_KEY_BITS
 }
 
 /// Event keys (times and classes) of the next events of eight arrays or channels; the last three bits of each key are
@@ -265,28 +265,28 @@ impl EventQueue {
 
     /// Sets the next event of an array (die or plane); replaces its current one, if any.
     #[inline(always)]
-    pub(super) fn set(&mut self, array: u32, class: EventClass, time: u64) {
-        self.arrays.set(array, key(class, time));
+    pub(super) fn set_array_event(&mut self, array: u32, class: EventClass, time: u64) {
+        self.arrays.set(array, event_key(class, time));
     }
 
     /// Returns the time of the next event of an array (die or plane), which must exist, nanoseconds.
     #[inline(always)]
-    pub(super) fn due(&self, array: u32) -> u64 {
-        time_of(self.arrays.key(array))
+    pub(super) fn due_ns(&self, array: u32) -> u64 {
+        time_of_key(self.arrays.key(array))
     }
 
     /// Postpones the next event of an array (die or plane) by `ns` nanoseconds, or advances it if negative; the event
     /// must exist.
     #[inline(always)]
-    pub(super) fn shift(&mut self, array: u32, ns: i64) {
-        self.arrays.set(array, self.arrays.key(array).wrapping_add_signed(ns << KEY_BITS));
+    pub(super) fn postpone(&mut self, array: u32, ns: i64) {
+        self.arrays.set(array, self.arrays.key(array).wrapping_add_signed(ns << NON_TIME_KEY_BITS));
     }
 
     /// Postpones by `ns` nanoseconds the next events of those of eight arrays whose channel transfer is requested after
     /// `last`, and returns the total duration of these transfers, nanoseconds. Computed without branches, because it is
     /// unpredictable which arrays are concerned.
     #[inline(always)]
-    pub(super) fn delay_later(
+    pub(super) fn postpone_later_transfers(
         &mut self,
         eight: usize,
         requested_at: &[u64; 8],
@@ -294,7 +294,7 @@ impl EventQueue {
         asked_ns: &[u64; 8],
         ns: u64,
     ) -> u64 {
-        let (mut sum_ns, more) = (0, ns << KEY_BITS);
+        let (mut sum_ns, more) = (0, ns << NON_TIME_KEY_BITS);
         let keys = self.arrays.eight_mut(eight);
         for place in 0..8 {
             let mask = u64::from(requested_at[place] > last).wrapping_neg();
@@ -313,13 +313,13 @@ impl EventQueue {
         let keys = self.arrays.groups[eight / 8].eights[eight % 8].0;
         std::array::from_fn(|place| {
             let class = (keys[place] >> 3) as usize % 4;
-            time_of(keys[place]).saturating_sub(behind_ns[class]).saturating_sub(ns[place])
+            time_of_key(keys[place]).saturating_sub(behind_ns[class]).saturating_sub(ns[place])
         })
     }
 
     /// Schedules the event that a channel becomes free while a transfer waits for it.
     pub(super) fn set_channel_free(&mut self, channel: u32, time: u64) {
-        self.channels.set(channel, time << KEY_BITS);
+        self.channels.set(channel, time << NON_TIME_KEY_BITS);
         self.update_aside_key();
     }
 
@@ -337,46 +337,50 @@ impl EventQueue {
     /// Recomputes the least key of an array's event that comes after the next channel event, answer or scan. At equal
     /// times channel events precede all array events, and answers follow them.
     fn update_aside_key(&mut self) {
-        let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << KEY_BITS);
-        let free = time_of(self.channels.least) << KEY_BITS;
+        let answer = self.answers.peek().map_or(u64::MAX, |answer| (answer.0.0 + 1) << NON_TIME_KEY_BITS);
+        let free = time_of_key(self.channels.least) << NON_TIME_KEY_BITS;
         self.next_aside_key = answer.min(free);
     }
 
     /// Whether an event of the queue may be due at `limit` or before; false only if none is.
     #[inline(always)]
     pub(super) fn may_be_due(&self, limit: u64) -> bool {
-        self.arrays.least.min(self.next_aside_key) <= (limit.min(LATEST) + 1) << KEY_BITS
+        self.arrays.least.min(self.next_aside_key) <= (limit.min(LATEST) + 1) << NON_TIME_KEY_BITS
     }
 
     /// Removes and returns the next event of the simulation, if it is due at `limit` or before.
     #[inline(always)]
-    pub(super) fn pop_until(&mut self, limit: u64) -> Option<Event> {
+    pub(super) fn pop_until(&mut self, limit: u64) -> Option<TimingEvent> {
         let least = self.arrays.least;
         if least >= self.next_aside_key {
             return self.pop_aside(limit);
         }
-        let time = time_of(least);
+        let time = time_of_key(least);
         if time > limit.min(LATEST) {
             return None;
         }
         let subject = self.arrays.pop();
-        Some(Event { time, class: EventClass::of_key(least), subject })
+        Some(TimingEvent { time_ns: time, class: EventClass::of_key(least), subject_number: subject })
     }
 
     #[inline(never)]
-    fn pop_aside(&mut self, limit: u64) -> Option<Event> {
-        let free_at = time_of(self.channels.least);
+    fn pop_aside(&mut self, limit: u64) -> Option<TimingEvent> {
+        let free_at = time_of_key(self.channels.least);
         let answer = self.answers.peek().map_or((u64::MAX, 0), |answer| answer.0);
         if free_at.min(answer.0) > limit.min(LATEST) {
             return None;
         }
         let event = if free_at <= answer.0 {
-            Event { time: free_at, class: EventClass::ChannelFree, subject: self.channels.pop() }
+            TimingEvent {
+                time_ns: free_at,
+                class: EventClass::ChannelFree,
+                subject_number: self.channels.pop(),
+            }
         } else {
             self.answers.pop();
             let is_scan = answer.1 & SCAN_BIT != 0;
             let class = if is_scan { EventClass::Scanned } else { EventClass::Acknowledged };
-            Event { time: answer.0, class, subject: answer.1 & !SCAN_BIT }
+            TimingEvent { time_ns: answer.0, class, subject_number: answer.1 & !SCAN_BIT }
         };
         self.update_aside_key();
         Some(event)
@@ -391,7 +395,11 @@ mod tests {
 
     /// Removes and returns all events that are due at `limit` or before.
     fn take(queue: &mut EventQueue, limit: u64) -> Vec<(u64, EventClass, u32)> {
-        let next = || queue.pop_until(limit).map(|Event { time, class, subject }| (time, class, subject));
+        let next = || {
+            queue
+                .pop_until(limit)
+                .map(|TimingEvent { time_ns: time, class, subject_number: subject }| (time, class, subject))
+        };
         std::iter::from_fn(next).collect()
     }
 
@@ -400,11 +408,11 @@ mod tests {
         let mut queue = EventQueue::new(64, 8);
         queue.push_answer(3, 5);
         queue.push_answer(2, 5);
-        queue.set(0, Erased, 5);
-        queue.set(62, ReadSensed, 5);
-        queue.set(1, ReadSensed, 5);
-        queue.set(33, ReadSensed, 3);
-        queue.set(4, Programmed, 4);
+        queue.set_array_event(0, Erased, 5);
+        queue.set_array_event(62, ReadSensed, 5);
+        queue.set_array_event(1, ReadSensed, 5);
+        queue.set_array_event(33, ReadSensed, 3);
+        queue.set_array_event(4, Programmed, 4);
         queue.set_channel_free(7, 5);
         queue.set_channel_free(6, 5);
         let expected = [
@@ -425,7 +433,7 @@ mod tests {
     #[test]
     fn later_events_are_left_for_later() {
         let mut queue = EventQueue::new(1, 1);
-        queue.set(0, Programmed, 10);
+        queue.set_array_event(0, Programmed, 10);
         queue.push_answer(0, 10);
         queue.set_channel_free(0, 10);
         assert_eq!(queue.pop_until(9), None);
@@ -437,12 +445,12 @@ mod tests {
     #[test]
     fn an_event_that_is_replaced_or_put_off_leaves_nothing_behind() {
         let mut queue = EventQueue::new(20, 1);
-        queue.set(17, Programmed, 10);
-        queue.set(17, Transferred, 7);
-        queue.set(3, Programmed, 8);
-        queue.shift(17, 4);
-        queue.shift(17, -2);
-        assert_eq!(queue.due(17), 9);
+        queue.set_array_event(17, Programmed, 10);
+        queue.set_array_event(17, Transferred, 7);
+        queue.set_array_event(3, Programmed, 8);
+        queue.postpone(17, 4);
+        queue.postpone(17, -2);
+        assert_eq!(queue.due_ns(17), 9);
         assert_eq!(take(&mut queue, u64::MAX), [(8, Programmed, 3), (9, Transferred, 17)]);
     }
 
@@ -459,13 +467,13 @@ mod tests {
             for _ in 0..5000 {
                 let (array, time) = (draw(arrays) as usize, draw(300));
                 let class = EventClass::of_key(draw(4) << 3);
-                queue.set(array as u32, class, time);
+                queue.set_array_event(array as u32, class, time);
                 expected[array] = Some((time, class as u8, array as u32));
                 if draw(3) == 0 {
                     let first = expected.iter().copied().flatten().min();
                     let next = queue.pop_until(u64::MAX).expect("one was set");
-                    assert_eq!(Some((next.time, next.class as u8, next.subject)), first);
-                    expected[next.subject as usize] = None;
+                    assert_eq!(Some((next.time_ns, next.class as u8, next.subject_number)), first);
+                    expected[next.subject_number as usize] = None;
                 }
             }
         }

@@ -14,9 +14,9 @@ const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Completion {
     /// Number of the request, as returned by [`super::Timing::submit`].
-    pub request: u64,
+    pub request_number: u64,
     /// Completion time of the request, nanoseconds since the start of the run.
-    pub at_ns: u64,
+    pub completed_at_ns: u64,
     /// Latency of the request, nanoseconds: completion time minus arrival time.
     pub latency_ns: u64,
 }
@@ -78,7 +78,7 @@ impl Total {
 
 /// Latency records of all requests of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct LatencyRecords {
     histograms: [Histogram<u64>; RequestKind::COUNT],
     totals: [Total; RequestKind::COUNT],
     completions: Option<Vec<Completion>>,
@@ -87,7 +87,7 @@ pub(super) struct Ledger {
     pub(super) now_ns: u64,
 }
 
-impl Ledger {
+impl LatencyRecords {
     pub(super) fn new(keep_completions: bool) -> Self {
         let empty = || Histogram::new_with_max(MAX_LATENCY_NS, 3).expect("bounds are constants");
         Self {
@@ -101,26 +101,26 @@ impl Ledger {
 
     /// Returns the number for a newly submitted host request: 0, 1, 2, ..
     #[inline]
-    pub(super) fn number(&mut self) -> u64 {
+    pub(super) fn next_request_number(&mut self) -> u64 {
         self.submitted += 1;
         self.submitted - 1
     }
 
     /// Records a request that completes when it arrives (timing is off), and returns its number.
-    pub(super) fn pass(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
+    pub(super) fn record_untimed(&mut self, kind: RequestKind, arrival_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(arrival_ns);
-        let number = self.number();
-        self.complete(kind, number, arrival_ns, arrival_ns);
+        let number = self.next_request_number();
+        self.record_completion(kind, number, arrival_ns, arrival_ns);
         number
     }
 
     #[inline]
-    pub(super) fn complete(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
+    pub(super) fn record_completion(&mut self, kind: RequestKind, request: u64, arrival_ns: u64, at_ns: u64) {
         let latency_ns = at_ns - arrival_ns;
         self.histograms[kind as usize].saturating_record(latency_ns);
         self.totals[kind as usize].add(latency_ns);
         if let Some(completions) = &mut self.completions {
-            completions.push(Completion { request, at_ns, latency_ns });
+            completions.push(Completion { request_number: request, completed_at_ns: at_ns, latency_ns });
         }
     }
 
@@ -146,7 +146,7 @@ impl Ledger {
         }
     }
 
-    pub(super) fn take(&mut self) -> Vec<Completion> {
+    pub(super) fn take_completions(&mut self) -> Vec<Completion> {
         self.completions.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }

@@ -58,13 +58,13 @@ use event::EventEngine;
 use hdrhistogram::Histogram;
 pub use latency::{Completion, LatencySummary};
 use timeline::TimelineEngine;
-pub use trace::{Trace, TracedOp, TracedRequest};
-use trace::{Tracer, Untraced};
+use trace::{NoObserver, OpTracer};
+pub use trace::{TimingTrace, TracedOp, TracedRequest};
 
 use crate::address::{Address, PlaneId};
 use crate::nand::{FlashTiming, Geometry};
 use crate::operation::FlashOp;
-use crate::stats::OpPlace;
+use crate::stats::FlashOpPage;
 
 /// Kind of a host request. Latencies are recorded for each kind separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +102,7 @@ pub enum TimingMode {
 
 /// Suspension of a running program or erase in favour of a host read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Suspend {
+pub struct SuspensionOptions {
     /// Time added to the remaining tPROG or tBERS each time that a suspended program or erase resumes, nanoseconds.
     pub overhead_ns: u64,
     /// Maximum number of suspensions of one program or erase (or multi-plane group). After that, host reads wait until
@@ -128,7 +128,7 @@ pub struct TimingOptions {
     /// array has no erased page, background work is served before host writes; while it has few, some background work
     /// is served before each host write. This is needed because the FTL counts a block as free when it starts to
     /// collect it, but its erase may be queued for long. `None` disables both rules.
-    pub free_blocks: Option<FreeBlocks>,
+    pub free_blocks: Option<FreeBlocksPerArray>,
     /// Whether background operations in excess of `gc_backlog_ops` are served before host reads, too, and are not
     /// suspended. The collection of a large block then delays reads until it ends. No drive does this, because reads
     /// need no free block.
@@ -136,7 +136,7 @@ pub struct TimingOptions {
     /// Foreground GC: the operations of a request start only after the background operations in its list have finished.
     pub blocking_gc: bool,
     /// Suspension of programs and erases for host reads; `None` if the flash cannot suspend. Needs `read_priority`.
-    pub suspend: Option<Suspend>,
+    pub suspension: Option<SuspensionOptions>,
     /// Whether adjacent queued operations of the same kind on different planes of one die run as one multi-plane
     /// operation.
     pub multi_plane: bool,
@@ -155,25 +155,25 @@ pub struct TimingOptions {
     pub buffered_writes: usize,
     /// Whether the completion time of every request is kept for [`Timing::take_completions`] (24 bytes per request).
     pub keep_completions: bool,
-    /// Whether requests arrive independently of completions, so that [`Timing::outstanding`] and
+    /// Whether requests arrive independently of completions, so that [`Timing::outstanding_requests`] and
     /// [`Timing::complete_one`] are never called. The timeline engine then keeps no list of unfinished requests (8
     /// bytes each, and a tenth of the time).
     pub open_loop: bool,
     /// Whether the event engine records when each flash operation ran, for [`Timing::take_trace`]. It computes the same
     /// times, more slowly. The other engines ignore it.
-    pub trace: bool,
+    pub records_trace: bool,
 }
 
 /// Number and size of the free blocks that the FTL keeps on each array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FreeBlocks {
+pub struct FreeBlocksPerArray {
     /// Number of free blocks on each array (die or plane) while no GC runs.
     pub blocks: u32,
     /// Number of pages per free block.
     pub pages_per_block: u32,
 }
 
-impl FreeBlocks {
+impl FreeBlocksPerArray {
     fn pages(self) -> i64 {
         i64::from(self.pages_per_block) * i64::from(self.blocks)
     }
@@ -220,7 +220,7 @@ impl Default for TimingOptions {
             free_blocks: None,
             gc_holds_reads: false,
             blocking_gc: false,
-            suspend: None,
+            suspension: None,
             multi_plane: false,
             independent_planes: false,
             controller_overhead_ns: 0,
@@ -229,7 +229,7 @@ impl Default for TimingOptions {
             buffered_writes: 0,
             keep_completions: false,
             open_loop: false,
-            trace: false,
+            records_trace: false,
         }
     }
 }
@@ -274,7 +274,7 @@ impl Layout {
     /// Returns the arrays (dies or planes) that hold the block whose first plane is `plane`, each once; empty if
     /// `plane` is `NONE`.
     fn arrays_of_block(&self, plane: PlaneId) -> Vec<u32> {
-        let Some(first) = plane.some() else { return Vec::new() };
+        let Some(first) = plane.to_option() else { return Vec::new() };
         let planes = &self.planes[first.index()..first.index() + self.planes_per_block];
         let mut arrays: Vec<u32> = planes.iter().map(|place| place.array).collect();
         arrays.dedup();
@@ -312,7 +312,7 @@ impl Layout {
 pub struct ControllerWork {
     /// Controller work that several requests can do in parallel (hashing, encoding), nanoseconds. It delays only the
     /// request itself.
-    pub own_ns: u64,
+    pub parallel_ns: u64,
     /// Time of the request's stores to NVRAM, nanoseconds. There is one NVRAM, so the stores wait for those of other
     /// requests and for a running scan.
     pub nvram_ns: u64,
@@ -330,11 +330,11 @@ pub struct Timing {
 
 #[derive(Clone, Debug)]
 enum Engine {
-    None(Box<latency::Ledger>),
+    None(Box<latency::LatencyRecords>),
     Timeline(Box<TimelineEngine>),
-    Event(Box<EventEngine<Untraced>>),
+    Event(Box<EventEngine<NoObserver>>),
     /// The event engine, which records single operations and takes every step as an event of its own.
-    Traced(Box<EventEngine<Tracer>>),
+    Traced(Box<EventEngine<OpTracer>>),
 }
 
 impl Timing {
@@ -344,14 +344,16 @@ impl Timing {
     /// If `options.suspend` is set without `options.read_priority`.
     pub fn new(mode: TimingMode, geometry: &Geometry, flash: FlashTiming, options: TimingOptions) -> Self {
         assert!(
-            options.suspend.is_none() || options.read_priority,
+            options.suspension.is_none() || options.read_priority,
             "suspension serves reads that have priority"
         );
         let layout = Layout::new(geometry, options.independent_planes);
         let engine = match mode {
-            TimingMode::None => Engine::None(Box::new(latency::Ledger::new(options.keep_completions))),
+            TimingMode::None => {
+                Engine::None(Box::new(latency::LatencyRecords::new(options.keep_completions)))
+            }
             TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(&layout, flash, &options))),
-            TimingMode::Event if options.trace => {
+            TimingMode::Event if options.records_trace => {
                 Engine::Traced(Box::new(EventEngine::new(&layout, flash, options)))
             }
             TimingMode::Event => Engine::Event(Box::new(EventEngine::new(&layout, flash, options))),
@@ -381,7 +383,7 @@ impl Timing {
         ops: &[FlashOp],
     ) -> u64 {
         match &mut self.engine {
-            Engine::None(ledger) => ledger.pass(kind, arrival_ns),
+            Engine::None(ledger) => ledger.record_untimed(kind, arrival_ns),
             Engine::Timeline(engine) => engine.submit(kind, arrival_ns, work, ops),
             Engine::Event(engine) => engine.submit(kind, arrival_ns, work, ops),
             Engine::Traced(engine) => engine.submit(kind, arrival_ns, work, ops),
@@ -404,21 +406,21 @@ impl Timing {
     /// # Panics
     /// In the timeline engine, if [`TimingOptions::open_loop`] is set.
     #[inline]
-    pub fn outstanding(&mut self) -> usize {
+    pub fn outstanding_requests(&mut self) -> usize {
         match &mut self.engine {
             Engine::None(_) => 0,
-            Engine::Timeline(engine) => engine.outstanding(),
-            Engine::Event(engine) => engine.outstanding(),
-            Engine::Traced(engine) => engine.outstanding(),
+            Engine::Timeline(engine) => engine.outstanding_requests(),
+            Engine::Event(engine) => engine.outstanding_requests(),
+            Engine::Traced(engine) => engine.outstanding_requests(),
         }
     }
 
     /// Advances time until a host request completes, and returns its completion time; `None` if none is outstanding.
-    /// Requests that complete within a call of `submit`, before the new arrival, only lower [`Timing::outstanding`] and
-    /// are not reported here.
+    /// Requests that complete within a call of `submit`, before the new arrival, only lower
+    /// [`Timing::outstanding_requests`] and are not reported here.
     ///
     /// # Panics
-    /// As [`Timing::outstanding`].
+    /// As [`Timing::outstanding_requests`].
     #[inline]
     pub fn complete_one(&mut self) -> Option<u64> {
         match &mut self.engine {
@@ -454,18 +456,18 @@ impl Timing {
 
     /// Runs all flash operations, background work included, to completion, and returns the time of the last event,
     /// nanoseconds.
-    pub fn drain(&mut self) -> u64 {
+    pub fn run_to_completion(&mut self) -> u64 {
         match &mut self.engine {
             Engine::None(ledger) => ledger.now_ns,
-            Engine::Timeline(engine) => engine.drain(),
-            Engine::Event(engine) => engine.drain(),
-            Engine::Traced(engine) => engine.drain(),
+            Engine::Timeline(engine) => engine.run_to_completion(),
+            Engine::Event(engine) => engine.run_to_completion(),
+            Engine::Traced(engine) => engine.run_to_completion(),
         }
     }
 
     /// Returns the latency histogram of completed requests of one kind, nanoseconds. Summarise it with
     /// [`LatencySummary::of`].
-    pub fn latency(&self, kind: RequestKind) -> &Histogram<u64> {
+    pub fn latency_histogram(&self, kind: RequestKind) -> &Histogram<u64> {
         self.ledger().histogram(kind)
     }
 
@@ -479,27 +481,27 @@ impl Timing {
     /// submission). Empty unless [`TimingOptions::keep_completions`] is set.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         match &mut self.engine {
-            Engine::None(ledger) => ledger.take(),
-            Engine::Timeline(engine) => engine.ledger_mut().take(),
-            Engine::Event(engine) => engine.ledger_mut().take(),
-            Engine::Traced(engine) => engine.ledger_mut().take(),
+            Engine::None(ledger) => ledger.take_completions(),
+            Engine::Timeline(engine) => engine.latency_records_mut().take_completions(),
+            Engine::Event(engine) => engine.latency_records_mut().take_completions(),
+            Engine::Traced(engine) => engine.latency_records_mut().take_completions(),
         }
     }
 
     /// Sets the places of the flash operations that are submitted next, if the engine records single operations
-    /// ([`TimingOptions::trace`]).
-    pub fn locate(&mut self, places: &[OpPlace]) {
+    /// ([`TimingOptions::records_trace`]).
+    pub fn set_op_pages(&mut self, places: &[FlashOpPage]) {
         if let Engine::Traced(engine) = &mut self.engine {
-            engine.observer_mut().locate(places);
+            engine.observer_mut().set_op_pages(places);
         }
     }
 
     /// Returns the flash operations and requests that ended since the last call, in order of their end; empty unless
-    /// [`TimingOptions::trace`] is set and the engine is [`TimingMode::Event`].
-    pub fn take_trace(&mut self) -> Trace {
+    /// [`TimingOptions::records_trace`] is set and the engine is [`TimingMode::Event`].
+    pub fn take_trace(&mut self) -> TimingTrace {
         match &mut self.engine {
-            Engine::Traced(engine) => engine.observer_mut().take(),
-            Engine::None(_) | Engine::Timeline(_) | Engine::Event(_) => Trace::default(),
+            Engine::Traced(engine) => engine.observer_mut().take_trace(),
+            Engine::None(_) | Engine::Timeline(_) | Engine::Event(_) => TimingTrace::default(),
         }
     }
 
@@ -534,12 +536,12 @@ impl Timing {
         }
     }
 
-    fn ledger(&self) -> &latency::Ledger {
+    fn ledger(&self) -> &latency::LatencyRecords {
         match &self.engine {
             Engine::None(ledger) => ledger,
-            Engine::Timeline(engine) => engine.ledger(),
-            Engine::Event(engine) => engine.ledger(),
-            Engine::Traced(engine) => engine.ledger(),
+            Engine::Timeline(engine) => engine.latency_records(),
+            Engine::Event(engine) => engine.latency_records(),
+            Engine::Traced(engine) => engine.latency_records(),
         }
     }
 }

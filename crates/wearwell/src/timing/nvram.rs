@@ -5,12 +5,12 @@ use crate::operation::FlashOp;
 
 /// Time from which the single NVRAM is free. Its stores and scans are served in the order in which they become ready.
 #[derive(Clone, Debug)]
-pub(super) struct Nvram {
+pub(super) struct NvramTiming {
     free_at: u64,
     line_read_ps: u64,
 }
 
-impl Nvram {
+impl NvramTiming {
     pub(super) fn new(options: &TimingOptions) -> Self {
         Self { free_at: 0, line_read_ps: options.nvram_line_read_ps }
     }

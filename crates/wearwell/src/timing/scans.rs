@@ -3,42 +3,49 @@
 //!
 //! A scan is not an operation of an array (die or plane). It passes through three states:
 //!
-//! 1. It waits for flash reads of a log ([`Scan::pending`]), and for earlier scans for the same arrays.
+//! 1. It waits for flash reads of a log ([`NvramScan::pending_ops`]), and for earlier scans for the same arrays.
 //! 2. It waits for the background operations queued on its arrays: the last operation of each array has the scan as a
 //!    waiter. When all have completed, the queues are checked again, because a copy between dies joins a queue late.
 //! 3. It is booked on the NVRAM. When it ends, all operations that it held back join their queues.
 
-use super::op_queue::NONE;
+use super::op_queue::END_OF_LIST;
 use crate::operation::FlashOp;
 
 /// One scan of NVRAM that has not ended.
 #[derive(Clone, Debug)]
-pub(super) struct Scan {
+pub(super) struct NvramScan {
     pub(super) op: FlashOp,
     /// Arrays (dies or planes) that hold the victim block for which the scan searches.
-    pub(super) arrays: Vec<u32>,
-    /// Slot number of the host request that waits for the scan of NVRAM, or [`NONE`].
-    pub(super) request: u32,
+    pub(super) victim_arrays: Vec<u32>,
+    /// Slot number of the host request that waits for the scan of NVRAM, or [`END_OF_LIST`].
+    pub(super) request_slot: u32,
     /// Number of flash operations that have to complete before the scan's state is checked again.
-    pub(super) pending: u32,
+    pub(super) pending_ops: u32,
     /// Head of the linked list of operations held back until the scan of NVRAM ends, latest first.
-    pub(super) held: u32,
+    pub(super) first_held_op: u32,
     /// Whether the scan has a booked time on the NVRAM.
     pub(super) is_booked: bool,
 }
 
 /// All NVRAM scans that have not ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scans {
-    slots: Vec<Option<Scan>>,
+pub(super) struct NvramScans {
+    slots: Vec<Option<NvramScan>>,
     /// Numbers of the unfinished scans of NVRAM, in order of admission.
     order: Vec<u32>,
 }
 
-impl Scans {
+impl NvramScans {
     /// Adds a scan of NVRAM; returns its number.
     pub(super) fn push(&mut self, op: FlashOp, arrays: Vec<u32>, request: u32) -> u32 {
-        let scan = Some(Scan { op, arrays, request, pending: 0, held: NONE, is_booked: false });
+        let scan = Some(NvramScan {
+            op,
+            victim_arrays: arrays,
+            request_slot: request,
+            pending_ops: 0,
+            first_held_op: END_OF_LIST,
+            is_booked: false,
+        });
         let free = self.slots.iter().position(Option::is_none);
         let slot = free.unwrap_or(self.slots.len());
         if free.is_some() {
@@ -50,29 +57,30 @@ impl Scans {
         slot as u32
     }
 
-    pub(super) fn get_mut(&mut self, number: u32) -> &mut Scan {
+    pub(super) fn get_mut(&mut self, number: u32) -> &mut NvramScan {
         self.slots[number as usize].as_mut().expect("a scan is known until it ends")
     }
 
     /// Removes and returns a scan of NVRAM that has ended.
-    pub(super) fn remove(&mut self, number: u32) -> Scan {
+    pub(super) fn remove(&mut self, number: u32) -> NvramScan {
         self.order.retain(|&other| other != number);
         self.slots[number as usize].take().expect("a scan ends once")
     }
 
     /// Whether scan `number` of NVRAM waits for no flash operation, is not booked, and is the earliest for its arrays
     /// (dies or planes).
-    pub(super) fn is_next(&mut self, number: u32) -> bool {
-        let &mut Scan { pending, is_booked, ref arrays, .. } = self.get_mut(number);
+    pub(super) fn can_book(&mut self, number: u32) -> bool {
+        let &mut NvramScan { pending_ops: pending, is_booked, victim_arrays: ref arrays, .. } =
+            self.get_mut(number);
         let first_array = arrays.first().copied();
-        pending == 0 && !is_booked && self.first_of(first_array) == Some(number)
+        pending == 0 && !is_booked && self.first_on_array(first_array) == Some(number)
     }
 
     /// Returns the number of the earliest NVRAM scan for a victim block that begins on array `first_array`.
-    pub(super) fn first_of(&self, first_array: Option<u32>) -> Option<u32> {
+    pub(super) fn first_on_array(&self, first_array: Option<u32>) -> Option<u32> {
         let is_there = |&&number: &&u32| {
             let scan = self.slots[number as usize].as_ref();
-            scan.is_some_and(|scan| scan.arrays.first().copied() == first_array)
+            scan.is_some_and(|scan| scan.victim_arrays.first().copied() == first_array)
         };
         self.order.iter().find(is_there).copied()
     }

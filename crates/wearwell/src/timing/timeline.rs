@@ -9,10 +9,10 @@
 //!
 //! It agrees exactly with the event engine where bookings are in order of time: FIFO service on one die.
 
-use super::codec::Codec;
-use super::latency::Ledger;
-use super::nvram::Nvram;
-use super::unfinished::Unfinished;
+use super::codec::CodecUnits;
+use super::latency::LatencyRecords;
+use super::nvram::NvramTiming;
+use super::unfinished::UnfinishedRequests;
 use super::{ControllerWork, FlashTiming, Layout, Place, RequestKind, TimingOptions};
 use crate::address::PlaneId;
 use crate::operation::{FlashOp, OpKind};
@@ -70,7 +70,7 @@ impl Lanes {
     #[inline]
     fn book(&mut self, op: &FlashOp, ready: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
-        let transfer = self.flash.transfer_ns(op.bytes);
+        let transfer = self.flash.transfer_ns(op.transfer_bytes);
         let (array, channel) = self.lanes_of(op);
         let start = array.free_at.max(ready);
         let end = match op.kind {
@@ -100,11 +100,11 @@ impl Lanes {
     /// Books a series of page copies within one array (die or plane) and returns the end of the last. After the first
     /// copy all channel bookings end before those of the array, so the other copies do not wait and are booked at once.
     fn book_copies(&mut self, copies: &FlashOp, ready: u64) -> u64 {
-        let [read, program] = copies.copy();
+        let [read, program] = copies.copy_read_and_program();
         let read_end = self.book(&read, ready);
         self.book(&program, read_end);
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
-        let transfer = self.flash.transfer_ns(read.bytes);
+        let transfer = self.flash.transfer_ns(read.transfer_bytes);
         let (more, copy) = (u64::from(copies.count - 1), read_ns + 2 * transfer + program_ns);
         let (array, channel) = self.lanes_of(&read);
         debug_assert_eq!(channel.free_at + program_ns, array.free_at, "a program was booked last");
@@ -119,18 +119,18 @@ impl Lanes {
 #[derive(Clone, Debug)]
 pub(super) struct TimelineEngine {
     lanes: Lanes,
-    nvram: Nvram,
+    nvram: NvramTiming,
     blocking_gc: bool,
     controller_overhead_ns: u64,
-    codec: Codec,
+    codec: CodecUnits,
     /// End time of each flash operation of the request's list, nanoseconds.
     ends: Vec<u64>,
     /// Completion times of unfinished requests; past ones are removed only when a query needs it. `None` in open loop,
     /// where there are no queries.
-    unfinished: Option<Unfinished>,
+    unfinished: Option<UnfinishedRequests>,
     /// Latest completion time of all requests, nanoseconds.
     answered_at: u64,
-    ledger: Ledger,
+    ledger: LatencyRecords,
     completed_ops: u64,
     now: u64,
 }
@@ -139,14 +139,14 @@ impl TimelineEngine {
     pub(super) fn new(layout: &Layout, flash: FlashTiming, options: &TimingOptions) -> Self {
         Self {
             lanes: Lanes::new(layout, flash),
-            nvram: Nvram::new(options),
+            nvram: NvramTiming::new(options),
             blocking_gc: options.blocking_gc,
             controller_overhead_ns: options.controller_overhead_ns,
-            codec: Codec::new(options.codec_units),
+            codec: CodecUnits::new(options.codec_units),
             ends: Vec::new(),
-            unfinished: (!options.open_loop).then(Unfinished::default),
+            unfinished: (!options.open_loop).then(UnfinishedRequests::default),
             answered_at: 0,
-            ledger: Ledger::new(options.keep_completions),
+            ledger: LatencyRecords::new(options.keep_completions),
             completed_ops: 0,
             now: 0,
         }
@@ -160,13 +160,13 @@ impl TimelineEngine {
         work: ControllerWork,
         ops: &[FlashOp],
     ) -> u64 {
-        let number = self.ledger.number();
+        let number = self.ledger.next_request_number();
         self.now = self.now.max(arrival_ns);
-        let overhead_ns = work.own_ns + self.nvram.book_stores(self.now, work.nvram_ns);
+        let overhead_ns = work.parallel_ns + self.nvram.book_stores(self.now, work.nvram_ns);
         let flash_end = self.book_all(ops);
-        let wait_ns = self.codec.wait_ns(flash_end, work.codec_ns);
+        let wait_ns = self.codec.book_work(flash_end, work.codec_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
-        self.ledger.complete(kind, number, arrival_ns, end);
+        self.ledger.record_completion(kind, number, arrival_ns, end);
         self.answered_at = self.answered_at.max(end);
         if let Some(unfinished) = &mut self.unfinished
             && end > self.now
@@ -183,7 +183,7 @@ impl TimelineEngine {
 
     /// Returns the completion times of unfinished requests, after removing those that are past.
     #[inline]
-    fn unfinished(&mut self) -> &mut Unfinished {
+    fn unfinished(&mut self) -> &mut UnfinishedRequests {
         let unfinished = self.unfinished.as_mut().expect("in open loop nobody asks for unfinished requests");
         while unfinished.pop_until(self.now).is_some() {}
         unfinished
@@ -194,7 +194,7 @@ impl TimelineEngine {
     #[inline]
     fn book_all(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops
-            && op.after == 0
+            && op.dependency_distance == 0
             && !matches!(op.kind, OpKind::Copies | OpKind::Scan)
         {
             self.completed_ops += 1;
@@ -210,14 +210,14 @@ impl TimelineEngine {
         // `log_end` is the end of the reads of a log on flash, `scan_end` that of the last NVRAM scan.
         let (mut log_end, mut scan_end) = (self.now, self.now);
         for op in ops {
-            let ready = match op.after as usize {
+            let ready = match op.dependency_distance as usize {
                 0 => self.now,
                 back => self.ends[self.ends.len() - back],
             };
             let background = op.is_background();
             let ready = match background {
-                true if op.after == 0 => ready.max(scan_end),
-                false if self.blocking_gc && !op.reads_log() => ready.max(gc_end),
+                true if op.dependency_distance == 0 => ready.max(scan_end),
+                false if self.blocking_gc && !op.reads_reverse_map_log() => ready.max(gc_end),
                 _ => ready,
             };
             let end = match op.kind {
@@ -229,13 +229,13 @@ impl TimelineEngine {
                 }
                 OpKind::Read | OpKind::Program | OpKind::Erase => self.lanes.book(op, ready),
             };
-            if op.reads_log() {
+            if op.reads_reverse_map_log() {
                 log_end = log_end.max(end);
             }
             let last = if background { &mut gc_end } else { &mut host_end };
             *last = end.max(*last);
             self.ends.push(end);
-            self.completed_ops += op.operations();
+            self.completed_ops += op.flash_operation_count();
         }
         host_end
     }
@@ -251,8 +251,8 @@ impl TimelineEngine {
         self.answered_at <= self.now
     }
 
-    pub(super) fn drain(&mut self) -> u64 {
-        self.unfinished.iter_mut().for_each(Unfinished::clear);
+    pub(super) fn run_to_completion(&mut self) -> u64 {
+        self.unfinished.iter_mut().for_each(UnfinishedRequests::clear);
         self.answered_at = 0;
         let lanes = self.lanes.arrays.iter().chain(&self.lanes.channels);
         self.now = lanes.map(|lane| lane.free_at).fold(self.now, u64::max);
@@ -260,7 +260,7 @@ impl TimelineEngine {
     }
 
     #[inline]
-    pub(super) fn outstanding(&mut self) -> usize {
+    pub(super) fn outstanding_requests(&mut self) -> usize {
         self.unfinished().len()
     }
 
@@ -281,11 +281,11 @@ impl TimelineEngine {
         self.lanes.channels.iter().map(|lane| lane.busy_ns).collect()
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
+    pub(super) fn latency_records(&self) -> &LatencyRecords {
         &self.ledger
     }
 
-    pub(super) fn ledger_mut(&mut self) -> &mut Ledger {
+    pub(super) fn latency_records_mut(&mut self) -> &mut LatencyRecords {
         &mut self.ledger
     }
 }

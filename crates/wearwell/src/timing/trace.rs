@@ -1,9 +1,10 @@
 //! Records when each flash operation ran, on which array and channel, and why: the material of a trace viewer.
 //!
-//! The event engine is generic over an [`Observer`]. The usual one, [`Untraced`], has no state and empty functions, so
-//! an engine that nobody traces is compiled as if this file did not exist. The price: the engine is compiled twice.
+//! The event engine is generic over an [`TimingObserver`]. The usual one, [`NoObserver`], has no state and empty
+//! functions, so an engine that nobody traces is compiled as if this file did not exist. The price: the engine is
+//! compiled twice.
 //!
-//! A queued operation has no room for an identity ([`super::op_queue`]), so [`Tracer`] mirrors the queues: for each
+//! A queued operation has no room for an identity ([`super::op_queue`]), so [`OpTracer`] mirrors the queues: for each
 //! queue of each array the numbers of its operations, in the same order. It follows operations that are held back by
 //! their place in the slab of waiters.
 //!
@@ -18,7 +19,7 @@ use rustc_hash::FxHashMap;
 use super::RequestKind;
 use super::event::expand_copies;
 use crate::operation::{FlashOp, OpKind};
-use crate::stats::OpPlace;
+use crate::stats::FlashOpPage;
 
 /// A period of simulated time: start and end, nanoseconds since the start of the run.
 type Span = (u64, u64);
@@ -26,44 +27,44 @@ type Span = (u64, u64);
 type QueueId = (u32, u8);
 
 /// Receives what the event engine does, step by step.
-pub(super) trait Observer: Clone + Debug {
+pub(super) trait TimingObserver: Clone + Debug {
     /// Whether the steps are recorded; if not, all functions do nothing.
-    const TRACES: bool;
+    const RECORDS_STEPS: bool;
 
     /// Creates the observer of an engine with this number of arrays.
     fn of_arrays(arrays: usize) -> Self;
     /// A list of operations is submitted at `now`, for a request or in the background.
-    fn submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
+    fn ops_submitted(&mut self, _request: Option<u64>, _now: u64, _ops: &[FlashOp]) {}
     /// The next operation of the list is admitted.
-    fn admits(&mut self, _op: &FlashOp) {}
+    fn op_admitted(&mut self, _op: &FlashOp) {}
     /// The admitted or released operation joins a queue, as an entry of `count` operations.
-    fn queued(&mut self, _queue: QueueId, _count: u32) {}
+    fn op_queued(&mut self, _queue: QueueId, _count: u32) {}
     /// The admitted operation is held back under number `waiter`.
-    fn held(&mut self, _waiter: u32) {}
+    fn op_held(&mut self, _waiter: u32) {}
     /// The operation held back under number `waiter` is about to join its queue.
-    fn released(&mut self, _waiter: u32) {}
+    fn op_released(&mut self, _waiter: u32) {}
     /// The first `count` operations of a queue start.
-    fn started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    fn ops_started(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
     /// The operation `member` positions after the front of a queue has the channel for a period.
-    fn transferred(&mut self, _queue: QueueId, _member: u8, _span: Span) {}
+    fn op_transferred(&mut self, _queue: QueueId, _member: u8, _span: Span) {}
     /// The first `count` operations of a queue are suspended.
-    fn suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    fn ops_suspended(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
     /// The first `count` operations of a queue are resumed.
-    fn resumed(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
+    fn ops_resumed(&mut self, _queue: QueueId, _count: u8, _now: u64) {}
     /// The first operation of a queue ends and leaves the queue.
-    fn ended(&mut self, _queue: QueueId, _now: u64) {}
+    fn op_ended(&mut self, _queue: QueueId, _now: u64) {}
     /// A scan has the NVRAM for a period.
-    fn scanned(&mut self, _span: Span) {}
+    fn nvram_scanned(&mut self, _span: Span) {}
     /// A request that arrived at the start of a period is answered at its end.
-    fn answered(&mut self, _number: u64, _kind: RequestKind, _span: Span) {}
+    fn request_answered(&mut self, _number: u64, _kind: RequestKind, _span: Span) {}
 }
 
 /// The observer that records nothing and costs nothing.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Untraced;
+pub(super) struct NoObserver;
 
-impl Observer for Untraced {
-    const TRACES: bool = false;
+impl TimingObserver for NoObserver {
+    const RECORDS_STEPS: bool = false;
 
     fn of_arrays(_: usize) -> Self {
         Self
@@ -74,14 +75,15 @@ impl Observer for Untraced {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TracedOp {
     /// Number of the operation: 0, 1, 2, .. in order of submission, each copy of a batch as two.
-    pub number: u64,
+    pub op_number: u64,
     /// The operation: a read, program or erase, its plane and its cause.
     pub op: FlashOp,
-    /// Where the operation took place; absent if the driver does not say ([`Timing::locate`](super::Timing::locate)).
-    pub place: Option<OpPlace>,
+    /// Where the operation took place; absent if the driver does not say
+    /// ([`Timing::set_op_pages`](super::Timing::set_op_pages)).
+    pub page: Option<FlashOpPage>,
     /// Number of the request that caused the operation, whether or not it waits for it; absent for work that the device
     /// started on its own.
-    pub request: Option<u64>,
+    pub request_number: Option<u64>,
     /// Time at which the operation was submitted.
     pub submitted_ns: u64,
     /// Time from which the operation occupied its array (die or plane).
@@ -98,7 +100,7 @@ pub struct TracedOp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TracedRequest {
     /// Number of the request, as returned by [`Timing::submit`](super::Timing::submit).
-    pub number: u64,
+    pub request_number: u64,
     /// Kind of the request.
     pub kind: RequestKind,
     /// Time at which the request arrived, nanoseconds since the start of the run.
@@ -109,7 +111,7 @@ pub struct TracedRequest {
 
 /// What ended since the trace was last taken, in order of time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Trace {
+pub struct TimingTrace {
     /// Flash operations.
     pub ops: Vec<TracedOp>,
     /// Host requests.
@@ -120,7 +122,7 @@ pub struct Trace {
 
 /// The observer that records every flash operation.
 #[derive(Clone, Debug)]
-pub(super) struct Tracer {
+pub(super) struct OpTracer {
     /// Operations that have not ended, by number.
     unfinished: FxHashMap<u64, TracedOp>,
     /// Numbers of the queued operations of each queue of each array (die or plane).
@@ -133,18 +135,18 @@ pub(super) struct Tracer {
     next: u64,
     /// Number of operations submitted so far.
     submitted: u64,
-    places: Vec<OpPlace>,
-    done: Trace,
+    places: Vec<FlashOpPage>,
+    done: TimingTrace,
 }
 
-impl Tracer {
+impl OpTracer {
     /// Sets the places of the operations that are submitted next.
-    pub(super) fn locate(&mut self, places: &[OpPlace]) {
+    pub(super) fn set_op_pages(&mut self, places: &[FlashOpPage]) {
         places.clone_into(&mut self.places);
     }
 
     /// Returns what ended since the last call.
-    pub(super) fn take(&mut self) -> Trace {
+    pub(super) fn take_trace(&mut self) -> TimingTrace {
         std::mem::take(&mut self.done)
     }
 
@@ -156,8 +158,8 @@ impl Tracer {
     }
 }
 
-impl Observer for Tracer {
-    const TRACES: bool = true;
+impl TimingObserver for OpTracer {
+    const RECORDS_STEPS: bool = true;
 
     fn of_arrays(arrays: usize) -> Self {
         Self {
@@ -168,19 +170,19 @@ impl Observer for Tracer {
             next: 0,
             submitted: 0,
             places: Vec::new(),
-            done: Trace::default(),
+            done: TimingTrace::default(),
         }
     }
 
-    fn submitted(&mut self, request: Option<u64>, now: u64, ops: &[FlashOp]) {
+    fn ops_submitted(&mut self, request: Option<u64>, now: u64, ops: &[FlashOp]) {
         (self.current, self.next) = (self.submitted, self.submitted);
         let mut places = std::mem::take(&mut self.places).into_iter();
         for op in expand_copies(ops).into_iter().filter(|op| op.kind != OpKind::Scan) {
             let traced = TracedOp {
-                number: self.submitted,
+                op_number: self.submitted,
                 op,
-                place: places.next(),
-                request,
+                page: places.next(),
+                request_number: request,
                 submitted_ns: now,
                 start_ns: now,
                 end_ns: now,
@@ -192,56 +194,56 @@ impl Observer for Tracer {
         }
     }
 
-    fn admits(&mut self, op: &FlashOp) {
+    fn op_admitted(&mut self, op: &FlashOp) {
         self.current = self.next;
-        self.next += op.operations();
+        self.next += op.flash_operation_count();
     }
 
-    fn queued(&mut self, (array, queue): QueueId, count: u32) {
+    fn op_queued(&mut self, (array, queue): QueueId, count: u32) {
         let numbers = self.current..self.current + u64::from(count);
         self.queues[array as usize][queue as usize].extend(numbers);
     }
 
-    fn held(&mut self, waiter: u32) {
+    fn op_held(&mut self, waiter: u32) {
         self.waiting.insert(waiter, self.current);
     }
 
-    fn released(&mut self, waiter: u32) {
+    fn op_released(&mut self, waiter: u32) {
         self.current = self.waiting.remove(&waiter).expect("what is released was held");
     }
 
-    fn started(&mut self, queue: QueueId, count: u8, now: u64) {
+    fn ops_started(&mut self, queue: QueueId, count: u8, now: u64) {
         self.of_front(queue, count, |op| op.start_ns = now);
     }
 
-    fn transferred(&mut self, (array, queue): QueueId, member: u8, span: Span) {
+    fn op_transferred(&mut self, (array, queue): QueueId, member: u8, span: Span) {
         let number = self.queues[array as usize][queue as usize][usize::from(member)];
         let op = self.unfinished.get_mut(&number).expect("a queued operation has not ended");
         op.transfer_ns = Some(span);
     }
 
-    fn suspended(&mut self, queue: QueueId, count: u8, now: u64) {
+    fn ops_suspended(&mut self, queue: QueueId, count: u8, now: u64) {
         self.of_front(queue, count, |op| op.suspended_ns.push((now, now)));
     }
 
-    fn resumed(&mut self, queue: QueueId, count: u8, now: u64) {
+    fn ops_resumed(&mut self, queue: QueueId, count: u8, now: u64) {
         self.of_front(queue, count, |op| {
             op.suspended_ns.last_mut().expect("only a suspended operation is resumed").1 = now;
         });
     }
 
-    fn ended(&mut self, (array, queue): QueueId, now: u64) {
+    fn op_ended(&mut self, (array, queue): QueueId, now: u64) {
         let number = self.queues[array as usize][queue as usize].pop_front();
         let op = number.and_then(|number| self.unfinished.remove(&number));
         let op = op.expect("an operation ends once, at the front of its queue");
         self.done.ops.push(TracedOp { end_ns: now, ..op });
     }
 
-    fn scanned(&mut self, span: Span) {
+    fn nvram_scanned(&mut self, span: Span) {
         self.done.scans.push(span);
     }
 
-    fn answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): Span) {
-        self.done.requests.push(TracedRequest { number, kind, arrival_ns, answered_ns });
+    fn request_answered(&mut self, number: u64, kind: RequestKind, (arrival_ns, answered_ns): Span) {
+        self.done.requests.push(TracedRequest { request_number: number, kind, arrival_ns, answered_ns });
     }
 }

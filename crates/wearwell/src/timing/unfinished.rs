@@ -14,13 +14,13 @@ const FEWEST: usize = 64;
 
 /// Completion times of unfinished requests, the earliest ones sorted.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Unfinished {
+pub(super) struct UnfinishedRequests {
     /// The earliest completion times of unfinished requests, sorted in descending order.
     front: Vec<u64>,
     rest: Vec<u64>,
 }
 
-impl Unfinished {
+impl UnfinishedRequests {
     pub(super) fn len(&self) -> usize {
         self.front.len() + self.rest.len()
     }
@@ -43,7 +43,7 @@ impl Unfinished {
 
     /// Returns the earliest completion time of an unfinished request; `None` if there is none.
     #[inline]
-    pub(super) fn first(&mut self) -> Option<u64> {
+    pub(super) fn earliest_completion(&mut self) -> Option<u64> {
         if self.front.is_empty() {
             self.select();
         }
@@ -53,7 +53,7 @@ impl Unfinished {
     /// Removes and returns the earliest completion time of an unfinished request, if it is not after `to`.
     #[inline]
     pub(super) fn pop_until(&mut self, to: u64) -> Option<u64> {
-        let first = self.first().filter(|&first| first <= to)?;
+        let first = self.earliest_completion().filter(|&first| first <= to)?;
         self.front.pop();
         Some(first)
     }
@@ -76,13 +76,13 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_xoshiro::Xoshiro256PlusPlus;
 
-    use super::Unfinished;
+    use super::UnfinishedRequests;
 
     #[test]
     fn times_come_in_order() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(11);
         for (steps, spread) in [(1_u64, 3_u64), (5, 4_000), (40, 100), (200, 1_000_000)] {
-            let (mut times, mut model, mut now) = (Unfinished::default(), Vec::new(), 0);
+            let (mut times, mut model, mut now) = (UnfinishedRequests::default(), Vec::new(), 0);
             for _ in 0..20_000 {
                 let end = now + rng.random_range(1..=spread);
                 times.push(end);
@@ -94,7 +94,7 @@ mod tests {
                 model.retain(|&end| end > now);
                 while times.pop_until(now).is_some() {}
                 model.sort_unstable();
-                assert_eq!((times.first(), times.len()), (model.first().copied(), model.len()));
+                assert_eq!((times.earliest_completion(), times.len()), (model.first().copied(), model.len()));
             }
             model.sort_unstable();
             assert!(model.iter().all(|&end| times.pop_until(end) == Some(end)));

@@ -4,7 +4,8 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use super::{
-    BitmapOptions, FlashBitmap, Gecko, GeckoOptions, LogOptions, RamBitmap, Revivable, Validity, ValidityLog,
+    BitmapOptions, FlashBitmap, Gecko, GeckoOptions, RamBitmap, Validity, ValidityLog, ValidityLogOptions,
+    WithRevivedPages,
 };
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
@@ -32,11 +33,11 @@ pub enum AnyValidity {
     /// A bitmap in RAM, one bit per page: valid or invalid.
     Ram(RamBitmap),
     /// A bitmap on flash, one bit per page, in bitmap pages.
-    Bitmap(Box<Revivable<FlashBitmap>>),
+    Bitmap(Box<WithRevivedPages<FlashBitmap>>),
     /// A log of invalid pages on flash, chained by block (IB-FTL).
-    Log(Box<Revivable<ValidityLog>>),
+    Log(Box<WithRevivedPages<ValidityLog>>),
     /// Logarithmic Gecko: a log-structured merge tree of invalid pages on flash.
-    Gecko(Box<Revivable<Gecko>>),
+    Gecko(Box<WithRevivedPages<Gecko>>),
 }
 
 macro_rules! on_flash {
@@ -54,21 +55,21 @@ impl AnyValidity {
     /// Creates the record of invalid data pages for a device without data, in RAM or on flash as `part` selects.
     ///
     /// # Errors
-    /// [`Error::Options`](crate::Error::Options) if flash pages are too small for the validity store.
+    /// [`Error::InvalidOptions`](crate::Error::InvalidOptions) if flash pages are too small for the validity store.
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, part: ValidityPart) -> Result<Self> {
         let geometry = store.geometry();
         let spare_pages = geometry.pages().saturating_sub(u64::from(logical_pages));
         Ok(match part {
             ValidityPart::Ram => Self::Ram(RamBitmap::new(geometry.pages())),
             ValidityPart::Bitmap(options) => {
-                Self::Bitmap(Box::new(Revivable::new(FlashBitmap::new(geometry, options), geometry)))
+                Self::Bitmap(Box::new(WithRevivedPages::new(FlashBitmap::new(geometry, options), geometry)))
             }
             ValidityPart::Log => {
-                let log = ValidityLog::new(geometry, LogOptions { spare_pages })?;
-                Self::Log(Box::new(Revivable::new(log, geometry)))
+                let log = ValidityLog::new(geometry, ValidityLogOptions { spare_pages })?;
+                Self::Log(Box::new(WithRevivedPages::new(log, geometry)))
             }
             ValidityPart::Gecko(options) => {
-                Self::Gecko(Box::new(Revivable::new(Gecko::new(geometry, options)?, geometry)))
+                Self::Gecko(Box::new(WithRevivedPages::new(Gecko::new(geometry, options)?, geometry)))
             }
         })
     }
@@ -84,13 +85,14 @@ impl AnyValidity {
     }
 
     /// Sequence number up to which the record of invalid pages is durable: every page invalidated while
-    /// [`Store::sequence`] was at most this number is recorded on flash. Recovery has to find those invalidated later.
+    /// [`Store::last_sequence`] was at most this number is recorded on flash. Recovery has to find those invalidated
+    /// later.
     #[inline]
-    pub(crate) fn durable_until(&self) -> u64 {
+    pub(crate) fn durable_until_sequence(&self) -> u64 {
         match self {
             Self::Ram(_) | Self::Bitmap(_) => 0,
-            Self::Log(log) => log.durable_until().saturating_sub(1),
-            Self::Gecko(gecko) => gecko.durable_until(),
+            Self::Log(log) => log.durable_until_sequence().saturating_sub(1),
+            Self::Gecko(gecko) => gecko.durable_until_sequence(),
         }
     }
 
@@ -134,13 +136,13 @@ impl AnyValidity {
     }
 
     /// Writes the buffered records of invalid pages to flash, or requests the write, although they do not fill a page.
-    /// A page may be written even without new records, because it advances [`AnyValidity::durable_until`], which
-    /// recovery reads from flash.
+    /// A page may be written even without new records, because it advances [`AnyValidity::durable_until_sequence`],
+    /// which recovery reads from flash.
     pub(crate) fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         match self {
             Self::Ram(_) => Ok(()),
             Self::Bitmap(bitmap) => bitmap.write_back(io).map(drop),
-            Self::Log(log) => log.write_page(io),
+            Self::Log(log) => log.write_log_page(io),
             Self::Gecko(gecko) => {
                 gecko.request_flush();
                 Ok(())
@@ -169,12 +171,12 @@ impl AnyValidity {
 
     /// Calls `each` with every block that has invalid pages and a bitmap of these. Reads each flash page of the record
     /// of invalid pages at most once. Does nothing for a bitmap in RAM.
-    pub(crate) fn scan<N: Nand>(
+    pub(crate) fn for_each_invalid_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         each: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
-        on_flash!(self, store => store.scan(io, each), in RAM _bitmap => Ok(()))
+        on_flash!(self, store => store.for_each_invalid_block(io, each), in RAM _bitmap => Ok(()))
     }
 
     /// Whether the record of invalid pages is on flash, so that queries cost flash reads.
@@ -187,11 +189,11 @@ impl AnyValidity {
 impl Validity for AnyValidity {
     #[inline(always)]
     fn invalidate(&mut self, ppn: Ppn) {
-        on_flash!(self, store => store.invalidate(ppn), in RAM bitmap => bitmap.clear(ppn));
+        on_flash!(self, store => store.invalidate(ppn), in RAM bitmap => bitmap.mark_invalid(ppn));
     }
 
-    fn opened(&mut self, block: BlockId) {
-        on_flash!(self, store => store.opened(block), in RAM _bitmap => {});
+    fn block_opened(&mut self, block: BlockId) {
+        on_flash!(self, store => store.block_opened(block), in RAM _bitmap => {});
     }
 
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
@@ -207,12 +209,12 @@ impl Validity for AnyValidity {
         on_flash!(self, store => store.write_deferred(io), in RAM _bitmap => Ok(false))
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
-        on_flash!(self, store => store.owns(id, ppn), in RAM _bitmap => false)
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        on_flash!(self, store => store.owns_metadata_page(id, ppn), in RAM _bitmap => false)
     }
 
-    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn) {
-        on_flash!(self, store => store.relocate_own(id, from, to), in RAM _bitmap => {
+    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+        on_flash!(self, store => store.relocate_metadata_page(id, from, to), in RAM _bitmap => {
             unreachable!("a bitmap in RAM has no pages")
         });
     }
@@ -249,42 +251,42 @@ impl AnyValidity {
 
     /// The validity bitmap in RAM; `None` if validity is recorded on flash.
     #[inline]
-    pub(crate) fn ram_mut(&mut self) -> Option<&mut RamBitmap> {
+    pub(crate) fn as_ram_bitmap_mut(&mut self) -> Option<&mut RamBitmap> {
         if let Self::Ram(bitmap) = self { Some(bitmap) } else { None }
     }
 
     /// Marks the page as valid in a bitmap in RAM. Validity on flash records nothing: pages are valid there until they
     /// are reported as invalid.
     #[inline]
-    pub(crate) fn set(&mut self, ppn: Ppn) {
+    pub(crate) fn mark_valid(&mut self, ppn: Ppn) {
         if let Self::Ram(bitmap) = self {
-            bitmap.set(ppn);
+            bitmap.mark_valid(ppn);
         }
     }
 
     /// Marks a page that was recorded as invalid as valid again, because its content was written again (recycling).
     pub(crate) fn revive(&mut self, ppn: Ppn) {
-        on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.set(ppn));
+        on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.mark_valid(ppn));
     }
 
     /// Records the page as invalid: its data is obsolete.
     #[inline]
-    pub(crate) fn clear(&mut self, ppn: Ppn) {
+    pub(crate) fn mark_invalid(&mut self, ppn: Ppn) {
         self.invalidate(ppn);
     }
 
     /// Marks `count` pages from `first` on as valid, in a bitmap in RAM. Validity on flash records nothing.
-    pub(crate) fn set_range(&mut self, first: Ppn, count: u32) {
+    pub(crate) fn mark_range_valid(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
-            bitmap.set_range(first, count);
+            bitmap.mark_range_valid(first, count);
         }
     }
 
     /// Marks `count` pages from `first` on as invalid, in a bitmap in RAM, because their block is about to be erased.
     /// Validity on flash records nothing.
-    pub(crate) fn clear_range(&mut self, first: Ppn, count: u32) {
+    pub(crate) fn mark_range_invalid(&mut self, first: Ppn, count: u32) {
         if let Self::Ram(bitmap) = self {
-            bitmap.clear_range(first, count);
+            bitmap.mark_range_invalid(first, count);
         }
     }
 

@@ -9,7 +9,8 @@
 //! Key decisions and their price:
 //!
 //! - Reports of invalid pages wait in RAM until [`Validity::write_deferred`] applies them, one per call: the cost that
-//!   the papers state. With [`BitmapOptions::batch`] one write applies all waiting reports of its bitmap page.
+//!   the papers state. With [`BitmapOptions::batches_updates`] one write applies all waiting reports of its bitmap
+//!   page.
 //! - Opening a block costs no flash operation, though the block's bits must become 0: RAM holds one flag per block that
 //!   its bits on flash are *void*, and the next write of their bitmap page zeroes them. The papers count no operation
 //!   for it (`GeckoFTL` prices the bitmap at 1 + 1/δ per update, all of it updates) and name no memory. The flags take
@@ -45,7 +46,7 @@ const DIRECTORY_ENTRY_BYTES: u64 = 4;
 pub struct BitmapOptions {
     /// Whether one write of a bitmap page sets the bits of all invalid pages that wait in RAM for this bitmap page. If
     /// false, one write sets one bit, as in the papers' cost model.
-    pub batch: bool,
+    pub batches_updates: bool,
 }
 
 /// Position of the bit of a data page in the validity bitmap on flash.
@@ -158,7 +159,7 @@ impl FlashBitmap {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn scan<N: Nand>(
+    pub fn for_each_invalid_block<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         mut invalid: impl FnMut(BlockId, &[u64]),
@@ -209,14 +210,14 @@ impl FlashBitmap {
     /// was never written holds zeros and needs no write.
     fn first_obsolete_page(&self) -> Option<u32> {
         (self.void_from..self.bitmap_pages()).find(|&id| {
-            self.directory[id as usize].some().is_some() && self.void[self.slots(id)].contains(&true)
+            self.directory[id as usize].to_option().is_some() && self.void[self.slots(id)].contains(&true)
         })
     }
 
     /// Loads page `id` of the validity bitmap into `self.page`, with the obsolete bits (of blocks opened since) zeroed.
     /// Costs one read, none if the page was never written.
     fn load<N: Nand>(&mut self, io: &mut Store<N>, id: u32) -> Result<()> {
-        let Some(place) = self.directory[id as usize].some() else {
+        let Some(place) = self.directory[id as usize].to_option() else {
             self.page.fill(0);
             return Ok(());
         };
@@ -258,7 +259,7 @@ impl FlashBitmap {
         let slots = self.slots(id);
         self.void[slots].fill(false);
         self.forget_waiting(id, all);
-        if let Some(old) = old.some() {
+        if let Some(old) = old.to_option() {
             io.discard(old);
         }
         Ok(())
@@ -282,7 +283,7 @@ impl Validity for FlashBitmap {
     }
 
     /// Marks the bits of the block on flash as obsolete and drops its invalid pages that wait in RAM. O(waiting pages).
-    fn opened(&mut self, block: BlockId) {
+    fn block_opened(&mut self, block: BlockId) {
         let first = block.0 * self.slots_per_block;
         self.void[first as usize..(first + self.slots_per_block) as usize].fill(true);
         self.void_from = self.void_from.min(first / self.slots_per_page);
@@ -308,21 +309,21 @@ impl Validity for FlashBitmap {
         Ok(())
     }
 
-    /// Sets on flash the bit of the invalid page that waits longest, with [`BitmapOptions::batch`] also those of the
-    /// others that belong to the same bitmap page. One read and one program.
+    /// Sets on flash the bit of the invalid page that waits longest, with [`BitmapOptions::batches_updates`] also those
+    /// of the others that belong to the same bitmap page. One read and one program.
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.queue.front() else { return Ok(false) };
-        io.ops.note_reason(MetadataReason::ValidityBit);
-        self.write(io, self.place(oldest).id, self.options.batch)?;
+        io.flash_ops.record_metadata_reason(MetadataReason::ValidityBit);
+        self.write(io, self.place(oldest).id, self.options.batches_updates)?;
         Ok(true)
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.directory.get(id as usize) == Some(&ppn)
     }
 
-    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn) {
-        assert!(self.owns(id, from), "page {from} is not the current bitmap page {id}");
+    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+        assert!(self.owns_metadata_page(id, from), "page {from} is not the current bitmap page {id}");
         self.directory[id as usize] = to;
     }
 

@@ -42,8 +42,8 @@
 //!
 //! A cleaned page is discarded when the page with the last of its entries is programmed; from then on the head of the
 //! newest page names another oldest page. A cleaned page without entries that still have to be written is discarded at
-//! once. A recovery may find it once more, which adds nothing. What is in RAM is lost; [`ValidityLog::durable_until`]
-//! tells which reports that are.
+//! once. A recovery may find it once more, which adds nothing. What is in RAM is lost;
+//! [`ValidityLog::durable_until_sequence`] tells which reports that are.
 
 use std::collections::VecDeque;
 
@@ -51,7 +51,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::Validity;
-use super::log_page::{ENTRY_BYTES, Entry, Head, NIL};
+use super::log_page::{END_OF_CHAIN, LOG_ENTRY_BYTES, LogEntry, LogPageHead};
 use crate::address::{Address, BlockId, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
@@ -71,7 +71,7 @@ const PAGES_IN_FLIGHT: u64 = 3;
 
 /// Options of the log of invalid pages on flash ([`ValidityLog`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogOptions {
+pub struct ValidityLogOptions {
     /// Number of physical pages minus logical pages of the device (D). The validity log is bounded to twice as many
     /// entries.
     pub spare_pages: u64,
@@ -79,11 +79,11 @@ pub struct LogOptions {
 
 /// Counts of the log of invalid pages on flash ([`ValidityLog`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct LogCounts {
+pub struct ValidityLogCounts {
     /// Number of pages reported as invalid to the validity log.
     pub reports: u64,
     /// Entries of the validity log that cleaning appended again because they were still in force.
-    pub reinserted: u64,
+    pub reinserted_entries: u64,
     /// Pages of the validity log that were written.
     pub written_pages: u64,
     /// Pages of the validity log that were cleaned (entries still in force appended again, the others dropped).
@@ -93,7 +93,7 @@ pub struct LogCounts {
 /// Page validity log on flash: PPNs of invalid pages in the order of their invalidation, chained by block.
 #[derive(Clone, Debug)]
 pub struct ValidityLog {
-    options: LogOptions,
+    options: ValidityLogOptions,
     pages: u64,
     block_pages: u32,
     divider: Divider,
@@ -101,7 +101,7 @@ pub struct ValidityLog {
     /// Modulus of log page numbers in the positions of entries: a power of two greater than the length of the log in
     /// pages.
     ring: u32,
-    /// Position in the log of the newest entry (invalid page) of each block; [`NIL`] if the block has none.
+    /// Position in the log of the newest entry (invalid page) of each block; [`END_OF_CHAIN`] if the block has none.
     heads: Vec<u32>,
     /// Number of times that each block was opened for data, modulo 2^32: log entries from before the last opening are
     /// obsolete.
@@ -122,7 +122,7 @@ pub struct ValidityLog {
     moved: bool,
     cleaning: Vec<u8>,
     /// Entries (invalid pages) of the next page of the validity log, in RAM.
-    buffer: Vec<Entry>,
+    buffer: Vec<LogEntry>,
     /// Number of entries in `buffer` that are new reports of invalid pages; the others were moved from the log page
     /// that is being cleaned.
     buffered_reports: u32,
@@ -133,21 +133,22 @@ pub struct ValidityLog {
     /// Invalid pages that a recovery found in the validity log, so that the first scan after it need not read the log
     /// again. `None` once the log has changed.
     recovered: Option<PageSet>,
-    counts: LogCounts,
+    counts: ValidityLogCounts,
 }
 
 impl ValidityLog {
     /// Creates an empty validity log: all pages of the device count as valid.
     ///
     /// # Errors
-    /// [`Error::Options`] if `spare_pages` is 0 or the device has more pages than positions of 32 bits can serve.
-    pub fn new(geometry: &Geometry, options: LogOptions) -> Result<Self> {
+    /// [`Error::InvalidOptions`] if `spare_pages` is 0 or the device has more pages than positions of 32 bits can
+    /// serve.
+    pub fn new(geometry: &Geometry, options: ValidityLogOptions) -> Result<Self> {
         let pages = geometry.pages();
-        let page_entries = geometry.page_bytes / ENTRY_BYTES as u32 - 1;
+        let page_entries = geometry.page_bytes / LOG_ENTRY_BYTES as u32 - 1;
         let longest = (2 * pages.max(options.spare_pages)).div_ceil(page_entries as u64) + PAGES_IN_FLIGHT;
         let ring = (longest + 1).next_power_of_two();
         if options.spare_pages == 0 || ring * page_entries as u64 > u32::MAX as u64 {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "page validity log: {} of {pages} pages are spare; it needs at least one spare page, and devices whose \
                  log positions fit 32 bits: about 2^30 pages",
                 options.spare_pages
@@ -162,7 +163,7 @@ impl ValidityLog {
             divider: Divider::new(geometry.block_pages()),
             page_entries,
             ring: ring as u32,
-            heads: vec![NIL; blocks],
+            heads: vec![END_OF_CHAIN; blocks],
             lives: vec![0; blocks],
             counts_in_force: vec![0; blocks],
             in_force: 0,
@@ -178,7 +179,7 @@ impl ValidityLog {
             durable_until: 0,
             page,
             recovered: None,
-            counts: LogCounts::default(),
+            counts: ValidityLogCounts::default(),
         })
     }
 
@@ -188,36 +189,37 @@ impl ValidityLog {
     }
 
     /// Number of pages of the validity log on flash, including cleaned ones that are not discarded yet.
-    pub fn pages_held(&self) -> u32 {
+    pub fn log_pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
     /// Number of entries of the validity log in force: those that mark a page invalid whose block was not opened again
     /// since. A page reported twice counts twice.
-    pub fn entries_in_force(&self) -> u64 {
+    pub fn live_entries(&self) -> u64 {
         self.in_force
     }
 
     /// Counts of the validity log since they were last cleared.
-    pub fn counts(&self) -> LogCounts {
+    pub fn counts(&self) -> ValidityLogCounts {
         self.counts
     }
 
     /// Clears the counts of the validity log; the log itself is unchanged.
     pub fn clear_counts(&mut self) {
-        self.counts = LogCounts::default();
+        self.counts = ValidityLogCounts::default();
     }
 
-    /// Sequence number before which the validity log is durable: every page invalidated while [`Store::sequence`] was
-    /// less than this number is recorded on flash (or its block was opened again). Later reports may be lost with RAM.
-    pub fn durable_until(&self) -> u64 {
+    /// Sequence number before which the validity log is durable: every page invalidated while [`Store::last_sequence`]
+    /// was less than this number is recorded on flash (or its block was opened again). Later reports may be lost with
+    /// RAM.
+    pub fn durable_until_sequence(&self) -> u64 {
         self.durable_until
     }
 
-    /// Rebuilds the RAM state of the validity log from flash, and calls `invalid` as [`ValidityLog::scan`] does, with
-    /// each block that has invalid pages. Reads every page of the log once. `pages` are all validity pages that a scan
-    /// of the flash found. `opened_at` returns the sequence number of the last program before a block was opened,
-    /// `u64::MAX` for a block that holds no data.
+    /// Rebuilds the RAM state of the validity log from flash, and calls `invalid` as
+    /// [`ValidityLog::for_each_invalid_block`] does, with each block that has invalid pages. Reads every page of the
+    /// log once. `pages` are all validity pages that a scan of the flash found. `opened_at` returns the sequence number
+    /// of the last program before a block was opened, `u64::MAX` for a block that holds no data.
     ///
     /// A log page that is missing on flash ends the log: older entries are dropped, and their pages count as valid
     /// again.
@@ -245,12 +247,12 @@ impl ValidityLog {
         let mut head = None;
         while let Some(&(_, place)) = copies.get(&number) {
             let oob = io.read(place, &mut self.page, Cause::Validity)?;
-            let head = *head.get_or_insert_with(|| Head::read(&self.page));
+            let head = *head.get_or_insert_with(|| LogPageHead::read_from(&self.page));
             self.durable_until = head.durable_until;
             self.directory.push_front(place);
             self.oldest = number;
             self.adopt_entries(oob.generation, &opened_at, &mut known, &mut dead);
-            if number == head.oldest {
+            if number == head.oldest_page {
                 break;
             }
             number = number.wrapping_sub(1);
@@ -266,12 +268,17 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn scan<N: Nand>(&mut self, io: &mut Store<N>, invalid: impl FnMut(BlockId, &[u64])) -> Result<()> {
+    pub fn for_each_invalid_block<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        invalid: impl FnMut(BlockId, &[u64]),
+    ) -> Result<()> {
         let mut dead = match self.recovered.take() {
             Some(dead) => dead,
             None => self.read_all(io)?,
         };
-        let buffered = self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.page);
+        let buffered =
+            self.buffer.iter().filter(|entry| self.is_in_force(entry)).map(|entry| entry.invalid_page);
         buffered.chain(self.waiting.iter().copied()).for_each(|ppn| dead.insert(ppn));
         self.tell(&dead, invalid);
         Ok(())
@@ -283,8 +290,8 @@ impl ValidityLog {
         let mut dead = PageSet::new(self.pages);
         for index in self.cleaned as usize..self.directory.len() {
             io.read(self.directory[index], &mut self.page, Cause::Validity)?;
-            let entries = (0..self.page_entries).map(|slot| Entry::read(&self.page, slot));
-            entries.filter(|entry| self.is_in_force(entry)).for_each(|entry| dead.insert(entry.page));
+            let entries = (0..self.page_entries).map(|slot| LogEntry::read_from(&self.page, slot));
+            entries.filter(|entry| self.is_in_force(entry)).for_each(|entry| dead.insert(entry.invalid_page));
         }
         Ok(dead)
     }
@@ -316,13 +323,13 @@ impl ValidityLog {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub(crate) fn write_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    pub(crate) fn write_log_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.buffer_waiting_reports();
         self.flush(io)
     }
 
     fn forget(&mut self) {
-        self.heads.fill(NIL);
+        self.heads.fill(END_OF_CHAIN);
         self.lives.fill(0);
         self.counts_in_force.fill(0);
         self.directory.clear();
@@ -345,15 +352,16 @@ impl ValidityLog {
         dead: &mut PageSet,
     ) {
         for slot in (0..self.page_entries).rev() {
-            let entry = Entry::read(&self.page, slot);
-            if entry.page.some().is_none() {
+            let entry = LogEntry::read_from(&self.page, slot);
+            if entry.invalid_page.to_option().is_none() {
                 continue;
             }
-            let block = self.block_of(entry.page);
+            let block = self.block_of(entry.invalid_page);
             let in_force = flushed_at > opened_at(block);
             let first = !std::mem::replace(&mut known[block.index()], true);
             if first {
-                self.lives[block.index()] = if in_force { entry.life } else { entry.life.wrapping_add(1) };
+                self.lives[block.index()] =
+                    if in_force { entry.block_openings } else { entry.block_openings.wrapping_add(1) };
             }
             if first && in_force {
                 self.heads[block.index()] = self.position(self.oldest, slot);
@@ -361,7 +369,7 @@ impl ValidityLog {
             if in_force {
                 self.counts_in_force[block.index()] += 1;
                 self.in_force += 1;
-                dead.insert(entry.page);
+                dead.insert(entry.invalid_page);
             }
         }
     }
@@ -372,7 +380,7 @@ impl ValidityLog {
         for block in (0..self.heads.len() as u32).map(BlockId) {
             let first = Ppn(block.0 * self.block_pages);
             found.clear();
-            dead.collect(first, self.block_pages, &mut found);
+            dead.append_members(first, self.block_pages, &mut found);
             if found.is_empty() {
                 continue;
             }
@@ -389,14 +397,15 @@ impl ValidityLog {
         BlockId(self.divider.quotient(ppn.0))
     }
 
-    fn is_in_force(&self, entry: &Entry) -> bool {
-        entry.page.some().is_some() && entry.life == self.lives[self.block_of(entry.page).index()]
+    fn is_in_force(&self, entry: &LogEntry) -> bool {
+        entry.invalid_page.to_option().is_some()
+            && entry.block_openings == self.lives[self.block_of(entry.invalid_page).index()]
     }
 
     /// Number that the next page of the validity log will have.
     #[inline]
     fn next_number(&self) -> u32 {
-        self.oldest.wrapping_add(self.pages_held())
+        self.oldest.wrapping_add(self.log_pages())
     }
 
     #[inline]
@@ -413,7 +422,7 @@ impl ValidityLog {
 
     /// Number of pages of the validity log that were not cleaned.
     fn uncleaned_pages(&self) -> u32 {
-        self.pages_held() - self.cleaned
+        self.log_pages() - self.cleaned
     }
 
     /// Number of uncleaned pages of the validity log above which the oldest page is cleaned.
@@ -432,7 +441,11 @@ impl ValidityLog {
         let position = self.position(self.next_number(), self.buffer.len() as u32);
         let block = self.block_of(ppn).index();
         let previous = std::mem::replace(&mut self.heads[block], position);
-        self.buffer.push(Entry { page: ppn, life: self.lives[block], previous });
+        self.buffer.push(LogEntry {
+            invalid_page: ppn,
+            block_openings: self.lives[block],
+            previous_position: previous,
+        });
     }
 
     #[inline]
@@ -459,19 +472,19 @@ impl ValidityLog {
     /// Writes the buffer as a page of the validity log and discards the log pages that were cleaned into it. Entries
     /// that are no longer in force (their block was opened since) are left blank; no entry in force points to them.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let durable_until = if self.waiting.is_empty() { io.sequence() + 1 } else { self.durable_until };
+        let durable_until = if self.waiting.is_empty() { io.last_sequence() + 1 } else { self.durable_until };
         let oldest = self.oldest.wrapping_add(self.cleaned);
-        Head { durable_until, oldest }.write(&mut self.page);
+        LogPageHead { durable_until, oldest_page: oldest }.write_to(&mut self.page);
         for slot in 0..self.page_entries {
             let entry = self.buffer.get(slot as usize).filter(|entry| self.is_in_force(entry));
-            entry.copied().unwrap_or(Entry::BLANK).write(&mut self.page, slot);
+            entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page, slot);
         }
         let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&self.page));
         let number = self.next_number();
         let place =
             io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
         self.directory.push_back(place);
-        assert!(self.pages_held() < self.ring, "the log is longer than its positions can tell apart");
+        assert!(self.log_pages() < self.ring, "the log is longer than its positions can tell apart");
         self.buffer.clear();
         self.buffered_reports = 0;
         self.moved = false;
@@ -499,12 +512,12 @@ impl ValidityLog {
             self.moved = false;
         }
         while self.cursor < self.page_entries && !self.is_full() {
-            let entry = Entry::read(&self.cleaning, self.cursor);
+            let entry = LogEntry::read_from(&self.cleaning, self.cursor);
             self.cursor += 1;
             if self.is_in_force(&entry) {
-                self.link(entry.page);
+                self.link(entry.invalid_page);
                 self.moved = true;
-                self.counts.reinserted += 1;
+                self.counts.reinserted_entries += 1;
             }
         }
         if self.cursor == self.page_entries {
@@ -528,9 +541,9 @@ impl ValidityLog {
     fn walk<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, invalid: &mut [u64]) -> Result<()> {
         let on_flash = self.uncleaned_pages() * self.page_entries;
         let mut younger = on_flash + self.buffer.len() as u32;
-        let mut loaded = NIL;
+        let mut loaded = END_OF_CHAIN;
         let mut position = self.heads[block.index()];
-        while position != NIL {
+        while position != END_OF_CHAIN {
             let age = self.age(position);
             if age >= younger {
                 break;
@@ -544,11 +557,11 @@ impl ValidityLog {
                     io.read(self.directory[(self.cleaned + page) as usize], &mut self.page, Cause::Validity)?;
                     loaded = page;
                 }
-                Entry::read(&self.page, age % self.page_entries)
+                LogEntry::read_from(&self.page, age % self.page_entries)
             };
             debug_assert!(self.is_in_force(&entry), "the chain of block {block} names {entry:?}");
-            set(invalid, entry.page.0 - block.0 * self.block_pages);
-            position = entry.previous;
+            set(invalid, entry.invalid_page.0 - block.0 * self.block_pages);
+            position = entry.previous_position;
         }
         Ok(())
     }
@@ -569,10 +582,10 @@ impl Validity for ValidityLog {
 
     /// Makes all entries of the block in the validity log obsolete, because the block was opened for data. O(reports
     /// that wait for room in the buffer).
-    fn opened(&mut self, block: BlockId) {
+    fn block_opened(&mut self, block: BlockId) {
         let index = block.index();
         self.lives[index] = self.lives[index].wrapping_add(1);
-        self.heads[index] = NIL;
+        self.heads[index] = END_OF_CHAIN;
         self.in_force -= std::mem::take(&mut self.counts_in_force[index]) as u64;
         if let Some(dead) = &mut self.recovered {
             dead.remove_range(Ppn(block.0 * self.block_pages), self.block_pages);
@@ -599,7 +612,7 @@ impl Validity for ValidityLog {
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         // Two cleaned pages must not wait for one flush, or the log would exceed its maximum length: write early.
         if self.is_full() || self.cleaned > 1 {
-            io.ops.note_reason(MetadataReason::ValidityBufferFull);
+            io.flash_ops.record_metadata_reason(MetadataReason::ValidityBufferFull);
             self.flush(io)?;
             return Ok(true);
         }
@@ -610,12 +623,12 @@ impl Validity for ValidityLog {
         Ok(self.buffer_waiting_reports())
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.directory.get(id.wrapping_sub(self.oldest) as usize) == Some(&ppn)
     }
 
-    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn) {
-        assert!(self.owns(id, from), "page {from} is not page {id} of the validity log");
+    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+        assert!(self.owns_metadata_page(id, from), "page {from} is not page {id} of the validity log");
         self.directory[id.wrapping_sub(self.oldest) as usize] = to;
     }
 

@@ -7,55 +7,60 @@
 use crate::address::{Address, Ppn};
 
 /// Bytes of an entry (invalid page) of the validity log, and of the head of a log page.
-pub(super) const ENTRY_BYTES: usize = 12;
+pub(super) const LOG_ENTRY_BYTES: usize = 12;
 /// Position in the validity log that ends a block's chain of entries.
-pub(super) const NIL: u32 = u32::MAX;
+pub(super) const END_OF_CHAIN: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub(super) struct LogEntry {
     /// The invalid page that the log entry records; [`Ppn::NONE`] for a blank entry.
-    pub(super) page: Ppn,
+    pub(super) invalid_page: Ppn,
     /// How often the page's block had been opened when the log entry was made; the entry is obsolete after the next
     /// opening.
-    pub(super) life: u32,
-    /// Position in the log of the previous entry of the same block, or [`NIL`].
-    pub(super) previous: u32,
+    pub(super) block_openings: u32,
+    /// Position in the log of the previous entry of the same block, or [`END_OF_CHAIN`].
+    pub(super) previous_position: u32,
 }
 
-impl Entry {
-    pub(super) const BLANK: Self = Self { page: Ppn::NONE, life: 0, previous: NIL };
+impl LogEntry {
+    pub(super) const BLANK: Self =
+        Self { invalid_page: Ppn::NONE, block_openings: 0, previous_position: END_OF_CHAIN };
 
-    pub(super) fn write(self, page: &mut [u8], slot: u32) {
-        let bytes = &mut page[(slot as usize + 1) * ENTRY_BYTES..][..ENTRY_BYTES];
-        bytes[..4].copy_from_slice(&self.page.0.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.life.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.previous.to_le_bytes());
+    pub(super) fn write_to(self, page: &mut [u8], slot: u32) {
+        let bytes = &mut page[(slot as usize + 1) * LOG_ENTRY_BYTES..][..LOG_ENTRY_BYTES];
+        bytes[..4].copy_from_slice(&self.invalid_page.0.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.block_openings.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.previous_position.to_le_bytes());
     }
 
-    pub(super) fn read(page: &[u8], slot: u32) -> Self {
-        let at = (slot as usize + 1) * ENTRY_BYTES;
-        Self { page: Ppn(word(page, at)), life: word(page, at + 4), previous: word(page, at + 8) }
+    pub(super) fn read_from(page: &[u8], slot: u32) -> Self {
+        let at = (slot as usize + 1) * LOG_ENTRY_BYTES;
+        Self {
+            invalid_page: Ppn(word(page, at)),
+            block_openings: word(page, at + 4),
+            previous_position: word(page, at + 8),
+        }
     }
 }
 
 /// Head of a page of the validity log, in its first bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Head {
+pub(super) struct LogPageHead {
     /// Sequence number before which all reports of invalid pages are on flash once this log page is programmed.
     pub(super) durable_until: u64,
     /// Number of the oldest page of the validity log once this page is programmed.
-    pub(super) oldest: u32,
+    pub(super) oldest_page: u32,
 }
 
-impl Head {
-    pub(super) fn write(self, page: &mut [u8]) {
+impl LogPageHead {
+    pub(super) fn write_to(self, page: &mut [u8]) {
         page[..8].copy_from_slice(&self.durable_until.to_le_bytes());
-        page[8..12].copy_from_slice(&self.oldest.to_le_bytes());
+        page[8..12].copy_from_slice(&self.oldest_page.to_le_bytes());
     }
 
-    pub(super) fn read(page: &[u8]) -> Self {
+    pub(super) fn read_from(page: &[u8]) -> Self {
         let durable_until = word(page, 0) as u64 | (word(page, 4) as u64) << 32;
-        Self { durable_until, oldest: word(page, 8) }
+        Self { durable_until, oldest_page: word(page, 8) }
     }
 }
 

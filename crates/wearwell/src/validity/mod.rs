@@ -7,14 +7,15 @@
 //!
 //! A validity store on flash is notified of three events. A page became invalid ([`Validity::invalidate`], no flash
 //! operation). A block was opened for data, which voids everything recorded about its pages before
-//! ([`Validity::opened`]). The device has room for one of its own pages ([`Validity::write_deferred`]). It answers one
-//! query, at the cost of flash reads: which pages of a block were not reported as invalid since the block was opened
-//! ([`Validity::live_pages`]).
+//! ([`Validity::block_opened`]). The device has room for one of its own pages ([`Validity::write_deferred`]). It
+//! answers one query, at the cost of flash reads: which pages of a block were not reported as invalid since the block
+//! was opened ([`Validity::live_pages`]).
 //!
-//! Invariant: between [`Validity::opened`] and the erase of a block, a page is reported as invalid at most once, unless
-//! power was lost. After a recovery it may be reported again, which changes nothing. Pages that recycling makes valid
-//! again are recorded separately ([`Revivable`]). Pages that pack several pieces of data (deltas, compressed chunks)
-//! are not recorded at all: the table of the delta or chunk mechanism tells whether it still needs them.
+//! Invariant: between [`Validity::block_opened`] and the erase of a block, a page is reported as invalid at most once,
+//! unless power was lost. After a recovery it may be reported again, which changes nothing. Pages that recycling makes
+//! valid again are recorded separately ([`WithRevivedPages`]). Pages that pack several pieces of data (deltas,
+//! compressed chunks) are not recorded at all: the table of the delta or chunk mechanism tells whether it still needs
+//! them.
 
 mod any;
 mod flash_bitmap;
@@ -27,9 +28,9 @@ mod revived;
 pub use any::{AnyValidity, ValidityPart};
 pub use flash_bitmap::{BitmapOptions, FlashBitmap};
 pub use gecko::{Gecko, GeckoCounts, GeckoOptions, MergeMode};
-pub use log::{LogCounts, LogOptions, ValidityLog};
+pub use log::{ValidityLog, ValidityLogCounts, ValidityLogOptions};
 pub use ram_bitmap::RamBitmap;
-pub use revived::Revivable;
+pub use revived::WithRevivedPages;
 
 use crate::address::{BlockId, Ppn};
 use crate::error::Result;
@@ -43,7 +44,7 @@ pub trait Validity {
     fn invalidate(&mut self, ppn: Ppn);
 
     /// Records that `block` was opened for data: all its pages count as valid until they are reported as invalid.
-    fn opened(&mut self, block: BlockId);
+    fn block_opened(&mut self, block: BlockId);
 
     /// Appends to `out` the pages of `block`, ascending, that were not reported as invalid since the block was opened.
     /// Pages not yet programmed are included.
@@ -60,10 +61,10 @@ pub trait Validity {
     fn write_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
     /// Whether `ppn` is in use as a page of the record of invalid pages on flash; `id` is the owner in the page's OOB.
-    fn owns(&self, id: u32, ppn: Ppn) -> bool;
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
 
     /// Records that GC moved a page of the record of invalid pages on flash; `id` is the owner in the page's OOB.
-    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn);
+    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn);
 
     /// Maximum number of pages that one [`Validity::write_deferred`] appends; 0 for a validity bitmap in RAM.
     fn pages_per_deferred_write(&self) -> u32;

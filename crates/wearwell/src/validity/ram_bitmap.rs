@@ -33,20 +33,20 @@ impl RamBitmap {
 
     /// Marks the page as valid in the bitmap in RAM. O(1).
     #[inline]
-    pub fn set(&mut self, ppn: Ppn) {
+    pub fn mark_valid(&mut self, ppn: Ppn) {
         self.valid.insert(ppn);
     }
 
     /// Marks a valid page as invalid in the bitmap in RAM; panics if it is invalid already. O(1), one random access.
     #[inline]
-    pub fn clear(&mut self, ppn: Ppn) {
+    pub fn mark_invalid(&mut self, ppn: Ppn) {
         assert!(self.valid.remove(ppn), "page {ppn} is invalidated twice");
     }
 
     /// Returns whether the validity bitmap is larger than a processor's cache of its own, so that prefetching its words pays.
     #[inline]
     pub(crate) fn exceeds_cache(&self) -> bool {
-        self.valid.bytes() > CACHE_BYTES
+        self.valid.memory_bytes() > CACHE_BYTES
     }
 
     /// Prefetches the bits of `pages` in the validity bitmap, so that the cache misses of later accesses overlap.
@@ -56,12 +56,12 @@ impl RamBitmap {
     }
 
     /// Marks `count` pages from `first` on as valid in the bitmap. O(count / 64).
-    pub fn set_range(&mut self, first: Ppn, count: u32) {
+    pub fn mark_range_valid(&mut self, first: Ppn, count: u32) {
         self.valid.insert_range(first, count);
     }
 
     /// Marks `count` pages from `first` on as invalid in the bitmap. O(count / 64).
-    pub fn clear_range(&mut self, first: Ppn, count: u32) {
+    pub fn mark_range_invalid(&mut self, first: Ppn, count: u32) {
         self.valid.remove_range(first, count);
     }
 
@@ -73,7 +73,7 @@ impl RamBitmap {
 
     /// Appends the valid pages of `first .. first + count` to `out`, in order. O(count / 64 + found).
     pub fn collect_valid(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.valid.collect(first, count, out);
+        self.valid.append_members(first, count, out);
     }
 
     /// Number of valid pages in `first .. first + count`, counted in the bitmap.
@@ -96,9 +96,9 @@ impl RamBitmap {
         let page_bytes = io.geometry().page_bytes as usize;
         let (mut page, mut places) = (vec![0; page_bytes], Vec::new());
         let mut outcome = Ok(());
-        io.ops.note_reason(MetadataReason::WriteBack);
+        io.flash_ops.record_metadata_reason(MetadataReason::WriteBack);
         for id in 0..Self::saved_pages(io.geometry()) {
-            self.valid.copy_to(id as usize * page_bytes, &mut page);
+            self.valid.copy_bitmap_to(id as usize * page_bytes, &mut page);
             let (pool, content) = (io.pool_with_most_free_blocks(Stream::Validity), Content::Bytes(&page));
             match io.append(Stream::Validity, pool, id, content, Fingerprint::default(), Cause::Validity) {
                 Ok(place) => places.push(place),
@@ -134,13 +134,13 @@ impl RamBitmap {
         for (id, &(sequence, place)) in newest.iter().enumerate() {
             assert!(sequence > 0, "page {id} of the bitmap that the battery saved is not on flash");
             io.read(place, &mut page, Cause::Recovery)?;
-            bitmap.valid.copy_from(id * page_bytes, &page);
+            bitmap.valid.copy_bitmap_from(id * page_bytes, &page);
         }
         Ok(bitmap)
     }
 
     /// Bytes of controller RAM for the validity bitmap.
     pub fn ram_bytes(&self) -> u64 {
-        self.valid.bytes()
+        self.valid.memory_bytes()
     }
 }

@@ -24,7 +24,7 @@ const ENTRY_BYTES: u64 = 8;
 /// Record of invalid pages on flash, with a set in RAM of the invalid pages that became valid again (revived by
 /// recycling).
 #[derive(Clone, Debug)]
-pub struct Revivable<V> {
+pub struct WithRevivedPages<V> {
     store: V,
     revived: BTreeSet<Ppn>,
     /// Maximum number of revived pages (invalid pages that became valid again) at any time so far.
@@ -32,7 +32,7 @@ pub struct Revivable<V> {
     block_pages: u32,
 }
 
-impl<V> Revivable<V> {
+impl<V> WithRevivedPages<V> {
     pub(super) fn new(store: V, geometry: &Geometry) -> Self {
         Self { store, revived: BTreeSet::new(), most: 0, block_pages: geometry.block_pages() }
     }
@@ -60,7 +60,7 @@ impl<V> Revivable<V> {
     }
 }
 
-impl<V> Deref for Revivable<V> {
+impl<V> Deref for WithRevivedPages<V> {
     type Target = V;
 
     fn deref(&self) -> &V {
@@ -68,13 +68,13 @@ impl<V> Deref for Revivable<V> {
     }
 }
 
-impl<V> DerefMut for Revivable<V> {
+impl<V> DerefMut for WithRevivedPages<V> {
     fn deref_mut(&mut self) -> &mut V {
         &mut self.store
     }
 }
 
-impl<V: Validity> Validity for Revivable<V> {
+impl<V: Validity> Validity for WithRevivedPages<V> {
     /// Records the page as invalid on flash, or removes it from the set of revived pages (invalid pages that became
     /// valid again) if it is in it: O(log revived pages).
     #[inline]
@@ -84,14 +84,14 @@ impl<V: Validity> Validity for Revivable<V> {
         }
     }
 
-    fn opened(&mut self, block: BlockId) {
+    fn block_opened(&mut self, block: BlockId) {
         if !self.revived.is_empty() {
             let gone: Vec<Ppn> = self.revived_in(block).collect();
             for ppn in gone {
                 self.revived.remove(&ppn);
             }
         }
-        self.store.opened(block);
+        self.store.block_opened(block);
     }
 
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
@@ -107,12 +107,12 @@ impl<V: Validity> Validity for Revivable<V> {
         self.store.write_deferred(io)
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
-        self.store.owns(id, ppn)
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        self.store.owns_metadata_page(id, ppn)
     }
 
-    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn) {
-        self.store.relocate_own(id, from, to);
+    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+        self.store.relocate_metadata_page(id, from, to);
     }
 
     #[inline]

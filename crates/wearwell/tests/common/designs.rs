@@ -10,7 +10,7 @@ use wearwell::design::{
 use wearwell::gc::{GcOptions, VictimPolicy, WearOptions};
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
 use wearwell::mapping::{CachedOptions, JournalOptions};
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::validity::{BitmapOptions, GeckoOptions, MergeMode, ValidityPart};
 use wearwell::{Error, Ftl};
@@ -37,7 +37,7 @@ impl DesignUnderTest {
     /// always run all their schemes.
     pub fn switched(&self) -> ContentSchemes {
         let is_mixture = self.name.starts_with("mixture");
-        if is_mixture { ContentSchemes::of(&self.parts.content) } else { ContentSchemes::NONE }
+        if is_mixture { ContentSchemes::of_design(&self.parts.content) } else { ContentSchemes::NONE }
     }
 
     /// Whether a device of this world has at least one page for the host. Some mixtures need more blocks for themselves
@@ -94,10 +94,25 @@ fn leveled(parts: Parts, wear: WearOptions) -> Parts {
     Parts { gc: GcOptions { wear, ..parts.gc }, ..parts }
 }
 
-const BY_TABLE: WearOptions = WearOptions { dynamic: true, static_gap: 4, scan: false, dual_pool_gap: 0 };
-const BY_SCAN: WearOptions = WearOptions { dynamic: false, static_gap: 1, scan: true, dual_pool_gap: 0 };
-const BY_POOLS: WearOptions = WearOptions { dynamic: false, static_gap: 0, scan: false, dual_pool_gap: 2 };
-const BY_POOLS_AND_ORDER: WearOptions = WearOptions { dynamic: true, ..BY_POOLS };
+const BY_TABLE: WearOptions = WearOptions {
+    dynamic_leveling: true,
+    static_gap_erases: 4,
+    scans_erase_counts: false,
+    dual_pool_gap_erases: 0,
+};
+const BY_SCAN: WearOptions = WearOptions {
+    dynamic_leveling: false,
+    static_gap_erases: 1,
+    scans_erase_counts: true,
+    dual_pool_gap_erases: 0,
+};
+const BY_POOLS: WearOptions = WearOptions {
+    dynamic_leveling: false,
+    static_gap_erases: 0,
+    scans_erase_counts: false,
+    dual_pool_gap_erases: 2,
+};
+const BY_POOLS_AND_ORDER: WearOptions = WearOptions { dynamic_leveling: true, ..BY_POOLS };
 
 /// Changes a recycling design so that pages age fast, and some hits are refused.
 fn refreshing(parts: Parts) -> Parts {
@@ -128,7 +143,7 @@ fn composed() -> Parts {
         GcOptions::default(),
         WearwellOptions {
             cache_entries: 6,
-            gecko: GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay },
+            gecko: GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay },
             recycle: content.recycle.expect("the design recycles"),
             dedup: DedupOptions { capacity_entries: Some(40), ..VERIFIED },
             delta: delta_encoding(1, None).content.delta.expect("the design encodes deltas"),
@@ -142,15 +157,23 @@ fn demand_paged(cache_entries: u32) -> Parts {
 
 /// Returns a remap design that deduplicates with an index of few entries, so that some of them are evicted; contents
 /// are compared byte by byte.
-fn remapping(reverse_map: ReverseMapPart, refs: RefsPart, index_entries: Option<u32>) -> Parts {
+fn remapping(reverse_map: ReverseMapPart, refs: ReferenceCountForm, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
-    remap(GcOptions::default(), SharingDesign { reverse_map, refs, dedup, atomic_commands: false })
+    remap(
+        GcOptions::default(),
+        SharingDesign { reverse_map, reference_counts: refs, dedup, atomic_commands: false },
+    )
 }
 
 /// Returns a remap design with deduplication and atomic remap commands.
 fn atomic(reverse_map: ReverseMapPart) -> Parts {
     let dedup = Some(VERIFIED);
-    let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: true };
+    let sharing = SharingDesign {
+        reverse_map,
+        reference_counts: ReferenceCountForm::Dense,
+        dedup,
+        atomic_commands: true,
+    };
     remap(GcOptions::default(), sharing)
 }
 
@@ -164,10 +187,10 @@ fn head_tail(parts: Parts) -> Parts {
 fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
     let design = DeltaDesign {
         heat_entries: Some(24),
-        open_pages,
-        scan_interval_writes: 16,
-        scan_entries: 4,
-        area_share: 1.0,
+        temp_buffer_pages: open_pages,
+        cold_scan_interval_writes: 16,
+        cold_scan_entries: 4,
+        delta_area_share: 1.0,
         ..DeltaDesign::default()
     };
     let gc = collected_by(if open_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });
@@ -178,7 +201,12 @@ fn delta_encoding(open_pages: u32, cache_entries: Option<u32>) -> Parts {
 fn journalled(cache_entries: u32, pages: u32) -> Parts {
     let Parts { gc, content, .. } = delta_encoding(1, Some(cache_entries));
     let delta = content.delta.expect("it encodes deltas");
-    delta_with_journal(gc, delta, CachedOptions::of_entries(cache_entries), JournalOptions { pages })
+    delta_with_journal(
+        gc,
+        delta,
+        CachedOptions::of_entries(cache_entries),
+        JournalOptions { max_pages: pages },
+    )
 }
 
 /// Changes a design so that its map is on flash, with a cache of a few entries in RAM.
@@ -191,13 +219,13 @@ fn tree(cache_entries: u32, cached_nodes: u32) -> UFtlOptions {
 }
 
 fn gecko(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> Parts {
-    let gecko = GeckoOptions { size_ratio, parts, merge };
+    let gecko = GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge };
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
 }
 
 /// Adds the elimination of silent writes to a design.
 fn without_silent_writes(mut parts: Parts) -> Parts {
-    parts.content.filters = parts.content.filters.with(SchemeKind::Silent);
+    parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(SchemeKind::Silent);
     parts
 }
 
@@ -218,7 +246,8 @@ const MECHANISMS: [Mechanism; 5] = [
         parts.content.recycle = recycling(RC_GC, FAST_LOADING, Some(6), true).content.recycle;
     }),
     ("share", |parts| {
-        parts.content.sharing = remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(40)).content.sharing;
+        parts.content.sharing =
+            remapping(ReverseMapPart::Ideal, ReferenceCountForm::Sparse, Some(40)).content.sharing;
     }),
     ("delta", |parts| parts.content.delta = delta_encoding(1, None).content.delta),
     ("compress", |parts| parts.content.chunks = integrated(GcOptions::default(), None, true).content.chunks),
@@ -264,7 +293,7 @@ fn mixtures_under_test() -> impl Iterator<Item = (&'static str, Parts)> {
 
 /// Returns the kinds of page validity on flash, with their names.
 fn validity_on_flash() -> [(&'static str, ValidityPart); 3] {
-    let gecko = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+    let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     [
         ("bitmap", ValidityPart::Bitmap(BitmapOptions::default())),
         ("log", ValidityPart::Log),
@@ -372,19 +401,19 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("delta tables on flash", delta_encoding(1, Some(6))),
         ("integrated compression", integrated(GcOptions::default(), None, true)),
         ("integrated dedup and compression", integrated(GcOptions::default(), Some(VERIFIED), true)),
-        ("remap none", remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None)),
-        ("remap segments", remapping(SEGMENTS, RefsPart::Dense, None)),
-        ("remap segments few entries", remapping(SEGMENTS, RefsPart::Sparse, Some(5))),
-        ("remap nvram log", remapping(NVRAM_LOG, RefsPart::Dense, None)),
-        ("remap flash log", remapping(FLASH_LOG, RefsPart::Dense, Some(40))),
-        ("remap ideal", remapping(ReverseMapPart::Ideal, RefsPart::Dense, None)),
-        ("remap ideal few entries", remapping(ReverseMapPart::Ideal, RefsPart::Sparse, Some(5))),
+        ("remap none", remapping(ReverseMapPart::OobOnly, ReferenceCountForm::Dense, None)),
+        ("remap segments", remapping(SEGMENTS, ReferenceCountForm::Dense, None)),
+        ("remap segments few entries", remapping(SEGMENTS, ReferenceCountForm::Sparse, Some(5))),
+        ("remap nvram log", remapping(NVRAM_LOG, ReferenceCountForm::Dense, None)),
+        ("remap flash log", remapping(FLASH_LOG, ReferenceCountForm::Dense, Some(40))),
+        ("remap ideal", remapping(ReverseMapPart::Ideal, ReferenceCountForm::Dense, None)),
+        ("remap ideal few entries", remapping(ReverseMapPart::Ideal, ReferenceCountForm::Sparse, Some(5))),
         ("nvram page-map", unpowered(page_map(collected_by(GREEDY)))),
         ("nvram page-map fifo", unpowered(page_map(collected_by(VictimPolicy::Fifo)))),
         ("nvram recyclable", unpowered(recycling(RC_GC, FAST_LOADING, Some(6), true))),
         ("nvram recyclable unbounded", unpowered(recycling(GREEDY, unbounded, None, true))),
-        ("nvram remap", unpowered(remapping(ReverseMapPart::Ideal, RefsPart::Dense, Some(40)))),
-        ("nvram remap none", unpowered(remapping(ReverseMapPart::OobOnly, RefsPart::Dense, None))),
+        ("nvram remap", unpowered(remapping(ReverseMapPart::Ideal, ReferenceCountForm::Dense, Some(40)))),
+        ("nvram remap none", unpowered(remapping(ReverseMapPart::OobOnly, ReferenceCountForm::Dense, None))),
         ("nvram delta", unpowered(delta_encoding(1, None))),
         ("nvram integrated compression", unpowered(integrated(GcOptions::default(), None, true))),
         ("nvram integrated", unpowered(integrated(GcOptions::default(), Some(VERIFIED), true))),
@@ -392,9 +421,12 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("recyclable prob+fl refreshed", refreshing(recycling(RC_GC, FAST_LOADING, Some(6), true))),
         ("recyclable unbounded refreshed", refreshing(recycling(GREEDY, unbounded, None, false))),
         ("page-map heads and tails", head_tail(page_map(collected_by(GREEDY)))),
-        ("remap segments heads and tails", head_tail(remapping(SEGMENTS, RefsPart::Dense, None))),
-        ("remap nvram log heads and tails", head_tail(remapping(NVRAM_LOG, RefsPart::Dense, None))),
-        ("remap flash log heads and tails", head_tail(remapping(FLASH_LOG, RefsPart::Dense, Some(40)))),
+        ("remap segments heads and tails", head_tail(remapping(SEGMENTS, ReferenceCountForm::Dense, None))),
+        ("remap nvram log heads and tails", head_tail(remapping(NVRAM_LOG, ReferenceCountForm::Dense, None))),
+        (
+            "remap flash log heads and tails",
+            head_tail(remapping(FLASH_LOG, ReferenceCountForm::Dense, Some(40))),
+        ),
         ("remap segments atomic", atomic(SEGMENTS_OF_THREE)),
         ("remap nvram log atomic", atomic(NVRAM_LOG)),
         ("remap flash log atomic heads and tails", head_tail(atomic(FLASH_LOG))),
@@ -404,7 +436,7 @@ pub fn designs() -> Vec<DesignUnderTest> {
         ("recyclable dual-pool", leveled(recycling(RC_GC, FAST_LOADING, Some(6), true), BY_POOLS_AND_ORDER)),
         ("delta dual-pool", leveled(delta_encoding(1, None), BY_POOLS)),
         ("integrated dual-pool", leveled(integrated(GcOptions::default(), Some(VERIFIED), true), BY_POOLS)),
-        ("remap segments dual-pool", leveled(remapping(SEGMENTS, RefsPart::Dense, None), BY_POOLS)),
+        ("remap segments dual-pool", leveled(remapping(SEGMENTS, ReferenceCountForm::Dense, None), BY_POOLS)),
         ("remap flash log atomic heads and tails dual-pool", leveled(head_tail(atomic(FLASH_LOG)), BY_POOLS)),
         ("nvram page-map dual-pool", unpowered(page_map(leveled_by(BY_POOLS_AND_ORDER)))),
         ("nvram dftl 4 entries", unpowered(demand_paged(4))),

@@ -7,9 +7,9 @@ use wearwell::content::dedup::DedupOptions;
 use wearwell::design::{BlockSurvey, Parts, SharingDesign, remap};
 use wearwell::device::HostData;
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::nand::{CutOutcome, Geometry, Nand, PowerCut, Retain, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, Nand, PowerCut, RetainedFields, SimNand};
 use wearwell::operation::Cause;
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::store::BlockState;
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
@@ -71,11 +71,16 @@ impl Build {
     pub fn drive(&self) -> Drive {
         let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
         let Self { reverse_map, atomic_commands, survey, .. } = *self;
-        let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands };
+        let sharing = SharingDesign {
+            reverse_map,
+            reference_counts: ReferenceCountForm::Dense,
+            dedup,
+            atomic_commands,
+        };
         let gc = GcOptions { policy: self.policy, background_blocks: u32::MAX, ..GcOptions::default() };
         let parts = Parts { survey, ..remap(gc, sharing) };
-        let nand =
-            SimNand::new(self.geometry.clone(), Retain::ALL).with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
+        let nand = SimNand::new(self.geometry.clone(), RetainedFields::ALL)
+            .with_nvram(parts.nvram_bytes(PAGE_BYTES as u32));
         let buffer = BufferOptions { pages: self.buffer_pages, policy: BufferPolicy::Fifo };
         let nand = PowerCut::new(nand, None, self.outcome);
         let device = Device::new(nand, self.logical, &parts, DeviceOptions { buffer }).expect("it fits");
@@ -153,7 +158,7 @@ impl Drive {
     }
 
     pub fn restore(&mut self) {
-        self.device.ftl_mut().store_mut().nand_mut().restore(None);
+        self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         self.device.recover().expect("power stays on");
         audit(&mut self.device);
     }
@@ -173,7 +178,7 @@ impl Drive {
     }
 
     pub fn nvram_written(&self) -> u64 {
-        self.device.ftl().stats().work.nvram_written_bytes
+        self.device.ftl().stats().controller_work.nvram_written_bytes
     }
 
     /// Returns the owners in the OOB of the block's programmed pages.
@@ -190,13 +195,13 @@ impl Drive {
         let nand = self.device.ftl_mut().store_mut().nand_mut();
         for head in (0..nand.nvram().len()).step_by(WORDS) {
             if nand.nvram()[head] != 0 && nand.nvram()[head + 1] >> 32 == block {
-                (head..head + WORDS).for_each(|at| nand.store_word(at, 0).expect("power is on"));
+                (head..head + WORDS).for_each(|at| nand.store_nvram_word(at, 0).expect("power is on"));
             }
         }
     }
 
     pub fn valid(&self, block: u32) -> u32 {
-        self.device.ftl().store().blocks().valid(BlockId(block))
+        self.device.ftl().store().blocks().valid_pages(BlockId(block))
     }
 
     pub fn state(&self, block: u32) -> BlockState {
@@ -231,13 +236,13 @@ pub fn at_every_cut(
         let mut before = Build { outcome, ..build.clone() }.drive();
         scene(&mut before);
         let mut uncut = before.clone();
-        uncut.device.ftl_mut().store_mut().nand_mut().restore(None);
+        uncut.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         step(&mut uncut).expect("the step succeeds uncut");
-        let operations = uncut.device.ftl().store().nand().operations();
+        let operations = uncut.device.ftl().store().nand().operations_since_restore();
         verify(&mut uncut);
         for cut_at in 0..operations {
             let mut drive = before.clone();
-            drive.device.ftl_mut().store_mut().nand_mut().restore(Some(cut_at));
+            drive.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
             let error = step(&mut drive).expect_err("the cut is inside the step");
             assert!(error.is_power_loss(), "{error}");
             drive.restore();

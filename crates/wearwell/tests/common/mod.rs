@@ -12,10 +12,10 @@ mod worlds;
 pub use designs::{DesignUnderTest, designs, designs_of, family, is_soak, one_in};
 pub use operations::{Mix, Op, Random, Switching};
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::data::{Descriptor, Fingerprint, mix};
+use wearwell::data::{Descriptor, Fingerprint, mix_bits};
 use wearwell::design::Parts;
 use wearwell::device::{HostData, SECTOR_BYTES};
-use wearwell::nand::{Geometry, Nand, Retain, SimNand};
+use wearwell::nand::{Geometry, Nand, RetainedFields, SimNand};
 use wearwell::write_buffer::{BufferOptions, BufferPolicy};
 use wearwell::{Device, DeviceOptions, Error, Result};
 pub use worlds::{World, accepts, flat_geometry, largest_logical, worlds};
@@ -42,7 +42,7 @@ pub fn nvram_bytes(geometry: &Geometry) -> u64 {
 
 /// Returns a medium of the world's geometry that retains everything that it can retain.
 pub fn full_medium(world: &World) -> SimNand {
-    SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(nvram_bytes(&world.geometry))
+    SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&world.geometry))
 }
 
 /// Returns a device of the world's logical size on `nand`.
@@ -73,14 +73,14 @@ pub fn affordable_failures(world: &World, parts: &Parts) -> u32 {
 /// that is possible.
 pub fn fill_to_the_brim(parts: &Parts, geometry: &Geometry, what: &str) {
     let logical = largest_logical(geometry, parts);
-    let nand = SimNand::new(geometry.clone(), parts.retain()).with_nvram(nvram_bytes(geometry));
+    let nand = SimNand::new(geometry.clone(), parts.needed_sim_fields()).with_nvram(nvram_bytes(geometry));
     let mut device = Device::new(nand, logical, parts, DeviceOptions::default()).expect("it fits");
     let mut random = Random::new(19);
     let mut scene = Scene { what, world: "brim", seed: 19, operation: 0 };
     for operation in 0..20_000 {
         scene.operation = operation;
         let lpn = if operation < logical as u64 { operation } else { random.below(logical as u64) };
-        let content = Descriptor::of(Fingerprint(random.below(12)));
+        let content = Descriptor::of_fingerprint(Fingerprint(random.below(12)));
         device.write_page(Lpn(lpn as u32), content).unwrap_or_else(|error| panic!("{what}: {error}"));
         if operation % 64 == 0 {
             audit(&mut device);
@@ -121,7 +121,9 @@ impl Patterns {
             if id > 0 {
                 for (word, at) in bytes.chunks_exact_mut(8).zip(0u64..) {
                     let of_content = if at < 24 { id } else { 0 };
-                    word.copy_from_slice(&mix((of_content * 256 + position) as u64 * 64 + at).to_le_bytes());
+                    word.copy_from_slice(
+                        &mix_bits((of_content * 256 + position) as u64 * 64 + at).to_le_bytes(),
+                    );
                 }
             }
             bytes
@@ -154,7 +156,7 @@ impl Oracle {
 
     pub fn of<N: Nand>(device: &Device<N>, contents: usize) -> Self {
         let page_sectors = device.ftl().store().geometry().page_bytes as u64 / SECTOR_BYTES;
-        Self::new(device.bytes() / SECTOR_BYTES, page_sectors, contents)
+        Self::new(device.capacity_bytes() / SECTOR_BYTES, page_sectors, contents)
     }
 
     pub fn sectors(&self) -> u64 {

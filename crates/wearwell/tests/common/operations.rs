@@ -2,7 +2,7 @@
 
 use wearwell::address::RemapMode;
 use wearwell::content::recycle::StorePolicy;
-use wearwell::data::mix;
+use wearwell::data::mix_bits;
 use wearwell::gc::VictimPolicy;
 use wearwell::lifetime::ContentSchemes;
 
@@ -12,12 +12,12 @@ pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(mix(seed ^ 0x5eed))
+        Self(mix_bits(seed ^ 0x5eed))
     }
 
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        mix_bits(self.0)
     }
 
     /// Returns a random number less than `bound`; the bias of the multiplication is too small for tests to notice.

@@ -2,7 +2,7 @@
 //! and each has one unusual feature.
 
 use wearwell::design::Parts;
-use wearwell::nand::{Geometry, Retain, SimNand};
+use wearwell::nand::{Geometry, RetainedFields, SimNand};
 use wearwell::{Error, Ftl};
 
 /// A geometry, and how much of it the host fills.
@@ -33,10 +33,11 @@ impl World {
 
 /// Whether a design accepts `pages` logical pages on a geometry.
 pub fn accepts(geometry: &Geometry, parts: &Parts, pages: u32) -> bool {
-    let medium = SimNand::new(geometry.clone(), Retain::default()).with_nvram(super::nvram_bytes(geometry));
+    let medium =
+        SimNand::new(geometry.clone(), RetainedFields::default()).with_nvram(super::nvram_bytes(geometry));
     match Ftl::new(medium, pages, parts) {
         Ok(_) => true,
-        Err(Error::NoSpareSpace { .. } | Error::Options(_)) => false,
+        Err(Error::NoSpareSpace { .. } | Error::InvalidOptions(_)) => false,
         Err(error) => panic!("{error}"),
     }
 }

@@ -17,13 +17,13 @@ use wearwell::design::{
 };
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{
-    Activity, Configuration, ContentSchemes, Counters, Decision, EnergyModel, Lifetime, LifetimeOptions,
-    SchemeKind,
+    ContentSchemes, EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
+    PaperConfiguration, SchemeKind, WriteActivity,
 };
 use wearwell::mapping::{CachedOptions, Identification};
-use wearwell::nand::{Recorded, Recording, Retain, SimNand};
+use wearwell::nand::{RecordedOp, Recording, RetainedFields, SimNand};
 use wearwell::operation::{Cause, FlashOp, OpKind};
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::stats::Stats;
 use wearwell::validity::{GeckoOptions, MergeMode, ValidityPart};
@@ -36,7 +36,8 @@ const OPERATIONS: u64 = 12_000;
 const NVRAM_BYTES: u64 = 1 << 18;
 /// Entries of a cache that holds the entries of a part of the pages.
 const FEW_ENTRIES: u32 = 10;
-const GECKO: GeckoOptions = GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay };
+const GECKO: GeckoOptions =
+    GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
 const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
 
 /// Which content mechanisms of a drive run.
@@ -71,10 +72,10 @@ const MANY_CONTENTS: Load = Load { contents: 200, remaps: true };
 #[derive(PartialEq)]
 struct Run {
     /// Programs and erases in order, with their addresses and owners.
-    log: Vec<Recorded>,
+    log: Vec<RecordedOp>,
     /// All flash operations in order, with their causes; first those that requests waited for.
     operations: [Vec<FlashOp>; 2],
-    decisions: Vec<Decision>,
+    decisions: Vec<EpochDecision>,
     stats: Stats,
 }
 
@@ -84,8 +85,8 @@ fn options() -> (RecycleDesign, DeltaDesign) {
     let options = RecycleOptions { capacity_entries: Some(6), policy, ..RecycleOptions::default() };
     let deltas = DeltaDesign {
         heat_entries: Some(24),
-        scan_interval_writes: 16,
-        scan_entries: 4,
+        cold_scan_interval_writes: 16,
+        cold_scan_entries: 4,
         ..DeltaDesign::default()
     };
     (RecycleDesign { options, verify_on_hit: true }, deltas)
@@ -134,7 +135,7 @@ fn only(running: &'static [SchemeKind], parts: Parts) -> Variant {
 
 /// The lifetime manager of the paper, with one request every two seconds, so that an epoch has 150 of them.
 struct Manager {
-    lifetime: Lifetime,
+    lifetime: LifetimeController,
     capacity_bytes: u64,
 }
 
@@ -143,28 +144,31 @@ impl Manager {
 
     /// Returns a manager whose drive may program 40 pages per epoch, fewer than the host writes.
     fn new(page_bytes: u32) -> Self {
-        let options = LifetimeOptions::of(Configuration::Integrated, &EnergyModel::STATED);
+        let options =
+            LifetimeOptions::of_paper(PaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
         let capacity_bytes = 40 * u64::from(page_bytes) * options.target_epochs();
-        Self { lifetime: Lifetime::new(options), capacity_bytes }
+        Self { lifetime: LifetimeController::new(options), capacity_bytes }
     }
 
-    fn advance(&mut self, request: u64, device: &mut Device<Recording<SimNand>>) -> Option<Decision> {
+    fn advance(&mut self, request: u64, device: &mut Device<Recording<SimNand>>) -> Option<EpochDecision> {
         let ftl = device.ftl_mut();
         let page_bytes = u64::from(ftl.store().geometry().page_bytes);
         let stats = ftl.stats();
         let [host, content] = [Cause::Host, Cause::Content].map(|cause| stats.programs[cause as usize]);
-        let activity = Activity {
+        let activity = WriteActivity {
             host_bytes: stats.host_page_writes * page_bytes,
             stored_bytes: (host + content) * page_bytes,
             flash_bytes: stats.total_programs() * page_bytes,
-            held_ns: 0,
+            throttled_ns: 0,
         };
         let remaining_bytes = self.capacity_bytes.saturating_sub(activity.flash_bytes);
-        let kinds = self.lifetime.options().schemes.iter().map(|scheme| ftl.observed(scheme.kind)).collect();
-        let counters = Counters { activity, remaining_bytes, schemes: kinds };
+        let kinds =
+            self.lifetime.options().schemes.iter().map(|scheme| ftl.scheme_bytes(scheme.kind)).collect();
+        let counters =
+            LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, schemes: kinds };
         let now = request * Self::SECONDS_PER_REQUEST * 1_000_000_000;
-        let decision = self.lifetime.advance(now, &counters)?;
-        ftl.switch_schemes(self.lifetime.running()).expect("there is room");
+        let decision = self.lifetime.advance_to(now, &counters)?;
+        ftl.switch_schemes(self.lifetime.running_schemes()).expect("there is room");
         Some(decision)
     }
 }
@@ -173,11 +177,11 @@ impl Manager {
 /// them.
 fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
     let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::Scan);
-    on_flash.map(|&operation| FlashOp { after: 0, ..operation })
+    on_flash.map(|&operation| FlashOp { dependency_distance: 0, ..operation })
 }
 
 fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, load: Load) -> Run {
-    let medium = SimNand::new(world.geometry.clone(), Retain::ALL).with_nvram(NVRAM_BYTES);
+    let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
     let mut device = Device::new(Recording::new(medium), logical, &variant.parts, DeviceOptions { buffer })
         .expect("it fits");
     let mut manager = match variant.running {
@@ -189,7 +193,7 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
         }
         Running::Managed => Some(Manager::new(world.geometry.page_bytes)),
     };
-    device.ftl_mut().store_mut().ops.listen(true);
+    device.ftl_mut().store_mut().flash_ops.set_collecting_ops(true);
     let mut oracle = Oracle::of(&device, load.contents as usize);
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
     let random = Random::new(u64::from(logical));
@@ -201,13 +205,13 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: BufferOptions, lo
         if load.remaps || !matches!(op, Op::Remap { .. }) {
             oracle.apply(&mut device, op).expect("there is room");
         }
-        operations[0].extend(on_flash(device.ops()));
+        operations[0].extend(on_flash(device.flash_ops()));
         operations[1].extend(on_flash(device.deferred_ops()));
-        device.ftl_mut().store_mut().ops.clear();
+        device.ftl_mut().store_mut().flash_ops.clear();
     }
     oracle.compare_all(&mut device).expect("a healthy medium reads");
     let stats = device.ftl().stats().clone();
-    Run { log: device.ftl().store().nand().log().to_vec(), operations, decisions, stats }
+    Run { log: device.ftl().store().nand().recorded_ops().to_vec(), operations, decisions, stats }
 }
 
 /// Returns the logical pages that both variants accept on a world, if there are any. Reverse maps take no flash here, so
@@ -394,7 +398,12 @@ fn all_content_off_is_geckoftl_with_an_eager_map() {
 
 fn remap_ssd(reverse_map: ReverseMapPart) -> Variant {
     let dedup = Some(DEDUP);
-    let sharing = SharingDesign { reverse_map, refs: RefsPart::Dense, dedup, atomic_commands: false };
+    let sharing = SharingDesign {
+        reverse_map,
+        reference_counts: ReferenceCountForm::Dense,
+        dedup,
+        atomic_commands: false,
+    };
     plain(remap(GcOptions::default(), sharing))
 }
 
@@ -481,7 +490,10 @@ fn deduplication_and_compression_under_the_manager_are_integrated() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
     let logical = common_size(&world, [&other, &other]).expect("it has room");
     let decisions = run(&other, &world, logical, BUFFERS[0], load).decisions;
-    assert!(decisions.iter().any(|decision| decision.enabled.contains(0)), "deduplication runs");
-    assert!(decisions.iter().any(|decision| decision.enabled.contains(1)), "compression runs");
-    assert!(decisions.windows(2).any(|pair| pair[0].enabled != pair[1].enabled), "the manager switches");
+    assert!(decisions.iter().any(|decision| decision.enabled_schemes.contains(0)), "deduplication runs");
+    assert!(decisions.iter().any(|decision| decision.enabled_schemes.contains(1)), "compression runs");
+    assert!(
+        decisions.windows(2).any(|pair| pair[0].enabled_schemes != pair[1].enabled_schemes),
+        "the manager switches"
+    );
 }

@@ -26,7 +26,7 @@ fn duplicates_remaps_and_revivals_end_in_the_same_bind() {
         let mut rig = Rig::new(&mixture(&[Dedup]));
         rig.write(0, &noise(1));
         bind(&mut rig);
-        assert_eq!((rig.programs(), rig.device.ftl().valid_entries()), (1, 1));
+        assert_eq!((rig.programs(), rig.device.ftl().valid_reverse_map_entries()), (1, 1));
         rig.view()
     };
     assert!(bound_by(|rig| rig.write(1, &noise(1))) == bound_by(|rig| rig.remap(1, 0)));
@@ -35,7 +35,7 @@ fn duplicates_remaps_and_revivals_end_in_the_same_bind() {
     let dead = rig.place(0);
     rig.write(0, &noise(2));
     rig.write(1, &noise(1));
-    assert_eq!((rig.programs(), rig.device.ftl().valid_entries()), (2, 1));
+    assert_eq!((rig.programs(), rig.device.ftl().valid_reverse_map_entries()), (2, 1));
     assert_eq!((rig.place(1), rig.form(1)), (dead, PageState::Stored));
 }
 
@@ -118,7 +118,7 @@ fn a_remapped_member_keeps_its_chunk_alive() {
 
 fn reports(rig: &Rig) -> u64 {
     let AnyValidity::Gecko(gecko) = rig.device.ftl().validity() else { panic!("validity is in Gecko") };
-    gecko.counts().reports
+    gecko.counts().invalid_page_reports
 }
 
 /// Note 5: Logarithmic Gecko hears of a shared page once, when its last referrer is gone, and the valid count of its
@@ -129,7 +129,7 @@ fn a_shared_page_is_reported_to_gecko_with_its_last_referrer() {
     (0..3).for_each(|lpn| rig.write(lpn, &noise(1)));
     let block = rig.place(0);
     let block = rig.device.ftl().store().block_of(block);
-    let valid = |rig: &Rig| rig.device.ftl().store().blocks().valid(block);
+    let valid = |rig: &Rig| rig.device.ftl().store().blocks().valid_pages(block);
     assert_eq!(valid(&rig), 1, "one page for three referrers");
     for lpn in 0..3 {
         let before = reports(&rig);
@@ -224,7 +224,7 @@ fn a_base_can_be_revived_only_after_its_page_moved_on() {
     assert_eq!(rig.stats().recycled_writes, 0, "its content is needed for the delta");
     rig.write(0, &noise(2));
     assert!(rig.recycler().is_dead(base));
-    assert_eq!(rig.recycler().accesses(base), 1);
+    assert_eq!(rig.recycler().read_count(base), 1);
     rig.write(2, &page(1, 100, 0));
     assert_eq!((rig.stats().recycled_writes, rig.place(2)), (1, base));
     rig.expect_all();
@@ -300,10 +300,10 @@ fn a_member_is_a_costly_base_and_none_where_the_map_is_in_nvram() {
     let before = reads(&rig, Cause::Content);
     rig.write(0, &page(0, 30, 1));
     assert_eq!((rig.stats().delta_writes, reads(&rig, Cause::Content) - before), (1, 2));
-    let (before, unpacked) = (reads(&rig, Cause::Host), rig.stats().work.decompressed_pages);
+    let (before, unpacked) = (reads(&rig, Cause::Host), rig.stats().controller_work.decompressed_pages);
     rig.expect(0);
     assert_eq!(reads(&rig, Cause::Host) - before, 2, "the delta itself is still in RAM");
-    assert_eq!(rig.stats().work.decompressed_pages - unpacked, 4);
+    assert_eq!(rig.stats().controller_work.decompressed_pages - unpacked, 4);
 
     let mut rig = Rig::new(&without_battery(mixture(&[Delta, Compression])));
     rig.write_chunk(0);

@@ -4,8 +4,8 @@
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::content::compress::ChunkDesign;
 use wearwell::content::dedup::DedupOptions;
-use wearwell::content::recycle::{Recycle, RecycleOptions};
-use wearwell::data::mix;
+use wearwell::content::recycle::{RecycleOptions, Recycler};
+use wearwell::data::mix_bits;
 use wearwell::design::{
     DeltaDesign, MappingPart, Parts, Persistence, RecycleDesign, SharingDesign, page_map,
 };
@@ -14,9 +14,9 @@ use wearwell::flash_view::{FlashPageState, FlashView};
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{ContentSchemes, SchemeKind};
 use wearwell::mapping::CachedOptions;
-use wearwell::nand::{Geometry, Nand as _, Retain, SimNand};
+use wearwell::nand::{Geometry, Nand as _, RetainedFields, SimNand};
 use wearwell::page_state::PageState;
-use wearwell::sharing::counts::RefsPart;
+use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapPart;
 use wearwell::stats::Stats;
 use wearwell::store::{BlockState, Stream};
@@ -33,14 +33,14 @@ const FILLERS: std::ops::Range<u32> = 30..36;
 /// Returns page `id` in version `version`: `random` percent of it cannot be compressed. Versions differ in 100 bytes.
 pub fn page(id: u64, random: usize, version: u64) -> Vec<u8> {
     let noise = PAGE * random / 100 / 8;
-    let word = |k: usize| if k < noise { mix(id << 16 | k as u64).to_le_bytes() } else { [id as u8; 8] };
+    let word = |k: usize| if k < noise { mix_bits(id << 16 | k as u64).to_le_bytes() } else { [id as u8; 8] };
     let mut bytes: Vec<u8> = (0..PAGE / 8).flat_map(word).collect();
     if version > 0 {
         let at = version as usize * 112 % (PAGE - 100);
         bytes[at..at + 100]
             .iter_mut()
             .zip(1..)
-            .for_each(|(byte, k)| *byte ^= mix(version << 32 | k) as u8 | 1);
+            .for_each(|(byte, k)| *byte ^= mix_bits(version << 32 | k) as u8 | 1);
     }
     bytes
 }
@@ -56,7 +56,7 @@ pub fn light(id: u64) -> Vec<u8> {
 }
 
 pub fn gecko() -> ValidityPart {
-    ValidityPart::Gecko(GeckoOptions { size_ratio: 2, parts: 1, merge: MergeMode::MultiWay })
+    ValidityPart::Gecko(GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay })
 }
 
 /// Returns a design with these mechanisms, whose map and page validity are in RAM on a battery. Nothing is collected or
@@ -68,12 +68,17 @@ pub fn mixture(kinds: &[SchemeKind]) -> Parts {
     let has = |kind| schemes.contains(kind);
     let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
     let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: true });
-    let (reverse_map, refs) = (ReverseMapPart::Ideal, RefsPart::Sparse);
-    let deltas = DeltaDesign { scan_interval_writes: 0, heat_entries: Some(64), ..DeltaDesign::default() };
+    let (reverse_map, refs) = (ReverseMapPart::Ideal, ReferenceCountForm::Sparse);
+    let deltas =
+        DeltaDesign { cold_scan_interval_writes: 0, heat_entries: Some(64), ..DeltaDesign::default() };
     parts.content.recycle =
         has(SchemeKind::Recycle).then_some(RecycleDesign { options, verify_on_hit: true });
-    parts.content.sharing =
-        has(SchemeKind::Dedup).then_some(SharingDesign { reverse_map, refs, dedup, atomic_commands: false });
+    parts.content.sharing = has(SchemeKind::Dedup).then_some(SharingDesign {
+        reverse_map,
+        reference_counts: refs,
+        dedup,
+        atomic_commands: false,
+    });
     parts.content.delta = has(SchemeKind::Delta).then_some(deltas);
     parts.content.chunks = has(SchemeKind::Compression).then(ChunkDesign::default);
     parts
@@ -105,7 +110,7 @@ fn geometry() -> Geometry {
 
 /// Returns the sentence with which the engine refuses a design.
 pub fn refusal(parts: &Parts) -> String {
-    let nand = SimNand::new(geometry(), Retain::ALL).with_nvram(nvram_bytes(&geometry()));
+    let nand = SimNand::new(geometry(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry()));
     Ftl::new(nand, LOGICAL, parts).map(drop).expect_err("it is refused").to_string()
 }
 
@@ -117,7 +122,7 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(parts: &Parts) -> Self {
-        let nand = SimNand::new(geometry(), Retain::ALL).with_nvram(nvram_bytes(&geometry()));
+        let nand = SimNand::new(geometry(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry()));
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
         Self { device, contents: vec![vec![0; PAGE]; LOGICAL as usize], padded: 0 }
     }
@@ -142,7 +147,7 @@ impl Rig {
     /// Writes four pages that are compressed into one chunk, at logical pages from `first` on.
     pub fn write_chunk(&mut self, first: u32) {
         (first..first + 4).for_each(|lpn| self.write(lpn, &light(u64::from(lpn))));
-        let forms = self.view().forms;
+        let forms = self.view().form_of_lpn;
         let members = &forms[first as usize..first as usize + 4];
         assert!(members.iter().all(|&form| form == PageState::Packed), "{members:?}");
     }
@@ -200,7 +205,7 @@ impl Rig {
         self.stats().total_programs()
     }
 
-    pub fn recycler(&self) -> &Recycle {
+    pub fn recycler(&self) -> &Recycler {
         self.device.ftl().recycle().expect("the design recycles")
     }
 
@@ -210,11 +215,11 @@ impl Rig {
 
     /// Returns the flash page of a logical page (its base, if it is in delta form).
     pub fn place(&mut self, lpn: u32) -> Ppn {
-        self.view().places[lpn as usize].expect("it is stored")
+        self.view().first_page_of_lpn[lpn as usize].expect("it is stored")
     }
 
     pub fn form(&mut self, lpn: u32) -> PageState {
-        self.view().forms[lpn as usize]
+        self.view().form_of_lpn[lpn as usize]
     }
 
     pub fn state(&mut self, ppn: Ppn) -> FlashPageState {
@@ -223,7 +228,7 @@ impl Rig {
 
     /// Returns the logical page in the spare area of a flash page.
     pub fn spare_owner(&self, ppn: Ppn) -> Lpn {
-        self.device.ftl().store().owner(ppn)
+        self.device.ftl().store().owner_in_oob(ppn)
     }
 
     pub fn erases(&self, ppn: Ppn) -> u32 {

@@ -180,7 +180,7 @@ fn a_trim_of_a_page_whose_entry_is_not_cached_is_durable() {
 fn scanned_backwards(parts: Parts) -> Parts {
     let cache = CachedOptions {
         identification: Identification::AtSynchronisation,
-        checkpoints: true,
+        makes_checkpoints: true,
         ..CachedOptions::of_entries(8)
     };
     let persistence = Persistence::BackwardScan { synchronises: false };
@@ -230,7 +230,7 @@ fn a_shared_page_dies_with_its_last_referrer_though_no_entry_is_cached() {
         }
         assert_eq!(rig.state(shared), FlashPageState::Invalid);
         let block = rig.device.ftl().store().block_of(shared);
-        let counted = rig.device.ftl().store().blocks().valid(block);
+        let counted = rig.device.ftl().store().blocks().valid_pages(block);
         assert_eq!(counted, rig.view().blocks[block.index()].valid_pages, "the block counts it no more");
         rig.expect_all();
     }

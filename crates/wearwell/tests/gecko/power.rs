@@ -2,7 +2,7 @@
 //! flush, and nothing else.
 
 use wearwell::address::Ppn;
-use wearwell::nand::{CutOutcome, Geometry, PowerCut, Retain, SimNand};
+use wearwell::nand::{CutOutcome, Geometry, PowerCut, RetainedFields, SimNand};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode};
 
 use super::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
@@ -16,7 +16,7 @@ fn world() -> Geometry {
 }
 
 fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<PowerCut<SimNand>> {
-    let nand = PowerCut::new(SimNand::new(world(), Retain::ALL), cut_at, outcome);
+    let nand = PowerCut::new(SimNand::new(world(), RetainedFields::ALL), cut_at, outcome);
     let mut rig = Rig::on(nand, options);
     rig.journal = Some(Vec::new());
     rig
@@ -75,7 +75,7 @@ fn a_cut_at_any_operation_leaves_what_was_reported_before_the_last_flush() {
         let options = options_of(ratio, parts, mode);
         let mut uncut = rig(options, None, CutOutcome::Before);
         run(&mut uncut, UPDATES, 1);
-        let operations = uncut.store.nand().operations();
+        let operations = uncut.store.nand().operations_since_restore();
         assert!(operations > 60, "{operations} operations: {options:?}");
         let mut unfinished = 0;
         println!("{operations} programs and erases: {options:?}");
@@ -83,7 +83,7 @@ fn a_cut_at_any_operation_leaves_what_was_reported_before_the_last_flush() {
             for outcome in CutOutcome::ALL {
                 let mut rig = rig(options, Some(cut_at), outcome);
                 run(&mut rig, UPDATES, 1);
-                assert!(rig.store.nand().is_lost());
+                assert!(rig.store.nand().is_power_lost());
                 unfinished += u32::from(recover_and_compare(&mut rig, options));
                 if outcome != CutOutcome::Before && rig.last_cut_was_a_program() {
                     go_on(&mut rig);
@@ -96,14 +96,14 @@ fn a_cut_at_any_operation_leaves_what_was_reported_before_the_last_flush() {
 
 /// Recovers and compares with the bitmap; returns whether pages of an unfinished run were on flash.
 fn recover_and_compare(rig: &mut Rig<PowerCut<SimNand>>, options: GeckoOptions) -> bool {
-    rig.store.nand_mut().restore(None);
+    rig.store.nand_mut().restore_power(None);
     let pages = pages_on_flash(rig.store.nand_mut());
     let mut recovered = Gecko::new(&world(), options).expect("valid");
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
-    assert_eq!(rig.store.nand().operations(), 0, "recovery writes nothing");
-    let durable_until = recovered.runs().next().map(|_| recovered.durable_until());
+    assert_eq!(rig.store.nand().operations_since_restore(), 0, "recovery writes nothing");
+    let durable_until = recovered.run_sizes().next().map(|_| recovered.durable_until_sequence());
     // If the last page of a run was programmed but not acknowledged, the run is complete.
-    assert!(recovered.durable_until() >= rig.gecko.durable_until());
+    assert!(recovered.durable_until_sequence() >= rig.gecko.durable_until_sequence());
     let (shadow, lost) = split(rig.journal.as_ref().expect("kept"), durable_until);
     assert_eq!(scan(&recovered, &mut rig.store), shadow.known());
     assert_eq!(recovered.insertions_since_flush(), 0);

@@ -2,9 +2,9 @@
 
 use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::nand::{Geometry, Nand, Oob, PageKind, Retain, SimNand};
+use wearwell::nand::{Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::operation::Cause;
-use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
+use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
 
 use crate::common::{Random, flat_geometry};
@@ -15,7 +15,7 @@ pub fn geometry(blocks: u32, block_pages: u32, page_bytes: u32) -> Geometry {
 }
 
 pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions {
-    GeckoOptions { size_ratio, parts, merge }
+    GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge }
 }
 
 /// The expected answers: a bitmap of invalid pages in RAM, with the number of them per block.
@@ -95,7 +95,7 @@ pub struct Rig<N = SimNand> {
 
 impl Rig {
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Self {
-        Self::on(SimNand::new(geometry.clone(), Retain::ALL), options)
+        Self::on(SimNand::new(geometry.clone(), RetainedFields::ALL), options)
     }
 }
 
@@ -105,7 +105,7 @@ impl<N: Nand> Rig<N> {
         Self {
             gecko: Gecko::new(&geometry, options).expect("valid options"),
             shadow: Shadow::new(&geometry),
-            store: Store::new(nand, FreeOrder::Fifo),
+            store: Store::new(nand, FreeBlockOrder::Fifo),
             journal: None,
             geometry,
             options,
@@ -128,7 +128,7 @@ impl<N: Nand> Rig<N> {
     }
 
     fn note(&mut self, report: Report) {
-        let sequence = self.store.sequence();
+        let sequence = self.store.last_sequence();
         if let Some(journal) = &mut self.journal {
             journal.push((sequence, report));
         }
@@ -143,7 +143,7 @@ impl<N: Nand> Rig<N> {
 
     pub fn open(&mut self, block: u32) {
         self.note(Report::Opened(block));
-        self.gecko.opened(BlockId(block));
+        self.gecko.block_opened(BlockId(block));
         self.shadow.open(block);
     }
 
@@ -202,7 +202,7 @@ impl<N: Nand> Rig<N> {
             worked = true;
         }
         if worked {
-            let levels: Vec<u32> = self.gecko.runs().map(|(level, _, _)| level).collect();
+            let levels: Vec<u32> = self.gecko.run_sizes().map(|(level, _, _)| level).collect();
             assert!(levels.is_sorted_by(|newer, older| newer < older), "levels at rest: {levels:?}");
             self.note_rest();
         }
@@ -236,7 +236,7 @@ impl<N: Nand> Rig<N> {
 
     /// Returns the number of valid pages of the structure, as the store counts them.
     fn pages_in_use(&self) -> u64 {
-        self.validity_blocks().map(|block| self.store.blocks().valid(block) as u64).sum()
+        self.validity_blocks().map(|block| self.store.blocks().valid_pages(block) as u64).sum()
     }
 
     fn validity_blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
@@ -253,7 +253,7 @@ impl<N: Nand> Rig<N> {
         }
         let blocks = self.store.blocks();
         let is_obsolete =
-            |&block: &BlockId| blocks.state(block) == BlockState::Closed && blocks.valid(block) == 0;
+            |&block: &BlockId| blocks.state(block) == BlockState::Closed && blocks.valid_pages(block) == 0;
         let obsolete: Vec<BlockId> = self.validity_blocks().filter(is_obsolete).collect();
         obsolete.into_iter().try_for_each(|block| self.store.erase(block, Cause::Validity))
     }
@@ -267,16 +267,22 @@ impl<N: Nand> Rig<N> {
         }
         let block = random.pick(&closed);
         let pages = block.0 * self.geometry.block_pages()..(block.0 + 1) * self.geometry.block_pages();
-        let owned: Vec<Ppn> =
-            pages.map(Ppn).filter(|&ppn| self.gecko.owns(self.store.owner(ppn).0, ppn)).collect();
-        assert_eq!(owned.len() as u32, self.store.blocks().valid(block), "owned pages of block {block}");
-        let owners: Vec<Lpn> = owned.iter().map(|&ppn| self.store.owner(ppn)).collect();
+        let owned: Vec<Ppn> = pages
+            .map(Ppn)
+            .filter(|&ppn| self.gecko.owns_metadata_page(self.store.owner_in_oob(ppn).0, ppn))
+            .collect();
+        assert_eq!(
+            owned.len() as u32,
+            self.store.blocks().valid_pages(block),
+            "owned pages of block {block}"
+        );
+        let owners: Vec<Lpn> = owned.iter().map(|&ppn| self.store.owner_in_oob(ppn)).collect();
         let mut places = Vec::new();
-        let moves = Moves { from: &owned, owners: &owners };
+        let moves = PageCopies { source_pages: &owned, owners: &owners };
         let pool = self.store.pool_of(block);
-        self.store.copy(moves, Stream::Validity, pool, Cause::Gc, &mut places).expect("there is room");
+        self.store.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places).expect("there is room");
         for ((&from, owner), &to) in owned.iter().zip(owners).zip(&places) {
-            self.gecko.relocate_own(owner.0, from, to);
+            self.gecko.relocate_metadata_page(owner.0, from, to);
             self.store.discard(from);
         }
         owned.len()
@@ -292,7 +298,10 @@ impl<N: Nand> Rig<N> {
     /// again.
     pub fn adopt(&mut self, recovered: Gecko, pages: &[(Ppn, Oob)], shadow: Shadow, lost: Vec<Report>) {
         for &(ppn, oob) in pages {
-            match (self.gecko.owns(oob.owner, ppn), recovered.owns(oob.owner, ppn)) {
+            match (
+                self.gecko.owns_metadata_page(oob.owner, ppn),
+                recovered.owns_metadata_page(oob.owner, ppn),
+            ) {
                 (true, false) => self.store.discard(ppn),
                 (false, true) => self.store.revive(ppn),
                 _ => {}
@@ -327,7 +336,7 @@ impl<N: Nand> Rig<N> {
     /// reads. A query costs one read more per run in which the entries of the block extend over two pages, as S of V
     /// positions at a page's end do.
     pub fn check_costs(&self) {
-        let levels = self.gecko.levels() as u64;
+        let levels = self.gecko.max_levels() as u64;
         let buffer = self.gecko.buffer_entries() as f64;
         let bound = self.options.size_ratio as f64 / buffer * levels as f64;
         let writes = self.programs() as f64 / self.updates as f64;
@@ -340,7 +349,7 @@ impl<N: Nand> Rig<N> {
             self.options, most
         );
         assert!(writes <= bound && reads <= bound, "{:?}", self.options);
-        let straddling = self.options.parts as f64 / buffer;
+        let straddling = self.options.parts_per_block as f64 / buffer;
         assert!(question <= levels as f64 * (1.0 + straddling) && most <= 2 * levels, "{:?}", self.options);
     }
 
@@ -348,7 +357,7 @@ impl<N: Nand> Rig<N> {
     /// everything once. That holds on average. At the peak, a largest run just above a power of T exists together with
     /// runs that are each just below one; this is the space that the structure requires from the engine.
     pub fn check_space(&self) {
-        let part_pages = self.geometry.block_pages().div_ceil(self.options.parts);
+        let part_pages = self.geometry.block_pages().div_ceil(self.options.parts_per_block);
         let parts = self.geometry.block_pages().div_ceil(part_pages);
         let everything = self.gecko.run_pages(self.geometry.blocks() * parts) as u64;
         let mean = self.pages_at_rest.0 as f64 / self.pages_at_rest.1 as f64;
@@ -363,7 +372,7 @@ impl<N: Nand> Rig<N> {
         let largest = self.gecko.largest_run_pages() as u64;
         let ratio = self.options.size_ratio as u64;
         let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
-        let at_rest: u64 = (0..self.gecko.levels()).map(at_level).sum();
+        let at_rest: u64 = (0..self.gecko.max_levels()).map(at_level).sum();
         assert!(self.most_pages_at_rest <= at_rest, "{:?}", self.options);
         assert!(self.most_pages <= self.gecko.metadata_pages(), "{:?}", self.options);
     }
@@ -384,7 +393,7 @@ impl<N: Nand> Rig<N> {
         recovered.recover(&mut self.store, &pages).expect("the runs are complete");
         let places = |gecko: &Gecko| gecko.live_run_pages().collect::<Vec<_>>();
         assert_eq!(places(&recovered), places(&self.gecko));
-        assert_eq!(recovered.durable_until(), self.gecko.durable_until());
+        assert_eq!(recovered.durable_until_sequence(), self.gecko.durable_until_sequence());
         self.gecko = recovered;
         self.check_scan();
     }
@@ -397,7 +406,7 @@ pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)
         let invalid = (0..block_pages).filter(|&k| words[k as usize / 64] >> (k % 64) & 1 == 1);
         known.push((block.0, invalid.map(|k| block.0 * block_pages + k).collect()));
     };
-    gecko.scan(store, each).expect("the flash is healthy");
+    gecko.for_each_invalid_block(store, each).expect("the flash is healthy");
     known
 }
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wearwell::Error;
 use wearwell::address::{BlockId, Ppn};
-use wearwell::nand::{Geometry, Nand, Retain, SimNand};
+use wearwell::nand::{Geometry, Nand, RetainedFields, SimNand};
 use wearwell::operation::Cause;
-use wearwell::store::{FreeOrder, Store};
+use wearwell::store::{FreeBlockOrder, Store};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, Validity};
 
 use super::rig::{Rig, geometry, options_of, pages_on_flash, scan};
@@ -95,12 +95,12 @@ fn an_output_at_a_lower_level_than_its_inputs_leaves_no_valid_input_behind() {
         rig.invalidate(block * BLOCK_PAGES + 3);
         rig.write_deferred();
     }
-    assert_eq!(rig.gecko.runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
+    assert_eq!(rig.gecko.run_sizes().map(|(level, _, _)| level).collect::<Vec<_>>(), [1]);
     for block in 0..blocks {
         rig.open(block);
         rig.write_deferred();
     }
-    assert_eq!(rig.gecko.runs().collect::<Vec<_>>(), [(0, 0, 1)], "nothing is left to say");
+    assert_eq!(rig.gecko.run_sizes().collect::<Vec<_>>(), [(0, 0, 1)], "nothing is left to say");
 
     let naive = newest_per_level(complete_runs(&mut rig));
     assert_eq!(naive.len() as u32, blocks, "the naive rule brings back what the markers voided");
@@ -124,15 +124,15 @@ fn inputs_at_lower_levels_than_their_output_are_obsolete_too() {
         rig.invalidate(block * BLOCK_PAGES + 3);
         rig.write_deferred();
     }
-    assert_eq!(rig.gecko.runs().map(|(level, _, _)| level).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(rig.gecko.run_sizes().map(|(level, _, _)| level).collect::<Vec<_>>(), [0, 1]);
     let voided = 3 * buffer - 1;
     rig.open(voided);
     for block in 3 * buffer..4 * buffer - 1 {
         rig.invalidate(block * BLOCK_PAGES + 3);
     }
     rig.write_deferred();
-    let levels: Vec<u32> = rig.gecko.runs().map(|(level, _, _)| level).collect();
-    assert_eq!(levels, [2 - u32::from(rig.gecko.runs().next().expect("a run").1 <= 3 * buffer)]);
+    let levels: Vec<u32> = rig.gecko.run_sizes().map(|(level, _, _)| level).collect();
+    assert_eq!(levels, [2 - u32::from(rig.gecko.run_sizes().next().expect("a run").1 <= 3 * buffer)]);
 
     let naive = newest_per_level(complete_runs(&mut rig));
     assert_eq!(naive.get(&voided), Some(&8), "the naive rule believes the third flush");
@@ -156,7 +156,7 @@ fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_compl
     }
     rig.invalidate((4 * buffer - 1) * BLOCK_PAGES);
     assert!(rig.settle_step(), "the first page of a merge of several");
-    let opened_at = rig.store.sequence();
+    let opened_at = rig.store.last_sequence();
     rig.open(7);
     while rig.settle_step() {}
     assert_eq!(rig.gecko.insertions_since_flush(), 1, "the marker is in RAM");
@@ -165,8 +165,8 @@ fn the_time_that_counts_is_when_the_buffer_was_frozen_not_when_its_run_was_compl
         pages_on_flash(rig.store.nand_mut()).iter().map(|(_, oob)| oob.generation).max().expect("pages");
     let (gecko, known) = recovered(&mut rig, &geometry, options);
     assert!(known.iter().any(|(block, _)| *block == 7), "the marker was lost");
-    assert_eq!(gecko.durable_until(), rig.gecko.durable_until());
-    assert!(gecko.durable_until() < opened_at, "the FTL opens block 7 again");
+    assert_eq!(gecko.durable_until_sequence(), rig.gecko.durable_until_sequence());
+    assert!(gecko.durable_until_sequence() < opened_at, "the FTL opens block 7 again");
     assert!(completed_at > opened_at, "by the time of completion it would not");
 }
 
@@ -265,15 +265,15 @@ fn a_run_that_lost_a_page_is_not_complete() {
 #[test]
 fn directories_that_flow_over_several_pages_are_recovered() {
     let (geometry, options) = (geometry(20_000, 16, 512), options_of(2, 16, MergeMode::MultiWay));
-    let mut rig = Rig::on(SimNand::new(geometry.clone(), Retain::ALL), options);
+    let mut rig = Rig::on(SimNand::new(geometry.clone(), RetainedFields::ALL), options);
     for page in 0..40_000 {
         rig.invalidate(page * 7 % (20_000 * 16));
     }
     rig.gecko.request_flush();
     rig.write_deferred();
-    let (_, entries, pages) = rig.gecko.runs().next().expect("a run");
+    let (_, entries, pages) = rig.gecko.run_sizes().next().expect("a run");
     assert!(pages > entries.div_ceil(100) + 1, "a directory of several pages");
-    let store = Store::new(rig.store.into_nand(), FreeOrder::Fifo);
+    let store = Store::new(rig.store.into_nand(), FreeBlockOrder::Fifo);
     rig.store = store;
     let (gecko, known) = recovered(&mut rig, &geometry, options);
     assert_eq!(known, rig.shadow.known());

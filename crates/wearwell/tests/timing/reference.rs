@@ -80,14 +80,14 @@ fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
     for (index, op) in list.iter().enumerate() {
         if op.kind == OpKind::Copies {
             for _ in 0..op.count {
-                ops.push(FlashOp { kind: OpKind::Read, after: 0, ..*op });
-                ops.push(FlashOp { kind: OpKind::Program, after: 1, ..*op });
+                ops.push(FlashOp { kind: OpKind::Read, dependency_distance: 0, ..*op });
+                ops.push(FlashOp { kind: OpKind::Program, dependency_distance: 1, ..*op });
             }
         } else {
-            let between = &list[index - op.after as usize..index];
+            let between = &list[index - op.dependency_distance as usize..index];
             let inserted: u32 =
                 between.iter().map(|op| if op.kind == OpKind::Copies { 2 * op.count - 1 } else { 0 }).sum();
-            ops.push(FlashOp { after: op.after + inserted as u16, ..*op });
+            ops.push(FlashOp { dependency_distance: op.dependency_distance + inserted as u16, ..*op });
         }
     }
     ops
@@ -134,7 +134,7 @@ impl Reference {
                 self.consider_scans();
                 continue;
             }
-            match (flash.after as usize, held_by) {
+            match (flash.dependency_distance as usize, held_by) {
                 (0, None) => self.join(id),
                 (0, Some(scan)) => self.hold(id, scan),
                 (back, _) => self.follow(id, id - back),
@@ -339,7 +339,7 @@ impl Reference {
             return self.consider_suspension(index);
         }
         if !array.suspended.is_empty() && (behind || array.queues[0].is_empty()) {
-            let overhead = self.options.suspend.unwrap().overhead_ns;
+            let overhead = self.options.suspension.unwrap().overhead_ns;
             array.running = std::mem::take(&mut array.suspended);
             array.must_finish = behind;
             array.read_was_last = false;
@@ -365,7 +365,7 @@ impl Reference {
     }
 
     fn consider_suspension(&mut self, index: usize) {
-        let Some(suspend) = self.options.suspend else { return };
+        let Some(suspend) = self.options.suspension else { return };
         let behind = self.holds_reads(index);
         let array = &mut self.arrays[index];
         let Some(end) = array.phase.filter(|&end| end > self.now) else { return };
@@ -440,8 +440,8 @@ impl Reference {
             state.busy = true;
             let array = &self.arrays[index];
             let flash = self.ops[array.running[array.moved]].flash;
-            self.at(self.flash.transfer_ns(flash.bytes), FREE, channel);
-            self.at(self.flash.transfer_ns(flash.bytes), MOVED, index);
+            self.at(self.flash.transfer_ns(flash.transfer_bytes), FREE, channel);
+            self.at(self.flash.transfer_ns(flash.transfer_bytes), MOVED, index);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::OpKind;
-use wearwell::timing::{Timing, TimingOptions, Trace, TracedOp};
+use wearwell::timing::{Timing, TimingOptions, TimingTrace, TracedOp};
 
 type Span = (u64, u64);
 
@@ -15,8 +15,8 @@ pub fn check(
     options: &TimingOptions,
     submitted: u64,
 ) {
-    let Trace { ops, .. } = timing.take_trace();
-    let mut numbers: Vec<u64> = ops.iter().map(|op| op.number).collect();
+    let TimingTrace { ops, .. } = timing.take_trace();
+    let mut numbers: Vec<u64> = ops.iter().map(|op| op.op_number).collect();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..submitted), "every operation is traced once");
     if !options.multi_plane {
@@ -45,11 +45,11 @@ fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u
     let (start, end) = op.transfer_ns.unwrap_or((op.start_ns, op.start_ns));
     assert_eq!(
         op.transfer_ns.map(duration),
-        (op.op.kind != OpKind::Erase).then(|| flash.transfer_ns(op.op.bytes))
+        (op.op.kind != OpKind::Erase).then(|| flash.transfer_ns(op.op.transfer_bytes))
     );
     let earliest = if op.op.kind == OpKind::Read { op.start_ns + flash.read_ns } else { op.start_ns };
     assert!(op.submitted_ns <= op.start_ns && earliest <= start, "{op:?}");
-    let overhead_ns = options.suspend.map_or(0, |suspend| suspend.overhead_ns);
+    let overhead_ns = options.suspension.map_or(0, |suspend| suspend.overhead_ns);
     let suspended_ns: u64 = op.suspended_ns.iter().map(|&period| duration(period) + overhead_ns).sum();
     match op.op.kind {
         OpKind::Read => end,

@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 use wearwell::Result;
 use wearwell::address::{Address, BlockId, Lpn, Ppn};
-use wearwell::data::{Content, Fingerprint, mix};
+use wearwell::data::{Content, Fingerprint, mix_bits};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind, PowerCut, SimNand};
 use wearwell::operation::Cause;
-use wearwell::store::{BlockState, FreeOrder, Moves, Store, Stream};
+use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
 use wearwell::validity::Validity;
 
 pub trait StoreUnderTest: Validity {}
@@ -64,7 +64,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let logical = (pages as f64 * full) as usize;
         Self {
             validity: new(&geometry, (pages - logical) as u64),
-            io: Store::new(nand, FreeOrder::Fifo),
+            io: Store::new(nand, FreeBlockOrder::Fifo),
             opened_at: vec![u64::MAX; blocks],
             host_pages: logical as u64,
             queries: 0,
@@ -93,12 +93,12 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
 
     /// Returns the number of validity pages that the block table counts as valid.
     pub fn held(&self) -> u64 {
-        (0..self.geometry.blocks()).map(|block| self.io.blocks().valid(BlockId(block)) as u64).sum()
+        (0..self.geometry.blocks()).map(|block| self.io.blocks().valid_pages(BlockId(block)) as u64).sum()
     }
 
     fn random(&mut self, below: u64) -> u64 {
         self.steps += 1;
-        mix(self.steps) % below
+        mix_bits(self.steps) % below
     }
 
     fn pages_of(&self, block: BlockId) -> impl Iterator<Item = Ppn> + use<N, V> {
@@ -186,9 +186,9 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
 
     fn write(&mut self, lpn: u64) -> Result<()> {
         let place = self.place(Lpn(lpn as u32))?;
-        if let Some(old) = std::mem::replace(&mut self.map[lpn as usize], place).some() {
+        if let Some(old) = std::mem::replace(&mut self.map[lpn as usize], place).to_option() {
             self.validity.invalidate(old);
-            self.reported_at[old.index()] = Some(self.io.sequence());
+            self.reported_at[old.index()] = Some(self.io.last_sequence());
             self.dead_pages[self.io.block_of(old).index()] += 1;
         }
         Ok(())
@@ -219,8 +219,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         }
         let block = self.free.pop_front().expect("collection keeps a free block");
         (self.open, self.next) = (block, 0);
-        self.validity.opened(block);
-        self.opened_at[block.index()] = self.io.sequence();
+        self.validity.block_opened(block);
+        self.opened_at[block.index()] = self.io.last_sequence();
         self.dead_pages[block.index()] = 0;
         self.pages_of(block).for_each(|ppn| self.reported_at[ppn.index()] = None);
     }
@@ -277,7 +277,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         for block in (0..self.geometry.blocks()).map(BlockId) {
             let state = self.io.blocks().state(block);
             let erasable = matches!(state, BlockState::Closed | BlockState::Erasing);
-            if erasable && self.io.blocks().valid(block) == 0 {
+            if erasable && self.io.blocks().valid_pages(block) == 0 {
                 self.io.erase(block, Cause::Gc)?;
             }
         }
@@ -289,18 +289,22 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let blocks = self.io.blocks();
         let candidates = (0..self.geometry.blocks()).map(BlockId).filter(|&block| {
             blocks.state(block) == BlockState::Closed
-                && (1..blocks.block_pages()).contains(&blocks.valid(block))
+                && (1..blocks.block_pages()).contains(&blocks.valid_pages(block))
         });
-        let Some(victim) = candidates.min_by_key(|&block| blocks.valid(block)) else { return Ok(()) };
-        let owned = |&ppn: &Ppn| self.validity.owns(self.io.owner(ppn).0, ppn);
+        let Some(victim) = candidates.min_by_key(|&block| blocks.valid_pages(block)) else { return Ok(()) };
+        let owned = |&ppn: &Ppn| self.validity.owns_metadata_page(self.io.owner_in_oob(ppn).0, ppn);
         let from: Vec<Ppn> = self.pages_of(victim).filter(owned).collect();
-        assert_eq!(from.len() as u32, blocks.valid(victim), "what the store owns is what counts as valid");
-        let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner(ppn)).collect();
+        assert_eq!(
+            from.len() as u32,
+            blocks.valid_pages(victim),
+            "what the store owns is what counts as valid"
+        );
+        let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner_in_oob(ppn)).collect();
         let (pool, mut places) = (self.io.pool_with_most_free_blocks(Stream::Validity), Vec::new());
-        let moves = Moves { from: &from, owners: &owners };
-        let outcome = self.io.copy(moves, Stream::Validity, pool, Cause::Gc, &mut places);
+        let moves = PageCopies { source_pages: &from, owners: &owners };
+        let outcome = self.io.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places);
         for ((&from, owner), to) in from.iter().zip(owners).zip(places) {
-            self.validity.relocate_own(owner.0, from, to);
+            self.validity.relocate_metadata_page(owner.0, from, to);
             self.io.discard(from);
         }
         outcome
@@ -326,7 +330,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
             .collect();
         for &ppn in &lost {
             self.validity.invalidate(Ppn(ppn as u32));
-            self.reported_at[ppn] = Some(self.io.sequence());
+            self.reported_at[ppn] = Some(self.io.last_sequence());
         }
         lost.len()
     }
@@ -336,7 +340,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     pub fn replace_validity(&mut self, recovered: V, found: &[(Ppn, Oob)]) {
         let old = std::mem::replace(&mut self.validity, recovered);
         for &(ppn, oob) in found {
-            match (old.owns(oob.owner, ppn), self.validity.owns(oob.owner, ppn)) {
+            match (old.owns_metadata_page(oob.owner, ppn), self.validity.owns_metadata_page(oob.owner, ppn)) {
                 (true, false) => self.io.discard(ppn),
                 (false, true) => self.io.revive(ppn),
                 (true, true) | (false, false) => {}

@@ -2,12 +2,12 @@
 
 use super::CHUNK_MEMBERS;
 use crate::address::{Address, Lpn, Ppn};
-use crate::content::compress::directory::FoundChunk;
+use crate::content::compress::directory::RecoveredChunk;
 use crate::data::Fingerprint;
 
 /// A host page in the RAM buffer, waiting to be compressed with others into the next chunk.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingPage {
     pub(super) lpn: Lpn,
     pub(super) fingerprint: Fingerprint,
     pub(super) compressed_bytes: u32,
@@ -20,7 +20,7 @@ pub(super) struct Pending {
 
 /// A member of a stored chunk, live or dead: one logical page that was compressed into the chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Member {
+pub(super) struct ChunkMember {
     pub(super) fingerprint: Fingerprint,
     pub(super) lpn: Lpn,
     /// Compressed size of this member of the chunk, bytes; [`WHOLE_PAGE`] if it takes a whole page.
@@ -31,7 +31,7 @@ pub(super) struct Member {
 pub(super) const WHOLE_PAGE: u16 = u16::MAX;
 
 /// Length up to which the list of wasteful compressed chunks (more flash pages than live members) is never pruned.
-pub(super) const MIN_LENGTH_TO_PRUNE: u64 = 64;
+pub(super) const MIN_WASTEFUL_LIST_TO_PRUNE: u64 = 64;
 
 /// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. One
 /// small structure, because every fourth write creates one and frees one at random.
@@ -44,7 +44,7 @@ pub(super) struct Chunk {
     pub(super) pages: [Ppn; CHUNK_MEMBERS - 1],
     pub(super) compressed_bytes: [u16; CHUNK_MEMBERS],
     /// Bit mask of the live members of the compressed chunk: bit `k` is set if a logical page is mapped to member `k`.
-    pub(super) live: u8,
+    pub(super) live_mask: u8,
 }
 
 const _: () = assert!(size_of::<Chunk>() == 72);
@@ -55,13 +55,13 @@ impl Chunk {
         writers: [Lpn::NONE; CHUNK_MEMBERS],
         pages: [Ppn::NONE; CHUNK_MEMBERS - 1],
         compressed_bytes: [0; CHUNK_MEMBERS],
-        live: 0,
+        live_mask: 0,
     };
 
     /// Creates a chunk with these members (compressed logical pages), none of them live, and without flash pages.
-    pub(super) fn of(members: impl Iterator<Item = Member>) -> Self {
+    pub(super) fn of_members(members: impl Iterator<Item = ChunkMember>) -> Self {
         let mut chunk = Self::EMPTY;
-        for (k, Member { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
+        for (k, ChunkMember { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
             chunk.fingerprints[k] = fingerprint;
             chunk.writers[k] = lpn;
             chunk.compressed_bytes[k] = compressed_bytes;
@@ -70,7 +70,7 @@ impl Chunk {
     }
 
     /// Number of members (logical pages) compressed into the chunk, live or dead.
-    pub(super) fn len(&self) -> usize {
+    pub(super) fn member_count(&self) -> usize {
         self.writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
     }
 
@@ -78,8 +78,8 @@ impl Chunk {
         self.writers[0] == Lpn::NONE
     }
 
-    pub(super) fn member(&self, k: usize) -> Member {
-        Member {
+    pub(super) fn member(&self, k: usize) -> ChunkMember {
+        ChunkMember {
             fingerprint: self.fingerprints[k],
             lpn: self.writers[k],
             compressed_bytes: self.compressed_bytes[k],
@@ -92,24 +92,24 @@ impl Chunk {
         &self.pages[..count]
     }
 
-    pub(super) fn live(&self) -> usize {
-        self.live.count_ones() as usize
+    pub(super) fn live_count(&self) -> usize {
+        self.live_mask.count_ones() as usize
     }
 
     pub(super) fn is_live(&self, member: usize) -> bool {
-        self.live >> member & 1 == 1
+        self.live_mask >> member & 1 == 1
     }
 
     /// Returns the live members of the compressed chunk (those to which logical pages are mapped) with their numbers in
     /// the chunk.
-    pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, Member)> {
+    pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, ChunkMember)> {
         (0..CHUNK_MEMBERS).filter(|&k| self.is_live(k)).map(|k| (k, self.member(k)))
     }
 
     /// Creates a compressed chunk from its directory and pages found by recovery, with no live member (mapped logical
     /// page) yet.
-    pub(super) fn of_found(found: &FoundChunk) -> Self {
-        let mut chunk = Self::of(found.directory.members.iter().copied());
+    pub(super) fn from_recovered(found: &RecoveredChunk) -> Self {
+        let mut chunk = Self::of_members(found.directory.members.iter().copied());
         chunk.pages.iter_mut().zip(found.pages()).for_each(|(page, ppn)| *page = ppn);
         chunk
     }
@@ -117,13 +117,13 @@ impl Chunk {
     /// Number of flash pages that the chunk takes beyond those its live members (mapped logical pages) would take
     /// uncompressed.
     pub(super) fn excess_pages(&self) -> u64 {
-        self.pages().len().saturating_sub(self.live()) as u64
+        self.pages().len().saturating_sub(self.live_count()) as u64
     }
 }
 
 /// Compresses host pages together into a chunk. Returns the number of flash pages needed, and the compressed bytes if
 /// the bytes of all pages are known.
-pub(super) fn pack(members: &[Pending], page_bytes: u32) -> (usize, Vec<u8>) {
+pub(super) fn compress_chunk(members: &[PendingPage], page_bytes: u32) -> (usize, Vec<u8>) {
     let mut payload = Vec::new();
     if members.iter().all(|member| member.bytes.len() == page_bytes as usize) {
         let together: Vec<u8> = members.iter().flat_map(|member| member.bytes.iter().copied()).collect();

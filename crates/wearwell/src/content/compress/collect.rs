@@ -1,58 +1,62 @@
 //! Splitting and repacking of compressed chunks: wasteful ones, and those in a GC victim.
 
-use super::chunk::{Member, Pending, WHOLE_PAGE, pack};
-use super::{CHUNK_MEMBERS, ChunkStage};
+use super::chunk::{ChunkMember, PendingPage, WHOLE_PAGE, compress_chunk};
+use super::{CHUNK_MEMBERS, CompressionState};
 use crate::address::{BlockId, Lpn, Ppn, Unit};
 use crate::data::Fingerprint;
 use crate::error::Result;
 use crate::ftl::Ftl;
-use crate::gc::Batch;
+use crate::gc::CopyBatch;
 use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
-use crate::sharing::reverse_map::{AnyReverseMap, Entry};
-use crate::store::{Moves, Stream};
-use crate::tables::prefetch::touch_all;
+use crate::sharing::reverse_map::{AnyReverseMap, ReverseMapEntry};
+use crate::store::{PageCopies, Stream};
+use crate::tables::prefetch::pull_into_cache;
 
 impl<N: Nand> Ftl<N> {
     /// Splits compressed chunks that take more flash pages than they have live members, while all such chunks together
     /// exceed their space limit. The live members become plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
-        if self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) { self.unpack() } else { Ok(()) }
+        if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_page_limit()) {
+            self.unpack()
+        } else {
+            Ok(())
+        }
     }
 
     #[cold]
     fn unpack(&mut self) -> Result<()> {
-        while self.chunks.as_ref().is_some_and(|stage| stage.costs_too_much()) {
+        while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_page_limit()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
             let Some(number) = self.chunks.as_mut().and_then(next_to_unpack) else { return Ok(()) };
             for (unit, page) in self.load_members(number, Cause::Content)? {
-                let ppn = self.append_raw(&page, Stream::Host, pool, Cause::Content)?;
+                let ppn = self.append_uncompressed(&page, Stream::Host, pool, Cause::Content)?;
                 self.move_unit(unit, ppn.into())?;
             }
-            self.chunks.as_mut().expect("asked above").statistics.unpacked += 1;
+            self.chunks.as_mut().expect("asked above").statistics.split_chunks += 1;
         }
         // The pages of the split chunks are invalid now and may be erased, so recovery must not need them.
-        self.mapping.store_moves(&mut self.store)
+        self.mapping.store_moves_in_nvram(&mut self.store)
     }
 
     /// Reads chunk `number` and returns its live members with their content. They are compressed together, so one
     /// unreadable flash page loses all of them.
-    fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, Pending)>> {
+    fn load_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, PendingPage)>> {
         let (whole, is_lost) = match self.read_chunk(number, true, cause) {
             Err(error) if error.is_media_error() => (Vec::new(), true),
             read => (read?, false),
         };
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let page_bytes = stage.page_bytes as usize;
-        let load = |(k, member): (usize, Member)| {
+        let load = |(k, member): (usize, ChunkMember)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
-            let Member { lpn, fingerprint, compressed_bytes } = member;
+            let ChunkMember { lpn, fingerprint, compressed_bytes } = member;
             let is_whole = compressed_bytes == WHOLE_PAGE;
             let compressed_bytes = if is_whole { page_bytes as u32 } else { compressed_bytes.into() };
-            (stage.unit(number, k), Pending { lpn, fingerprint, compressed_bytes, bytes, is_lost })
+            (stage.member_unit(number, k), PendingPage { lpn, fingerprint, compressed_bytes, bytes, is_lost })
         };
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
@@ -60,32 +64,33 @@ impl<N: Nand> Ftl<N> {
     /// Maps every logical page that is mapped to compressed chunk member `from` to `to`, which holds equal content, and
     /// drops `from`.
     fn move_unit(&mut self, from: Unit, to: Unit) -> Result<()> {
-        let writer = self.chunks.as_ref().expect("only members move one by one").writer(from);
+        let writer = self.chunks.as_ref().expect("only members move one by one").writer_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
         let mut writer_refers = true;
         if let Some(sharing) = sharing {
-            let AnyReverseMap::Ideal(ideal) = &sharing.reverse else {
+            let AnyReverseMap::Ideal(ideal) = &sharing.reverse_map else {
                 unreachable!("members are bound in RAM only")
             };
             let binders = ideal.entries_at(Ppn(from.0));
-            writer_refers = binders.len() as u32 <= sharing.refs.extra(from);
+            writer_refers = binders.len() as u32 <= sharing.reference_counts.referrers_beyond_first(from);
             for entry in binders {
-                sharing.unbind(store, entry.lpn, from);
+                sharing.clear_bound(store, entry.lpn, from);
                 mapping.relocate(entry.lpn, to);
                 sharing.mark_bound(entry.lpn);
-                let entry = Entry { place: Some(Ppn(to.0)), sequence: store.next_sequence(), ..entry };
-                sharing.record(mapping, store, entry)?;
+                let entry =
+                    ReverseMapEntry { place: Some(Ppn(to.0)), sequence: store.next_sequence(), ..entry };
+                sharing.record_entry(mapping, store, entry)?;
             }
-            sharing.refs.relocate(from, to);
-            if let Some(index) = &mut sharing.index {
+            sharing.reference_counts.relocate(from, to);
+            if let Some(index) = &mut sharing.content_index {
                 index.relocate(fingerprint, from, to);
             }
         }
         if writer_refers {
             mapping.relocate(writer, to);
         }
-        self.drop_member(from);
+        self.release_chunk_member(from);
         Ok(())
     }
 
@@ -98,16 +103,18 @@ impl<N: Nand> Ftl<N> {
         for number in numbers {
             self.repack(number, pool, cause)?;
         }
-        let mut batch = Batch { from: self.packed_pages(victim), ..Batch::default() };
-        batch.owners.extend(batch.from.iter().map(|&ppn| self.store.owner(ppn)));
-        let moves = Moves { from: &batch.from, owners: &batch.owners };
-        let outcome = self.store.copy(moves, Stream::Chunk, pool, cause, &mut batch.to);
-        for ((&from, &number), &to) in batch.from.iter().zip(&batch.owners).zip(&batch.to) {
+        let mut batch = CopyBatch { source_pages: self.packed_pages(victim), ..CopyBatch::default() };
+        batch.owners.extend(batch.source_pages.iter().map(|&ppn| self.store.owner_in_oob(ppn)));
+        let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
+        let outcome = self.store.copy_pages(moves, Stream::Chunk, pool, cause, &mut batch.destination_pages);
+        for ((&from, &number), &to) in
+            batch.source_pages.iter().zip(&batch.owners).zip(&batch.destination_pages)
+        {
             let stage = self.chunks.as_mut().expect("only the chunk stage has such pages");
             let page = stage.chunks[number.index()].pages.iter_mut().find(|page| **page == from);
             *page.expect("a packed page belongs to its chunk") = to;
         }
-        self.store.discard_many(victim, batch.to.len() as u32);
+        self.store.discard_many(victim, batch.destination_pages.len() as u32);
         outcome
     }
 
@@ -115,15 +122,15 @@ impl<N: Nand> Ftl<N> {
     /// of GC copies must have room, because the reserve block is enough for one stream only.
     fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
-        let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner(ppn).0).collect();
+        let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner_in_oob(ppn).0).collect();
         numbers.sort_unstable();
-        touch_all(numbers.iter().map(|&number| stage.chunks[number as usize].live.into()));
+        pull_into_cache(numbers.iter().map(|&number| stage.chunks[number as usize].live_mask.into()));
         let mut room_pages = self.store.open_block_pages_left(Stream::Gc, pool) as usize;
         let mut chosen = Vec::new();
         for same in numbers.chunk_by(|a, b| a == b) {
             let chunk = &stage.chunks[same[0] as usize];
-            let live = chunk.live();
-            if live < chunk.len() && live <= same.len().min(room_pages) {
+            let live = chunk.live_count();
+            if live < chunk.member_count() && live <= same.len().min(room_pages) {
                 room_pages -= live;
                 chosen.push(same[0]);
             }
@@ -137,9 +144,9 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
             let members = stage.chunks[number as usize].live_members();
-            members.map(move |(k, member)| (stage.unit(number, k), member))
+            members.map(move |(k, member)| (stage.member_unit(number, k), member))
         };
-        let members: Vec<(Unit, Member)> = numbers.iter().flat_map(members_of).collect();
+        let members: Vec<(Unit, ChunkMember)> = numbers.iter().flat_map(members_of).collect();
         let writers: Vec<Lpn> = members.iter().map(|(_, member)| member.lpn).collect();
         self.mapping.prefetch(&writers);
         if let Some(sharing) = &self.sharing {
@@ -153,34 +160,34 @@ impl<N: Nand> Ftl<N> {
     /// plain pages.
     fn repack(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_members(number, cause)?;
-        let (units, pending): (Vec<Unit>, Vec<Pending>) = members.into_iter().unzip();
-        let (pages, payload) = pack(&pending, self.store.geometry().page_bytes);
+        let (units, pending): (Vec<Unit>, Vec<PendingPage>) = members.into_iter().unzip();
+        let (pages, payload) = compress_chunk(&pending, self.store.geometry().page_bytes);
         if pages < pending.len() && !pending.iter().any(|page| page.is_lost) {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
-                let to = self.chunks.as_ref().expect("asked above").unit(new, k);
+                let to = self.chunks.as_ref().expect("asked above").member_unit(new, k);
                 self.move_unit(unit, to)?;
             }
         } else {
             for (page, &unit) in pending.iter().zip(&units) {
-                let ppn = self.append_raw(page, Stream::Gc, pool, cause)?;
+                let ppn = self.append_uncompressed(page, Stream::Gc, pool, cause)?;
                 self.move_unit(unit, ppn.into())?;
             }
         }
-        self.chunks.as_mut().expect("asked above").statistics.repacked += 1;
+        self.chunks.as_mut().expect("asked above").statistics.repacked_chunks += 1;
         Ok(())
     }
 }
 
 /// Returns the compressed chunk that most recently became wasteful (more flash pages than live members) and still is.
 /// It stays in the list until it is no longer wasteful.
-fn next_to_unpack(stage: &mut Box<ChunkStage>) -> Option<u32> {
-    while stage.costs_too_much() {
-        let number = *stage.wasteful.last()?;
+fn next_to_unpack(stage: &mut Box<CompressionState>) -> Option<u32> {
+    while stage.exceeds_page_limit() {
+        let number = *stage.wasteful_chunks.last()?;
         if stage.chunks[number as usize].excess_pages() > 0 {
             return Some(number);
         }
-        stage.wasteful.pop();
+        stage.wasteful_chunks.pop();
     }
     None
 }

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::CHUNK_MEMBERS;
-use super::chunk::Member;
+use super::chunk::ChunkMember;
 use crate::address::{Address, Lpn, Ppn};
 use crate::data::Fingerprint;
 
@@ -24,17 +24,17 @@ const SIZE_BYTES: usize = 2;
 
 /// The directory of a compressed chunk, as stored in the spare area of one of its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Directory {
+pub(crate) struct ChunkDirectory {
     pub(crate) birth: u64,
-    pub(crate) page: u8,
-    pub(crate) pages: u8,
+    pub(crate) page_index: u8,
+    pub(crate) page_count: u8,
     /// Size of the compressed bytes of the whole chunk; 0 if only sizes of its members are known.
     pub(crate) compressed_bytes: u32,
     /// Members of the compressed chunk. Their sizes are known only if the chunk has no compressed bytes, else 0.
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<ChunkMember>,
 }
 
-impl Directory {
+impl ChunkDirectory {
     /// Encodes the page of the compressed chunk, `page_bytes` bytes without its spare area. `payload` is the compressed
     /// bytes of the whole chunk; if it is empty, the sizes of the members are in the page instead.
     pub(super) fn encode_page(&self, payload: &[u8], page_bytes: usize) -> Vec<u8> {
@@ -42,7 +42,7 @@ impl Directory {
         if payload.is_empty() {
             page.extend(self.members.iter().flat_map(|member| member.compressed_bytes.to_le_bytes()));
         } else {
-            let rest = payload.get(self.page as usize * page_bytes..).unwrap_or_default();
+            let rest = payload.get(self.page_index as usize * page_bytes..).unwrap_or_default();
             page.extend_from_slice(&rest[..rest.len().min(page_bytes)]);
         }
         page.resize(page_bytes, 0);
@@ -54,8 +54,8 @@ impl Directory {
         let mut bytes = [0; DIRECTORY_BYTES];
         bytes[..8].copy_from_slice(&self.birth.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.compressed_bytes.to_le_bytes());
-        bytes[12..15].copy_from_slice(&[self.page, self.pages, self.members.len() as u8]);
-        for (k, Member { lpn, fingerprint, .. }) in self.members.iter().enumerate() {
+        bytes[12..15].copy_from_slice(&[self.page_index, self.page_count, self.members.len() as u8]);
+        for (k, ChunkMember { lpn, fingerprint, .. }) in self.members.iter().enumerate() {
             bytes[16 + 4 * k..20 + 4 * k].copy_from_slice(&lpn.0.to_le_bytes());
             bytes[32 + 8 * k..40 + 8 * k].copy_from_slice(&fingerprint.0.to_le_bytes());
         }
@@ -79,11 +79,11 @@ impl Directory {
             && bytes[15] == 0;
         is_possible.then(|| Self {
             birth: u64_at(0),
-            page,
-            pages,
+            page_index: page,
+            page_count: pages,
             compressed_bytes: u32_at(8),
             members: (0..members)
-                .map(|k| Member {
+                .map(|k| ChunkMember {
                     lpn: Lpn(u32_at(16 + 4 * k)),
                     fingerprint: Fingerprint(u64_at(32 + 8 * k)),
                     compressed_bytes: size_of(k),
@@ -95,54 +95,54 @@ impl Directory {
 
 /// Compressed chunks that recovery has found so far; their pages may be added in any order.
 #[derive(Debug, Default)]
-pub(crate) struct FoundChunks {
+pub(crate) struct RecoveredChunks {
     /// Every compressed chunk whose directory recovery could read, by chunk number; a number may have been used for
     /// several chunks.
-    chunks: HashMap<u32, Vec<FoundChunk>, FxBuildHasher>,
+    chunks: HashMap<u32, Vec<RecoveredChunk>, FxBuildHasher>,
     /// For each chunk number, the sequence number of the youngest flash page whose directory cannot be read.
     unreadable: HashMap<u32, u64, FxBuildHasher>,
 }
 
 /// What recovery has found of one compressed chunk: its directory and the newest copy of each of its pages.
 #[derive(Clone, Debug)]
-pub(crate) struct FoundChunk {
-    pub(crate) directory: Directory,
+pub(crate) struct RecoveredChunk {
+    pub(crate) directory: ChunkDirectory,
     /// Newest copy that recovery found of each flash page of the compressed chunk, with its sequence number;
     /// [`Ppn::NONE`] if none was found.
     pages: Vec<(u64, Ppn)>,
 }
 
-impl FoundChunk {
+impl RecoveredChunk {
     /// Returns the flash pages of the compressed chunk that recovery found, in order.
     pub(crate) fn pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.pages.iter().map(|&(_, ppn)| ppn)
     }
 
     fn is_whole(&self) -> bool {
-        self.pages().all(|ppn| ppn.some().is_some())
+        self.pages().all(|ppn| ppn.to_option().is_some())
     }
 }
 
-impl FoundChunks {
+impl RecoveredChunks {
     /// Adds a flash page of compressed chunk `number` that recovery found at `ppn`, programmed with sequence number
     /// `sequence`.
-    pub(crate) fn add(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: &Directory) {
+    pub(crate) fn add_page(&mut self, number: u32, sequence: u64, ppn: Ppn, directory: &ChunkDirectory) {
         let of_number = self.chunks.entry(number).or_default();
         let at = of_number.iter().position(|found| found.directory.birth == directory.birth).unwrap_or_else(
             || {
-                let pages = vec![(0, Ppn::NONE); directory.pages as usize];
-                of_number.push(FoundChunk { directory: directory.clone(), pages });
+                let pages = vec![(0, Ppn::NONE); directory.page_count as usize];
+                of_number.push(RecoveredChunk { directory: directory.clone(), pages });
                 of_number.len() - 1
             },
         );
-        if let Some(page) = of_number[at].pages.get_mut(directory.page as usize) {
+        if let Some(page) = of_number[at].pages.get_mut(directory.page_index as usize) {
             *page = (*page).max((sequence, ppn));
         }
     }
 
     /// Adds a flash page of compressed chunk `number` whose directory cannot be read, programmed with sequence number
     /// `sequence`.
-    pub(crate) fn add_unreadable(&mut self, number: u32, sequence: u64) {
+    pub(crate) fn add_unreadable_page(&mut self, number: u32, sequence: u64) {
         let youngest = self.unreadable.entry(number).or_default();
         *youngest = sequence.max(*youngest);
     }
@@ -151,10 +151,10 @@ impl FoundChunks {
     /// pages. A number is used again only after no logical page is mapped to the old chunk, so a younger chunk without
     /// all its pages never had one. Returns `None` if an unreadable page may belong to a younger chunk, because an
     /// older chunk with this number holds other logical pages.
-    pub(crate) fn take(&mut self, number: u32) -> Option<FoundChunk> {
+    pub(crate) fn take_newest_complete(&mut self, number: u32) -> Option<RecoveredChunk> {
         let found = self.chunks.remove(&number)?;
         let youngest =
-            found.into_iter().filter(FoundChunk::is_whole).max_by_key(|found| found.directory.birth)?;
+            found.into_iter().filter(RecoveredChunk::is_whole).max_by_key(|found| found.directory.birth)?;
         let may_be_outdated =
             self.unreadable.get(&number).is_some_and(|&sequence| sequence > youngest.directory.birth);
         (!may_be_outdated).then_some(youngest)

@@ -14,7 +14,7 @@
 //!   bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
 //!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
-//!   it. A simulation without bytes writes it only if its medium keeps it ([`crate::nand::Retain::packed`]).
+//!   it. A simulation without bytes writes it only if its medium keeps it ([`crate::nand::RetainedFields::packed`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
 //!
@@ -27,7 +27,7 @@ pub(crate) mod directory;
 mod stage;
 mod write;
 
-pub(crate) use stage::ChunkStage;
+pub(crate) use stage::CompressionState;
 pub(crate) use write::Compression;
 
 /// Number of members (logical pages compressed together) of a full chunk (paper, section III-A).
@@ -43,7 +43,7 @@ pub struct ChunkDesign {}
 /// Counters of compression: chunks (pages compressed together), members and pages written, and chunks that were
 /// repacked or split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ChunkStatistics {
+pub struct CompressionStatistics {
     /// Chunks of pages compressed together that were written for the host.
     pub chunks: u64,
     /// Host pages (members) in the compressed chunks written for the host.
@@ -51,12 +51,12 @@ pub struct ChunkStatistics {
     /// Flash pages of the compressed chunks written for the host.
     pub pages: u64,
     /// Host pages stored as plain pages, because compression would not have saved a flash page.
-    pub incompressible: u64,
+    pub incompressible_pages: u64,
     /// Compressed chunks that GC moved out of a victim and packed anew.
-    pub repacked: u64,
+    pub repacked_chunks: u64,
     /// Compressed chunks that were split into plain pages because they took more flash pages than they had live
     /// members.
-    pub unpacked: u64,
+    pub split_chunks: u64,
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
     use crate::data::{Content, Descriptor, Fingerprint};
     use crate::design::integrated;
     use crate::gc::GcOptions;
-    use crate::nand::{Geometry, Retain, SimNand};
+    use crate::nand::{Geometry, RetainedFields, SimNand};
 
     fn small_geometry() -> Geometry {
         Geometry {
@@ -87,13 +87,14 @@ mod tests {
     fn a_chunk_of_described_pages_has_the_same_directory_after_a_recovery() {
         let parts =
             integrated(GcOptions::default(), None, true).without_battery().expect("it has a flat map");
-        let retain = Retain { bytes: false, ..Retain::ALL };
+        let retain = RetainedFields { bytes: false, ..RetainedFields::ALL };
         let nand = SimNand::new(small_geometry(), retain).with_nvram(8 * 480);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..3000_u64 {
-            let compressed_bytes = 200 + (crate::data::mix(k) % 3896) as u16;
-            let descriptor = Descriptor { compressed_bytes, ..Descriptor::of(Fingerprint(k + 1)) };
-            ftl.write(Lpn((crate::data::mix(k) >> 32) as u32 % 480), Content::Descriptor(descriptor))
+            let compressed_bytes = 200 + (crate::data::mix_bits(k) % 3896) as u16;
+            let descriptor =
+                Descriptor { compressed_bytes, ..Descriptor::of_fingerprint(Fingerprint(k + 1)) };
+            ftl.write(Lpn((crate::data::mix_bits(k) >> 32) as u32 % 480), Content::Descriptor(descriptor))
                 .expect("there is room");
         }
         ftl.flush().expect("there is room");
@@ -105,7 +106,9 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let before = stored(&ftl);
-        assert!(before.len() > 50 && before.iter().any(|(_, chunk)| chunk.live() < chunk.len()));
+        assert!(
+            before.len() > 50 && before.iter().any(|(_, chunk)| chunk.live_count() < chunk.member_count())
+        );
         ftl.recover().expect("a healthy medium recovers");
         assert!(stored(&ftl) == before);
     }
@@ -114,17 +117,19 @@ mod tests {
     /// must not stay in the list of wasteful chunks, or a long run would fill the memory.
     #[test]
     fn wasteful_list_stays_bounded() {
-        let nand = SimNand::new(small_geometry(), Retain { fingerprint: true, ..Retain::default() });
+        let nand =
+            SimNand::new(small_geometry(), RetainedFields { fingerprint: true, ..RetainedFields::default() });
         let parts = integrated(GcOptions::default(), None, true);
         let mut ftl = Ftl::new(nand, 480, &parts).expect("it fits");
         for k in 0..200_000_u64 {
-            let lpn = Lpn((crate::data::mix(k) % 480) as u32);
-            let descriptor = Descriptor { compressed_bytes: 2000, ..Descriptor::of(Fingerprint(k + 1)) };
+            let lpn = Lpn((crate::data::mix_bits(k) % 480) as u32);
+            let descriptor =
+                Descriptor { compressed_bytes: 2000, ..Descriptor::of_fingerprint(Fingerprint(k + 1)) };
             ftl.write(lpn, Content::Descriptor(descriptor)).expect("there is room");
         }
         let stage = ftl.chunks.as_ref().expect("the design compresses");
         assert!(stage.statistics.chunks > 40_000, "{:?}", stage.statistics);
-        assert!(stage.wasteful.len() < 1000, "{} chunks are noted", stage.wasteful.len());
+        assert!(stage.wasteful_chunks.len() < 1000, "{} chunks are noted", stage.wasteful_chunks.len());
         assert_eq!(stage.check(), Ok(()));
     }
 }

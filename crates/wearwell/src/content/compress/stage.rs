@@ -2,30 +2,30 @@
 
 use rustc_hash::FxHashSet;
 
-use super::chunk::{Chunk, MIN_LENGTH_TO_PRUNE, Pending};
-use super::{CHUNK_BYTES, CHUNK_MEMBERS, ChunkStatistics};
+use super::chunk::{Chunk, MIN_WASTEFUL_LIST_TO_PRUNE, PendingPage};
+use super::{CHUNK_BYTES, CHUNK_MEMBERS, CompressionStatistics};
 use crate::address::{Lpn, Ppn, Unit};
-use crate::content::compress::directory::FoundChunks;
+use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::store::Store;
-use crate::tables::prefetch::touch_all;
+use crate::tables::prefetch::pull_into_cache;
 
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
 /// list of wasteful chunks.
 #[derive(Clone, Debug)]
-pub(crate) struct ChunkStage {
-    pub(super) pending: Vec<Pending>,
+pub(crate) struct CompressionState {
+    pub(super) pending: Vec<PendingPage>,
     pub(super) chunks: Vec<Chunk>,
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if a member came without bytes,
     /// because a capture may contain only the sizes of some pages.
     pub(super) payload_bytes: Vec<u32>,
-    pub(super) vacant: Vec<u32>,
+    pub(super) free_numbers: Vec<u32>,
     /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on it
     /// may still name the old chunk.
-    pub(super) retired: Vec<u32>,
-    pub(super) keeps_numbers: bool,
+    pub(super) numbers_freed_since_sync: Vec<u32>,
+    pub(super) holds_freed_numbers_until_sync: bool,
     pub(super) first_unit: u32,
     pub(super) page_bytes: u32,
     /// Flash pages that all chunks together take beyond those their live members would take uncompressed;
@@ -34,17 +34,17 @@ pub(crate) struct ChunkStage {
     pub(super) excess_limit: u64,
     /// Numbers of compressed chunks that have, or once had, more flash pages than live members, in the order in which
     /// they became so.
-    pub(super) wasteful: Vec<u32>,
+    pub(super) wasteful_chunks: Vec<u32>,
     pub(crate) is_on: bool,
-    pub(crate) statistics: ChunkStatistics,
+    pub(crate) statistics: CompressionStatistics,
 }
 
-impl ChunkStage {
+impl CompressionState {
     pub(crate) fn new<N: Nand>(store: &Store<N>) -> Result<Self> {
         let geometry = store.geometry();
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if geometry.pages() * (1 + CHUNK_MEMBERS as u64) > u32::MAX as u64 {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "compression: a device of {} pages is too large, at most {} pages, because page numbers and chunk-member numbers share 32 bits",
                 geometry.pages(),
                 u32::MAX as u64 / (1 + CHUNK_MEMBERS as u64)
@@ -54,51 +54,51 @@ impl ChunkStage {
             pending: Vec::new(),
             chunks: Vec::new(),
             payload_bytes: Vec::new(),
-            vacant: Vec::new(),
-            retired: Vec::new(),
-            keeps_numbers: false,
+            free_numbers: Vec::new(),
+            numbers_freed_since_sync: Vec::new(),
+            holds_freed_numbers_until_sync: false,
             first_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
             excess_pages: 0,
             excess_limit: 0,
-            wasteful: Vec::new(),
+            wasteful_chunks: Vec::new(),
             is_on: true,
-            statistics: ChunkStatistics::default(),
+            statistics: CompressionStatistics::default(),
         })
     }
 
     /// Keeps the numbers of freed compressed chunks unused until the medium is next synced. Needed if the map is stored
     /// on the medium: its latest stores may be lost while the flash pages are not.
-    pub(crate) fn keep_numbers(&mut self) {
-        self.keeps_numbers = true;
+    pub(crate) fn hold_freed_numbers_until_sync(&mut self) {
+        self.holds_freed_numbers_until_sync = true;
     }
 
     /// Makes the numbers of freed compressed chunks usable again, after the medium was synced. Every erase syncs. So
     /// until then the freed chunks still occupy flash pages of their own, and the numbers do not run out.
-    pub(crate) fn synced(&mut self) {
-        self.vacant.append(&mut self.retired);
+    pub(crate) fn release_freed_numbers(&mut self) {
+        self.free_numbers.append(&mut self.numbers_freed_since_sync);
     }
 
     /// Limits the excess pages of compression (flash pages of all chunks beyond their live members) to half of
     /// `spare_pages`.
-    pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
+    pub(crate) fn set_excess_page_limit(&mut self, spare_pages: u64) {
         self.excess_limit = spare_pages / 2;
     }
 
     /// Adds compressed chunk `number` to the list of wasteful chunks: it has more flash pages than live members now.
     /// Prunes the list before stale elements become the majority.
-    pub(super) fn note_wasteful(&mut self, number: u32) {
-        if self.wasteful.len() as u64 > 2 * self.excess_pages + MIN_LENGTH_TO_PRUNE {
+    pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
+        if self.wasteful_chunks.len() as u64 > 2 * self.excess_pages + MIN_WASTEFUL_LIST_TO_PRUNE {
             self.prune_wasteful_list();
         }
-        self.wasteful.push(number);
+        self.wasteful_chunks.push(number);
     }
 
     /// Prunes the list of wasteful compressed chunks (more flash pages than live members): removes chunks that are no
     /// longer wasteful, and all but the latest mention of the others.
     #[cold]
     pub(super) fn prune_wasteful_list(&mut self) {
-        let Self { chunks, wasteful, .. } = self;
+        let Self { chunks, wasteful_chunks: wasteful, .. } = self;
         let mut seen = FxHashSet::default();
         wasteful.reverse();
         wasteful.retain(|&number| chunks[number as usize].excess_pages() > 0 && seen.insert(number));
@@ -106,58 +106,58 @@ impl ChunkStage {
     }
 
     #[inline]
-    pub(super) fn costs_too_much(&self) -> bool {
+    pub(super) fn exceeds_page_limit(&self) -> bool {
         self.excess_pages > self.excess_limit
     }
 
-    pub(super) fn unit(&self, chunk: u32, member: usize) -> Unit {
+    pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
         Unit(self.first_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
     }
 
-    pub(super) fn place_of(&self, unit: Unit) -> (u32, usize) {
+    pub(super) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
         let at = unit.0 - self.first_unit;
         (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
     }
 
     pub(crate) fn fingerprint(&self, unit: Unit) -> Fingerprint {
-        let (chunk, member) = self.place_of(unit);
+        let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks[chunk as usize].fingerprints[member]
     }
 
     /// Returns the flash pages of the compressed chunk that contains member `unit`.
-    pub(crate) fn pages_of(&self, unit: Unit) -> &[Ppn] {
-        self.chunks[self.place_of(unit).0 as usize].pages()
+    pub(crate) fn flash_pages_of(&self, unit: Unit) -> &[Ppn] {
+        self.chunks[self.chunk_and_member_of(unit).0 as usize].pages()
     }
 
-    pub(crate) fn is_live(&self, unit: Unit) -> bool {
-        let (chunk, member) = self.place_of(unit);
+    pub(crate) fn is_member_live(&self, unit: Unit) -> bool {
+        let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_live(member))
     }
 
     /// Reads the entries of the compressed chunk table that dropping these chunk members will need, so that their cache
     /// misses overlap ([`crate::tables::prefetch`]).
-    pub(crate) fn prefetch_drops(&self, units: impl Iterator<Item = Unit>) {
-        let chunks = units.map(|unit| &self.chunks[self.place_of(unit).0 as usize]);
-        touch_all(chunks.map(|chunk| u64::from(chunk.live) + u64::from(chunk.writers[0].0)));
+    pub(crate) fn prefetch_member_drops(&self, units: impl Iterator<Item = Unit>) {
+        let chunks = units.map(|unit| &self.chunks[self.chunk_and_member_of(unit).0 as usize]);
+        pull_into_cache(chunks.map(|chunk| u64::from(chunk.live_mask) + u64::from(chunk.writers[0].0)));
     }
 
     /// Returns the logical page whose write was stored as the compressed chunk member `unit`.
-    pub(crate) fn writer(&self, unit: Unit) -> Lpn {
-        let (chunk, member) = self.place_of(unit);
+    pub(crate) fn writer_of(&self, unit: Unit) -> Lpn {
+        let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks[chunk as usize].writers[member]
     }
 
-    pub(super) fn allocate(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
-        let number = self.vacant.pop().unwrap_or_else(|| {
+    pub(super) fn allocate_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
+        let number = self.free_numbers.pop().unwrap_or_else(|| {
             self.chunks.push(Chunk::EMPTY);
             self.chunks.len() as u32 - 1
         });
         self.chunks[number as usize] = chunk;
-        self.set_payload(number, payload_bytes);
+        self.set_payload_bytes(number, payload_bytes);
         number
     }
 
-    pub(super) fn set_payload(&mut self, number: u32, bytes: u32) {
+    pub(super) fn set_payload_bytes(&mut self, number: u32, bytes: u32) {
         let at = number as usize;
         if bytes > 0 && at >= self.payload_bytes.len() {
             self.payload_bytes.resize(at + 1, 0);
@@ -167,11 +167,11 @@ impl ChunkStage {
         }
     }
 
-    pub(super) fn payload(&self, number: u32) -> u32 {
+    pub(super) fn payload_bytes_of(&self, number: u32) -> u32 {
         self.payload_bytes.get(number as usize).copied().unwrap_or(0)
     }
 
-    pub(super) fn pending(&self, lpn: Lpn) -> Option<&Pending> {
+    pub(super) fn pending(&self, lpn: Lpn) -> Option<&PendingPage> {
         self.pending.iter().find(|page| page.lpn == lpn)
     }
 
@@ -192,51 +192,53 @@ impl ChunkStage {
     /// spare area.
     pub(crate) fn used_pages(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
-        touch_all(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
+        pull_into_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
         pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
         pages.into_iter().map(|(ppn, _)| ppn).collect()
     }
 
     /// Rebuilds the table of compressed chunks in recovery, from the mapped members and the chunks found on flash. The
     /// RAM buffer of the next chunk is empty afterwards.
-    pub(crate) fn rebuild(
+    pub(crate) fn rebuild_chunk_table(
         &mut self,
         mapped: impl Iterator<Item = Unit>,
-        mut found: FoundChunks,
+        mut found: RecoveredChunks,
     ) -> Result<()> {
         self.pending.clear();
         self.chunks.clear();
         self.payload_bytes.clear();
-        self.retired.clear();
+        self.numbers_freed_since_sync.clear();
         for unit in mapped {
-            let (number, member) = self.place_of(unit);
+            let (number, member) = self.chunk_and_member_of(unit);
             if self.chunks.len() <= number as usize {
                 self.chunks.resize(number as usize + 1, Chunk::EMPTY);
             }
             if self.chunks[number as usize].is_empty()
-                && let Some(found) = found.take(number)
+                && let Some(found) = found.take_newest_complete(number)
             {
-                self.chunks[number as usize] = Chunk::of_found(&found);
-                self.set_payload(number, found.directory.compressed_bytes);
+                self.chunks[number as usize] = Chunk::from_recovered(&found);
+                self.set_payload_bytes(number, found.directory.compressed_bytes);
             }
             let chunk = &mut self.chunks[number as usize];
-            if member >= chunk.len() {
+            if member >= chunk.member_count() {
                 return Err(Error::Damaged(format!(
                     "the map in NVRAM names member {member} of chunk {number}, which is not there"
                 )));
             }
-            chunk.live |= 1 << member;
+            chunk.live_mask |= 1 << member;
         }
         let numbers = 0..self.chunks.len() as u32;
         let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
-        self.vacant = numbers.clone().filter(is_vacant).collect();
-        self.wasteful = numbers.filter(|&number| self.chunks[number as usize].excess_pages() > 0).collect();
+        self.free_numbers = numbers.clone().filter(is_vacant).collect();
+        self.wasteful_chunks =
+            numbers.filter(|&number| self.chunks[number as usize].excess_pages() > 0).collect();
         self.excess_pages = self.chunks.iter().map(Chunk::excess_pages).sum();
         Ok(())
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let chunks = (self.chunks.len() - self.vacant.len() - self.retired.len()) as u64;
+        let chunks =
+            (self.chunks.len() - self.free_numbers.len() - self.numbers_freed_since_sync.len()) as u64;
         vec![
             ("chunk directory", CHUNK_BYTES * chunks),
             ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
@@ -252,15 +254,15 @@ impl ChunkStage {
             ));
         }
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
-            if chunk.live() == 0 || chunk.pages().is_empty() {
+            if chunk.live_count() == 0 || chunk.pages().is_empty() {
                 return Err(format!(
                     "chunk {number} has {} pages for {} members",
                     chunk.pages().len(),
-                    chunk.live()
+                    chunk.live_count()
                 ));
             }
         }
-        let noted: FxHashSet<u32> = self.wasteful.iter().copied().collect();
+        let noted: FxHashSet<u32> = self.wasteful_chunks.iter().copied().collect();
         let is_wasteful = |number: &u32| self.chunks[*number as usize].excess_pages() > 0;
         if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
             return Err(format!(

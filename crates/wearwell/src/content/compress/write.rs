@@ -3,10 +3,10 @@
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
 use super::CHUNK_MEMBERS;
-use super::chunk::{Chunk, Member, Pending, WHOLE_PAGE, pack};
+use super::chunk::{Chunk, ChunkMember, PendingPage, WHOLE_PAGE, compress_chunk};
 use crate::address::{Lpn, Ppn, Unit};
-use crate::content::compress::directory::{DIRECTORY_BYTES, Directory};
-use crate::content::{HostWrite, SchemeKind, Stage};
+use crate::content::compress::directory::{ChunkDirectory, DIRECTORY_BYTES};
+use crate::content::{ContentStage, HostWrite, SchemeKind};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
 use crate::error::{Error, Result};
@@ -20,15 +20,15 @@ use crate::store::Stream;
 /// Compression: several logical pages are compressed together into a chunk.
 pub(crate) struct Compression;
 
-impl Stage for Compression {
+impl ContentStage for Compression {
     const KIND: SchemeKind = SchemeKind::Compression;
     const NAME: &'static str = "compress";
     const SUMMARY: &'static str =
         "Pages are compressed together in chunks (paper on integrated lifetime management).";
     const NEEDS_HASH: bool = false;
-    const IS_FILTER: bool = false;
+    const IS_STATELESS: bool = false;
 
-    fn overhead(energy: &EnergyModel) -> f64 {
+    fn energy_overhead(energy: &EnergyModel) -> f64 {
         energy.compression_overhead()
     }
 
@@ -40,18 +40,18 @@ impl Stage for Compression {
         ftl.chunks.as_ref().is_some_and(|stage| stage.is_on)
     }
 
-    fn drain<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
-        ftl.retry_after_program_failure(Ftl::commit_chunk)
+    fn write_buffered<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+        ftl.retry_after_program_failure(Ftl::write_buffered_chunk)
     }
 
-    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.chunks {
             stage.is_on = is_on;
         }
     }
 
     #[inline(always)]
-    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stage) = &ftl.chunks else { return Ok(false) };
         if !stage.is_on {
             ftl.sample_for_compression(&write.content);
@@ -61,7 +61,7 @@ impl Stage for Compression {
         // take one turn and each page of a chunk that saves nothing another one, and half of the pools would get no
         // host pages if the number of pools is a multiple of eight.
         ftl.store.restore_next_pool(Stream::Host, write.pool);
-        ftl.stage_for_chunk(write.lpn, &write.content, write.fingerprint)?;
+        ftl.buffer_for_chunk(write.lpn, &write.content, write.fingerprint)?;
         Ok(true)
     }
 }
@@ -69,14 +69,14 @@ impl Stage for Compression {
 impl<N: Nand> Ftl<N> {
     /// Adds a host write of `lpn` to the RAM buffer of the next chunk; a full buffer is compressed and written to
     /// flash.
-    pub(crate) fn stage_for_chunk(
+    pub(crate) fn buffer_for_chunk(
         &mut self,
         lpn: Lpn,
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
         let page_bytes = self.store.geometry().page_bytes;
-        let page = Pending {
+        let page = PendingPage {
             lpn,
             fingerprint,
             compressed_bytes: match content {
@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
         let before = stage.pending.iter().position(|pending| pending.lpn == lpn);
         if before.is_none() && stage.pending.len() == CHUNK_MEMBERS {
             // Power was lost while the full buffer was being written.
-            self.commit_chunk()?;
+            self.write_buffered_chunk()?;
             stage = self.chunks.as_mut().expect("asked above");
         }
         let replaced = before.map(|at| stage.pending.remove(at));
@@ -102,14 +102,14 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.host_page_writes += 1;
         self.store.stats.packed_writes += 1;
         if is_full {
-            return self.commit_chunk().inspect_err(|_| self.take_back(lpn, replaced));
+            return self.write_buffered_chunk().inspect_err(|_| self.take_back(lpn, replaced));
         }
         Ok(())
     }
 
     /// Undoes a buffered write of `lpn` that failed: removes it from the RAM buffer of the next compressed chunk, and
     /// puts the content that was acknowledged before, `replaced`, back.
-    fn take_back(&mut self, lpn: Lpn, replaced: Option<Pending>) {
+    fn take_back(&mut self, lpn: Lpn, replaced: Option<PendingPage>) {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.packed_writes -= 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
@@ -119,21 +119,21 @@ impl<N: Nand> Ftl<N> {
 
     /// Whether the newest content of `lpn` is in the RAM buffer of the next compressed chunk.
     #[inline]
-    pub(crate) fn is_pending(&self, lpn: Lpn) -> bool {
+    pub(crate) fn is_buffered_for_chunk(&self, lpn: Lpn) -> bool {
         self.chunks.as_ref().is_some_and(|stage| stage.pending(lpn).is_some())
     }
 
     /// Removes `lpn` from the RAM buffer of the next compressed chunk, because its newest content is stored elsewhere
     /// or it was trimmed.
     #[inline]
-    pub(crate) fn drop_buffered(&mut self, lpn: Lpn) {
+    pub(crate) fn drop_buffered_page(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
             stage.pending.retain(|pending| pending.lpn != lpn);
         }
     }
 
     /// Reads logical page `lpn` from the RAM buffer of the next compressed chunk; `false` if it is not there.
-    pub(crate) fn read_pending(&self, lpn: Lpn, into: &mut [u8]) -> bool {
+    pub(crate) fn read_buffered_page(&self, lpn: Lpn, into: &mut [u8]) -> bool {
         let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending(lpn)) else { return false };
         if !into.is_empty() && into.len() == page.bytes.len() {
             into.copy_from_slice(&page.bytes);
@@ -143,13 +143,13 @@ impl<N: Nand> Ftl<N> {
 
     /// Compresses the pages in the chunk buffer together and writes them to flash, as a full or a short chunk, or as
     /// plain pages if compression saves no page.
-    pub(crate) fn commit_chunk(&mut self) -> Result<()> {
+    pub(crate) fn write_buffered_chunk(&mut self) -> Result<()> {
         let Some(stage) = &self.chunks else { return Ok(()) };
         if stage.pending.is_empty() {
             return Ok(());
         }
-        self.store.stats.work.compressed_pages += stage.pending.len() as u64;
-        let (pages, payload) = pack(&stage.pending, stage.page_bytes);
+        self.store.stats.controller_work.compressed_pages += stage.pending.len() as u64;
+        let (pages, payload) = compress_chunk(&stage.pending, stage.page_bytes);
         if pages >= stage.pending.len() {
             return self.write_pending_raw();
         }
@@ -169,15 +169,15 @@ impl<N: Nand> Ftl<N> {
         stage.statistics.members += members.len() as u64;
         stage.statistics.pages += pages as u64;
         for (k, member) in members.iter().enumerate() {
-            let unit = self.chunks.as_ref().expect("asked above").unit(number, k);
+            let unit = self.chunks.as_ref().expect("asked above").member_unit(number, k);
             match self.change_map(member.lpn, Some(unit)) {
-                Ok(old) => self.release(member.lpn, old),
+                Ok(old) => self.release_reference(member.lpn, old),
                 Err(error) => {
                     self.rebuffer_unmapped_members(number, members, k);
                     return Err(error);
                 }
             }
-            self.learn_content(member.fingerprint, unit);
+            self.index_content(member.fingerprint, unit);
         }
         members.clear();
         self.chunks.as_mut().expect("asked above").pending = members;
@@ -187,10 +187,10 @@ impl<N: Nand> Ftl<N> {
     /// Puts the members of compressed chunk `number` from number `from` on, for which the map could not be updated,
     /// back into the RAM buffer of the next chunk.
     #[cold]
-    fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<Pending>, from: usize) {
+    fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<PendingPage>, from: usize) {
         for k in from..members.len() {
-            let unit = self.chunks.as_ref().expect("only the chunk stage has chunks").unit(number, k);
-            self.drop_member(unit);
+            let unit = self.chunks.as_ref().expect("only the chunk stage has chunks").member_unit(number, k);
+            self.release_chunk_member(unit);
         }
         members.drain(..from);
         self.chunks.as_mut().expect("asked above").pending = members;
@@ -200,27 +200,27 @@ impl<N: Nand> Ftl<N> {
     fn write_pending_raw(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending.first()).cloned() {
             let pool = self.make_room_for_write()?;
-            let ppn = self.append_raw(&page, Stream::Host, pool, Cause::Host)?;
+            let ppn = self.append_uncompressed(&page, Stream::Host, pool, Cause::Host)?;
             match self.change_map(page.lpn, Some(ppn.into())) {
-                Ok(old) => self.release(page.lpn, old),
+                Ok(old) => self.release_reference(page.lpn, old),
                 Err(error) => {
                     self.store.stats.wasted_programs += 1;
                     self.invalidate_page(ppn);
                     return Err(error);
                 }
             }
-            self.learn_content(page.fingerprint, ppn.into());
+            self.index_content(page.fingerprint, ppn.into());
             self.store.stats.packed_writes -= 1;
             let stage = self.chunks.as_mut().expect("asked above");
             stage.pending.remove(0);
-            stage.statistics.incompressible += 1;
+            stage.statistics.incompressible_pages += 1;
         }
         Ok(())
     }
 
-    pub(super) fn append_raw(
+    pub(super) fn append_uncompressed(
         &mut self,
-        page: &Pending,
+        page: &PendingPage,
         stream: Stream,
         pool: u32,
         cause: Cause,
@@ -232,7 +232,7 @@ impl<N: Nand> Ftl<N> {
             let content = Content::of_page(&page.bytes, fingerprint);
             self.store.append(stream, pool, lpn, content, fingerprint, cause)?
         };
-        self.validity.set(ppn);
+        self.validity.mark_valid(ppn);
         Ok(ppn)
     }
 
@@ -240,34 +240,34 @@ impl<N: Nand> Ftl<N> {
     /// error, the pages written so far are invalid.
     pub(super) fn append_chunk(
         &mut self,
-        members: &[Pending],
+        members: &[PendingPage],
         pages: usize,
         payload: &[u8],
         pool: u32,
         cause: Cause,
     ) -> Result<u32> {
-        let member = |page: &Pending| Member {
+        let member = |page: &PendingPage| ChunkMember {
             fingerprint: page.fingerprint,
             lpn: page.lpn,
             compressed_bytes: u16::try_from(page.compressed_bytes).unwrap_or(WHOLE_PAGE),
         };
         let live = (1 << members.len()) - 1;
-        let chunk = Chunk { live, ..Chunk::of(members.iter().map(member)) };
+        let chunk = Chunk { live_mask: live, ..Chunk::of_members(members.iter().map(member)) };
         // The number of a freed chunk may be used again, so no map entry in NVRAM may name the old chunk.
-        self.mapping.store_moves(&mut self.store)?;
+        self.mapping.store_moves_in_nvram(&mut self.store)?;
         let is_kept = !payload.is_empty() || self.store.nand().keeps_bytes_of(PageKind::Chunk);
-        let mut directory = is_kept.then(|| Directory {
-            birth: self.store.sequence() + 1,
-            page: 0,
-            pages: pages as u8,
+        let mut directory = is_kept.then(|| ChunkDirectory {
+            birth: self.store.last_sequence() + 1,
+            page_index: 0,
+            page_count: pages as u8,
             compressed_bytes: payload.len() as u32,
             members: members.iter().map(member).collect(),
         });
         let stage = self.chunks.as_mut().expect("only the chunk stage packs");
-        let number = stage.allocate(chunk, payload.len() as u32);
+        let number = stage.allocate_chunk(chunk, payload.len() as u32);
         for k in 0..pages {
             let page = directory.as_mut().map_or_else(Vec::new, |directory| {
-                directory.page = k as u8;
+                directory.page_index = k as u8;
                 self.encode_chunk_page(directory, payload)
             });
             let content = Content::of_page(&page, Fingerprint::default());
@@ -284,7 +284,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Encodes a page of a compressed chunk with the bytes of its spare area, for a medium that keeps them. The
     /// directory is left out if the spare area has no room for it.
-    fn encode_chunk_page(&self, directory: &Directory, payload: &[u8]) -> Vec<u8> {
+    fn encode_chunk_page(&self, directory: &ChunkDirectory, payload: &[u8]) -> Vec<u8> {
         let geometry = self.store.geometry();
         let mut page = directory.encode_page(payload, geometry.page_bytes as usize);
         if geometry.spare_bytes as usize >= DIRECTORY_BYTES {
@@ -298,37 +298,38 @@ impl<N: Nand> Ftl<N> {
         let Self { chunks, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
-        if stage.keeps_numbers {
-            stage.retired.push(number);
+        if stage.holds_freed_numbers_until_sync {
+            stage.numbers_freed_since_sync.push(number);
         } else {
-            stage.vacant.push(number);
+            stage.free_numbers.push(number);
         }
         chunk.pages().iter().for_each(|&ppn| store.discard(ppn));
     }
 
     /// Drops compressed chunk member `unit`, to which no logical page is mapped any more; the chunk is freed with its
     /// last live member.
-    pub(crate) fn drop_member(&mut self, unit: Unit) {
+    pub(crate) fn release_chunk_member(&mut self, unit: Unit) {
         let stage = self.chunks.as_mut().expect("only the chunk stage has members");
-        let (number, member) = stage.place_of(unit);
+        let (number, member) = stage.chunk_and_member_of(unit);
         let chunk = &mut stage.chunks[number as usize];
         let excess = chunk.excess_pages();
         assert!(chunk.is_live(member), "member {unit} of a chunk dies twice");
-        chunk.live &= !(1 << member);
-        if chunk.live() == 0 {
+        chunk.live_mask &= !(1 << member);
+        if chunk.live_count() == 0 {
             stage.excess_pages -= excess;
             return self.free_chunk(number);
         }
         let now = chunk.excess_pages();
         stage.excess_pages += now - excess;
         if now > 0 && excess == 0 {
-            stage.note_wasteful(number);
+            stage.add_wasteful_chunk(number);
         }
     }
 
     /// Reads the logical page stored as chunk member `unit`: reads all flash pages of its chunk and decompresses them.
-    pub(crate) fn read_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
-        let (number, member) = self.chunks.as_ref().expect("only the chunk stage has members").place_of(unit);
+    pub(crate) fn read_chunk_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
+        let (number, member) =
+            self.chunks.as_ref().expect("only the chunk stage has members").chunk_and_member_of(unit);
         let whole = self.read_chunk(number, !into.is_empty(), cause)?;
         if let Some(bytes) = whole.get(member * into.len()..(member + 1) * into.len()) {
             into.copy_from_slice(bytes);
@@ -341,7 +342,7 @@ impl<N: Nand> Ftl<N> {
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize].clone();
-        let payload_bytes = stage.payload(number) as usize;
+        let payload_bytes = stage.payload_bytes_of(number) as usize;
         let page_bytes = stage.page_bytes as usize;
         let wants_bytes = wants_bytes && payload_bytes > 0 && self.store.nand().keeps_bytes();
         let mut compressed = vec![0; if wants_bytes { chunk.pages().len() * page_bytes } else { 0 }];
@@ -350,12 +351,13 @@ impl<N: Nand> Ftl<N> {
                 if wants_bytes { &mut compressed[k * page_bytes..(k + 1) * page_bytes] } else { &mut [] };
             self.store.read(ppn, into, cause)?;
         }
-        self.store.stats.work.decompressed_pages += chunk.len() as u64;
+        self.store.stats.controller_work.decompressed_pages += chunk.member_count() as u64;
         if !wants_bytes {
             return Ok(Vec::new());
         }
         let damaged = |error: &dyn std::fmt::Display| Error::Damaged(format!("chunk {number}: {error}"));
         let compressed = compressed.get(..payload_bytes).ok_or_else(|| damaged(&"too short"))?;
-        lz4_flex::block::decompress(compressed, chunk.len() * page_bytes).map_err(|error| damaged(&error))
+        lz4_flex::block::decompress(compressed, chunk.member_count() * page_bytes)
+            .map_err(|error| damaged(&error))
     }
 }

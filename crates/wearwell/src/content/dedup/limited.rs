@@ -11,8 +11,8 @@
 //! Invariant: there is no empty bucket between the home of an entry and its bucket.
 
 use crate::address::Unit;
-use crate::tables::Table;
-use crate::tables::prefetch::touch_all;
+use crate::tables::DenseTable;
+use crate::tables::prefetch::pull_into_cache;
 
 /// Returns the length to which a hash table of `len` 8-byte words grows: half as long again, at least 16 words.
 fn longer(len: usize) -> usize {
@@ -105,22 +105,22 @@ fn gcd(a: usize, b: usize) -> usize {
 /// A content index (hash table of stored contents for deduplication) of at most `capacity` entries, with second-chance
 /// eviction.
 #[derive(Clone, Debug)]
-pub(super) struct Limited {
-    words: Table<u64>,
+pub(super) struct BoundedIndex {
+    words: DenseTable<u64>,
     entries: u32,
     capacity: u32,
     hand: Hand,
 }
 
-impl Limited {
+impl BoundedIndex {
     pub(super) fn new(capacity: u32) -> Self {
-        let words = Table::zeroed(longer(0));
+        let words = DenseTable::zeroed(longer(0));
         let hand = Hand::over(words.len());
         Self { words, entries: 0, capacity, hand }
     }
 
     /// Returns an empty content index of the same capacity.
-    pub(super) fn emptied(&self) -> Self {
+    pub(super) fn empty_of_same_size(&self) -> Self {
         Self::new(self.capacity)
     }
 
@@ -165,7 +165,7 @@ impl Limited {
     /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
     /// accepts the unit.
     #[inline]
-    pub(super) fn unit(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
+    pub(super) fn peek(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         self.bucket_of(hash, is_it).map(|bucket| self.word(bucket).unit())
     }
 
@@ -181,14 +181,14 @@ impl Limited {
 
     /// Reads the hash buckets that searches for these content hashes will need, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
-    pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
+    pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
         // A search, or the closing of a gap, usually ends within a cache line's worth of words after the home, on at
         // most two lines.
         let at_home = |hash| {
             let home = self.home(tag_of(hash));
             self.word(home).0 ^ self.word((home + LINE_WORDS).min(self.words.len() - 1)).0
         };
-        touch_all(hashes.map(at_home));
+        pull_into_cache(hashes.map(at_home));
     }
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
@@ -235,7 +235,7 @@ impl Limited {
     }
 
     fn grow(&mut self) {
-        let longer = Table::zeroed(longer(self.words.len()));
+        let longer = DenseTable::zeroed(longer(self.words.len()));
         let shorter = std::mem::replace(&mut self.words, longer);
         self.hand = Hand::over(self.words.len());
         let words = (0..shorter.len()).map(|bucket| Word(shorter.get(bucket)));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     /// Returns the number of entries that the longest possible search in the hash table of `index` probes.
-    fn longest_run(index: &Limited) -> usize {
+    fn longest_run(index: &BoundedIndex) -> usize {
         let taken: Vec<bool> =
             (0..index.words.len()).map(|bucket| index.word(bucket) != Word::NONE).collect();
         taken.split(|&taken| !taken).map(<[bool]>::len).max().unwrap_or(0)
@@ -339,11 +339,11 @@ mod tests {
     #[test]
     fn searches_stay_short_when_the_index_was_full_for_long() {
         let capacity = 25_000;
-        let mut index = Limited::new(capacity);
+        let mut index = BoundedIndex::new(capacity);
         for n in 0..capacity * 10 {
             index.insert(hash(n), Unit(n), |unit| unit.0 == n);
             assert!(index.len() <= capacity);
-            assert_eq!(index.unit(hash(n), |unit| unit.0 == n), Some(Unit(n)));
+            assert_eq!(index.peek(hash(n), |unit| unit.0 == n), Some(Unit(n)));
         }
         // Three quarters full at random, runs are a few dozen entries; with a hand that passes buckets in order,
         // thousands.
@@ -352,9 +352,9 @@ mod tests {
 
     #[test]
     fn index_entries_that_are_hit_are_not_evicted() {
-        let mut index = Limited::new(1_000);
+        let mut index = BoundedIndex::new(1_000);
         let find =
-            |index: &mut Limited, n| assert_eq!(index.find(hash(n), |unit| unit.0 == n), Some(Unit(n)));
+            |index: &mut BoundedIndex, n| assert_eq!(index.find(hash(n), |unit| unit.0 == n), Some(Unit(n)));
         (0..1_000).for_each(|n| index.insert(hash(n), Unit(n), |unit| unit.0 == n));
         (0..100).for_each(|often| find(&mut index, often));
         for n in 1_000..5_000 {

@@ -20,13 +20,13 @@ mod limited;
 mod stage;
 mod whole;
 
-use limited::Limited;
+use limited::BoundedIndex;
 pub(crate) use stage::Deduplication;
-use whole::Whole;
+use whole::FullSizeIndex;
 
 use crate::address::Unit;
-use crate::data::{Fingerprint, mix};
-use crate::tables::prefetch::touch_all;
+use crate::data::{Fingerprint, mix_bits};
+use crate::tables::prefetch::pull_into_cache;
 
 /// Bytes of controller RAM per entry of the content index in a real drive: 16 of digest, 4 of unit number.
 const ENTRY_BYTES: u64 = 20;
@@ -44,15 +44,15 @@ pub struct DedupOptions {
 
 #[derive(Clone, Debug)]
 enum Form {
-    Limited(Limited),
-    Whole(Whole),
+    Bounded(BoundedIndex),
+    FullSize(FullSizeIndex),
 }
 
 macro_rules! delegate {
     ($index:expr, $form:ident => $call:expr) => {
         match $index {
-            Form::Limited($form) => $call,
-            Form::Whole($form) => $call,
+            Form::Bounded($form) => $call,
+            Form::FullSize($form) => $call,
         }
     };
 }
@@ -67,7 +67,7 @@ pub(crate) struct ContentIndex {
 
 #[inline]
 fn hash_of(fingerprint: Fingerprint) -> u64 {
-    mix(fingerprint.0)
+    mix_bits(fingerprint.0)
 }
 
 impl ContentIndex {
@@ -75,8 +75,8 @@ impl ContentIndex {
     /// (pages and members of compressed chunks) that can have referrers.
     pub(crate) fn new(capacity: Option<u32>, most_units: u32) -> Self {
         let form = match capacity {
-            Some(capacity) => Form::Limited(Limited::new(capacity)),
-            None => Form::Whole(Whole::new(most_units)),
+            Some(capacity) => Form::Bounded(BoundedIndex::new(capacity)),
+            None => Form::FullSize(FullSizeIndex::new(most_units)),
         };
         Self { form, most_entries: 0 }
     }
@@ -91,27 +91,27 @@ impl ContentIndex {
     ) -> Option<Unit> {
         let (hash, is_it) = (hash_of(fingerprint), |unit| content(unit) == fingerprint);
         match &mut self.form {
-            Form::Limited(index) => index.find(hash, is_it),
-            Form::Whole(index) => index.unit(hash, is_it),
+            Form::Bounded(index) => index.find(hash, is_it),
+            Form::FullSize(index) => index.peek(hash, is_it),
         }
     }
 
     /// Reads the entries of the content index that finding these contents will need, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_find(&self, fingerprints: &[Fingerprint], content: impl Fn(Unit) -> Fingerprint) {
-        self.prefetch(fingerprints.iter().copied());
+        self.prefetch_entries(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
             let is_it = |unit| content(unit) == wanted;
-            delegate!(&self.form, index => index.unit(hash_of(wanted), is_it))
+            delegate!(&self.form, index => index.peek(hash_of(wanted), is_it))
         };
-        touch_all(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
+        pull_into_cache(fingerprints.iter().filter_map(found).map(|unit| unit.0.into()));
     }
 
     /// Reads the entries of the content index that removing or relocating these contents will need, so that their cache
     /// misses overlap.
-    pub(crate) fn prefetch(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
+    pub(crate) fn prefetch_entries(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
-        delegate!(&self.form, index => index.prefetch(hashes));
+        delegate!(&self.form, index => index.prefetch_buckets(hashes));
     }
 
     /// Adds `unit` (page or member of a compressed chunk), which stores this content, to the content index; it replaces
@@ -140,8 +140,8 @@ impl ContentIndex {
         content: impl Fn(Unit) -> Fingerprint,
     ) {
         match &mut self.form {
-            Form::Limited(index) => index.remove(hash_of(fingerprint), unit),
-            Form::Whole(index) => index.remove(hash_of(fingerprint), unit, |unit| hash_of(content(unit))),
+            Form::Bounded(index) => index.remove(hash_of(fingerprint), unit),
+            Form::FullSize(index) => index.remove(hash_of(fingerprint), unit, |unit| hash_of(content(unit))),
         }
     }
 
@@ -156,8 +156,8 @@ impl ContentIndex {
     /// deduplicate.
     pub(crate) fn clear(&mut self) {
         let form = match &self.form {
-            Form::Limited(index) => Form::Limited(index.emptied()),
-            Form::Whole(index) => Form::Whole(index.emptied()),
+            Form::Bounded(index) => Form::Bounded(index.empty_of_same_size()),
+            Form::FullSize(index) => Form::FullSize(index.empty_of_same_size()),
         };
         *self = Self { form, most_entries: 0 };
     }
@@ -168,8 +168,8 @@ impl ContentIndex {
     }
 
     /// Whether the content index finds `unit` (page or member of a compressed chunk) by its content; used by audits.
-    pub(crate) fn knows(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
-        delegate!(&self.form, index => index.unit(hash_of(fingerprint), |other| other == unit)).is_some()
+    pub(crate) fn has_entry_for(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
+        delegate!(&self.form, index => index.peek(hash_of(fingerprint), |other| other == unit)).is_some()
     }
 
     /// Bytes of RAM that a drive needs for the content index, at the largest number of entries so far.
@@ -197,7 +197,7 @@ mod tests {
         let (mut model, mut held) = (HashMap::new(), HashMap::new());
         let mut state = 1;
         for step in 0..60_000_u32 {
-            state = mix(state);
+            state = mix_bits(state);
             let fingerprint = Fingerprint(state % contents);
             let known = model.get(&fingerprint).copied();
             assert_eq!(index.find(fingerprint, |unit| held[&unit]), known, "step {step}");
@@ -249,7 +249,7 @@ mod tests {
             let mut index = ContentIndex::new(capacity, 2);
             let content = |unit: Unit| if unit == Unit(1) { one } else { other };
             index.insert(one, Unit(1), content);
-            assert!(index.knows(other, Unit(1)), "nothing that the index keeps tells them apart");
+            assert!(index.has_entry_for(other, Unit(1)), "nothing that the index keeps tells them apart");
             assert_eq!(index.find(other, content), None);
             index.insert(other, Unit(2), content);
             assert_eq!([one, other].map(|c| index.find(c, content)), [Some(Unit(1)), Some(Unit(2))]);
@@ -267,7 +267,7 @@ mod tests {
         (1..=50).for_each(|k| assert!(index.find(Fingerprint(k), content).is_some()));
         (101..=150).for_each(|k| index.insert(Fingerprint(k), Unit(k as u32), content));
         let known = |range: std::ops::RangeInclusive<u64>| {
-            range.filter(|&k| index.knows(Fingerprint(k), Unit(k as u32))).count()
+            range.filter(|&k| index.has_entry_for(Fingerprint(k), Unit(k as u32))).count()
         };
         assert_eq!(index.units().len(), 100);
         assert!(known(51..=100) < 25, "{} of those without a hit are left", known(51..=100));

@@ -7,25 +7,25 @@
 )]
 
 use crate::address::{Lpn, Unit};
-use crate::content::{HostWrite, SchemeKind, Seen, Stage};
+use crate::content::{ContentStage, HostWrite, SchemeKind, SchemeOutcome};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
 use crate::error::Result;
-use crate::ftl::{Ftl, content_of};
+use crate::ftl::{Ftl, stored_fingerprint};
 use crate::lifetime::EnergyModel;
 use crate::nand::Nand;
 
 /// Deduplication: a page whose content is already stored is not written again.
 pub(crate) struct Deduplication;
 
-impl Stage for Deduplication {
+impl ContentStage for Deduplication {
     const KIND: SchemeKind = SchemeKind::Dedup;
     const NAME: &'static str = "dedup";
     const SUMMARY: &'static str = "Logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content (deduplication).";
     const NEEDS_HASH: bool = true;
-    const IS_FILTER: bool = false;
+    const IS_STATELESS: bool = false;
 
-    fn overhead(energy: &EnergyModel) -> f64 {
+    fn energy_overhead(energy: &EnergyModel) -> f64 {
         energy.dedup_overhead()
     }
 
@@ -34,22 +34,24 @@ impl Stage for Deduplication {
     }
 
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
-        ftl.sharing.as_ref().is_some_and(|sharing| sharing.deduplicates && sharing.index.is_some())
+        ftl.sharing
+            .as_ref()
+            .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
     }
 
-    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(sharing) = &mut ftl.sharing {
-            sharing.deduplicates = is_on;
+            sharing.is_deduplication_on = is_on;
         }
     }
 
     #[inline(always)]
-    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stored) = ftl.find_stored(write.fingerprint, &write.content)? else { return Ok(false) };
         if !ftl.deduplicate(write.lpn, stored)? {
             return Ok(false);
         }
-        ftl.drop_buffered(write.lpn);
+        ftl.drop_buffered_page(write.lpn);
         Ok(true)
     }
 }
@@ -65,22 +67,25 @@ impl<N: Nand> Ftl<N> {
 
     #[inline(never)]
     fn look_up(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Unit>> {
-        let is_hashed = self.is_hashed(fingerprint);
+        let is_hashed = self.is_content_hashed(fingerprint);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return Ok(None) };
-        let Some(index) = &mut sharing.index else { return Ok(None) };
+        let Some(index) = &mut sharing.content_index else { return Ok(None) };
         if !is_hashed {
             return Ok(None);
         }
-        let is_on = sharing.deduplicates;
-        let found = index.find(fingerprint, |unit| content_of(store, chunks.as_deref(), unit));
-        self.note_seen(SchemeKind::Dedup, if found.is_some() { Seen::Served } else { Seen::Passed });
+        let is_on = sharing.is_deduplication_on;
+        let found = index.find(fingerprint, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
+        self.count_scheme_outcome(
+            SchemeKind::Dedup,
+            if found.is_some() { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
+        );
         let Some(unit) = found.filter(|_| is_on) else { return Ok(None) };
         if self.is_unit_lost(unit) {
             return Ok(None);
         }
         let verify = self.verifies_hits();
-        if verify && !self.holds(unit, content)? {
+        if verify && !self.holds_content(unit, content)? {
             return Ok(None);
         }
         Ok(Some(unit))

@@ -14,8 +14,8 @@
 //! later line. A line with a count greater than 0 has no free slot. A free slot has no tag and no distance.
 
 use crate::address::Unit;
-use crate::tables::Table;
-use crate::tables::prefetch::touch_all;
+use crate::tables::DenseTable;
+use crate::tables::prefetch::pull_into_cache;
 
 /// Number of content-index entries in a line (one cache line of the hash table).
 const ENTRIES: usize = 12;
@@ -108,19 +108,19 @@ struct Spot {
 /// A content index (hash table of stored contents for deduplication) with room for every unit (page or member of a
 /// compressed chunk) to which logical pages can be mapped. Memory: seven bytes per entry.
 #[derive(Clone, Debug)]
-pub(super) struct Whole {
-    words: Table<u64>,
+pub(super) struct FullSizeIndex {
+    words: DenseTable<u64>,
     entries: u32,
     most_units: u32,
 }
 
-impl Whole {
+impl FullSizeIndex {
     pub(super) fn new(most_units: u32) -> Self {
-        Self { words: Table::zeroed(lines_for(most_units) * LINE_WORDS), entries: 0, most_units }
+        Self { words: DenseTable::zeroed(lines_for(most_units) * LINE_WORDS), entries: 0, most_units }
     }
 
     /// Returns an empty content index for the same number of units (pages and members of compressed chunks).
-    pub(super) fn emptied(&self) -> Self {
+    pub(super) fn empty_of_same_size(&self) -> Self {
         Self::new(self.most_units)
     }
 
@@ -232,14 +232,14 @@ impl Whole {
     /// Returns the unit (page or member of a compressed chunk) in the content-index entry with this hash, if `is_it`
     /// accepts the unit.
     #[inline]
-    pub(super) fn unit(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
+    pub(super) fn peek(&self, hash: u64, is_it: impl Fn(Unit) -> bool) -> Option<Unit> {
         self.search(hash, is_it).map(|spot| self.unit_at(spot))
     }
 
     /// Reads the lines of the hash table that searches for these content hashes will need, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
-    pub(super) fn prefetch(&self, hashes: impl Iterator<Item = u64>) {
-        touch_all(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
+    pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
+        pull_into_cache(hashes.map(|hash| self.words.get(self.home(hash) * LINE_WORDS + LAST_TAGS)));
     }
 
     /// Inserts a content-index entry for `unit` (page or member of a compressed chunk). If there is an entry with this
@@ -352,7 +352,7 @@ mod tests {
     /// all stay as near to home as they can, and the table is all zeros in the end.
     #[test]
     fn a_removal_moves_an_overflowed_entry_into_the_free_slot() {
-        let mut index = Whole::new(90);
+        let mut index = FullSizeIndex::new(90);
         let mut hashes: Vec<u64> = (1..=50).collect();
         let unit = |hash: u64| Unit(hash as u32);
         for &hash in &hashes {
@@ -366,7 +366,7 @@ mod tests {
                 "{} are left",
                 hashes.len()
             );
-            let is_known = |&hash: &u64| index.unit(hash, |other| other == unit(hash)) == Some(unit(hash));
+            let is_known = |&hash: &u64| index.peek(hash, |other| other == unit(hash)) == Some(unit(hash));
             assert!(hashes.iter().all(is_known));
         }
         assert!((0..index.words.len()).all(|at| at % LINE_WORDS < FIRST_TAGS || index.words.get(at) == 0));
@@ -376,12 +376,12 @@ mod tests {
     /// Contents chosen by a client so that their hashes collide in the content index.
     #[test]
     fn colliding_hashes_are_inserted_up_to_the_largest_overflow_count() {
-        let mut index = Whole::new(9000);
+        let mut index = FullSizeIndex::new(9000);
         let unit = |hash: u64| Unit(hash as u32);
         (1..=600).for_each(|hash| index.insert(hash, unit(hash), |other| other == unit(hash)));
         let most = ENTRIES as u64 + MAX_OVERFLOW;
         assert_eq!(u64::from(index.len()), most);
-        let is_known = |hash: u64| index.unit(hash, |other| other == unit(hash)).is_some();
+        let is_known = |hash: u64| index.peek(hash, |other| other == unit(hash)).is_some();
         assert!((1..=600).all(|hash| is_known(hash) == (hash <= most)));
         (1..=600).for_each(|hash| index.remove(hash, unit(hash), |unit| unit.0.into()));
         assert!((0..index.words.len()).all(|at| at % LINE_WORDS < FIRST_TAGS || index.words.get(at) == 0));

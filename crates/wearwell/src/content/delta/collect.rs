@@ -8,7 +8,7 @@
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::packing::{StagedDelta, TempBuffer, directory};
+use super::packing::{BufferedDelta, DeltaTempBuffer, decode_delta_page_header};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::design::Persistence;
@@ -22,7 +22,7 @@ impl<N: Nand> Ftl<N> {
     /// Merges logical pages in delta form whose bases are among the victim's `pages`, if they should be full pages
     /// (read-hot or write-cold): rewrites base and delta as one page. Removes these bases from `pages`. Called before
     /// the data pages of a victim are copied; a merge takes one page, as the copy would.
-    pub(crate) fn merge_bases(
+    pub(crate) fn merge_delta_bases(
         &mut self,
         pages: &mut Vec<Ppn>,
         stream: Stream,
@@ -36,7 +36,10 @@ impl<N: Nand> Ftl<N> {
         for &ppn in pages.iter() {
             // A page that other logical pages share is still needed, and is copied.
             let lpn = self.referrer(ppn);
-            let is_shared = self.sharing.as_ref().is_some_and(|sharing| sharing.refs.extra(ppn.into()) > 0);
+            let is_shared = self
+                .sharing
+                .as_ref()
+                .is_some_and(|sharing| sharing.reference_counts.referrers_beyond_first(ppn.into()) > 0);
             if !is_shared && self.delta.as_ref().is_some_and(|stage| stage.wants_merge(lpn)) {
                 self.rewrite_merged(lpn, ppn.into(), stream, pool, None, cause)?;
                 self.delta.as_mut().expect("asked above").statistics.gc_merges += 1;
@@ -54,7 +57,7 @@ impl<N: Nand> Ftl<N> {
     /// durable, may be in the victim.
     pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         if self.persistence == Persistence::NvramMap
-            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled())
+            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page())
         {
             self.commit_deltas_in(at, pool, cause)?;
         }
@@ -69,21 +72,26 @@ impl<N: Nand> Ftl<N> {
                 loaded => loaded?,
             };
             for delta in deltas {
-                if packer.place_for(delta.bytes as usize).is_none() {
+                if packer.page_with_room(delta.bytes as usize).is_none() {
                     self.write_compacted(&mut packer, pool, cause)?;
                 }
                 packer.push(0, delta);
             }
         }
-        if packer.first_filled().is_some() { self.write_compacted(&mut packer, pool, cause) } else { Ok(()) }
+        if packer.first_nonempty_page().is_some() {
+            self.write_compacted(&mut packer, pool, cause)
+        } else {
+            Ok(())
+        }
     }
 
     /// Creates a buffer to pack the deltas of the flash pages `pages` anew, which allows as many deltas per page as the
     /// fullest of them has.
-    fn packer_for(&self, pages: &[Ppn]) -> TempBuffer {
+    fn packer_for(&self, pages: &[Ppn]) -> DeltaTempBuffer {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let most = pages.iter().map(|ppn| stage.pages[ppn].lpns.len()).max().unwrap_or(0);
-        TempBuffer::new(1, self.store.geometry().page_bytes).with_delta_limit(stage.most_deltas.max(most))
+        DeltaTempBuffer::new(1, self.store.geometry().page_bytes)
+            .with_delta_limit(stage.most_deltas.max(most))
     }
 
     /// Returns the logical pages whose current delta is in the flash page `ppn`.
@@ -118,7 +126,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Reads the flash page of deltas `ppn` and returns its current deltas.
-    fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<StagedDelta>> {
+    fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<BufferedDelta>> {
         let is_kept = self.store.nand().keeps_bytes_of(PageKind::Delta);
         let mut bytes = vec![0; if is_kept { self.store.geometry().page_bytes as usize } else { 0 }];
         self.store.read(ppn, &mut bytes, cause)?;
@@ -126,21 +134,21 @@ impl<N: Nand> Ftl<N> {
         let mut ranges = HashMap::<_, _, FxBuildHasher>::default();
         if !bytes.is_empty() {
             let damaged = || Error::Damaged(format!("page {ppn} is no page of deltas"));
-            ranges.extend(directory(&bytes).ok_or_else(damaged)?);
+            ranges.extend(decode_delta_page_header(&bytes).ok_or_else(damaged)?);
         }
         let load = |lpn: Lpn| {
             let place = stage.places[&lpn];
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
-            StagedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
+            BufferedDelta { lpn, bytes: place.bytes, fingerprint: place.fingerprint, payload }
         };
         Ok(self.current_in(ppn).into_iter().map(load).collect())
     }
 
-    fn write_compacted(&mut self, packer: &mut TempBuffer, pool: u32, cause: Cause) -> Result<()> {
+    fn write_compacted(&mut self, packer: &mut DeltaTempBuffer, pool: u32, cause: Cause) -> Result<()> {
         let page = packer.page(0).encode(self.store.geometry().page_bytes as usize);
         let lpns: Vec<Lpn> = packer.page(0).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
-        packer.take(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
+        packer.empty_page(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
         self.delta.as_mut().expect("asked above").statistics.compacted_pages += 1;
         self.charge_for_stored_deltas();
         Ok(())

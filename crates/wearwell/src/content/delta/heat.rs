@@ -12,13 +12,13 @@
 use hashbrown::HashTable;
 
 use crate::address::Lpn;
-use crate::data::mix;
-use crate::tables::Recency;
-use crate::tables::prefetch::touch_all;
+use crate::data::mix_bits;
+use crate::tables::LruList;
+use crate::tables::prefetch::pull_into_cache;
 
 /// Access counts of a logical page since it entered the table of access counts; both saturate at 255.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Heat {
+pub struct AccessCounts {
     /// Number of host reads of the logical page, at most 255.
     pub reads: u8,
     /// Number of host writes of the logical page, at most 255.
@@ -27,7 +27,7 @@ pub struct Heat {
 
 /// Kind of host access that the table of access counts distinguishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum AccessKind {
     /// A host read of the logical page.
     Read,
     /// A host write of the logical page.
@@ -41,7 +41,7 @@ const ENTRY_BYTES: u64 = 22;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     lpn: Lpn,
-    heat: Heat,
+    heat: AccessCounts,
     protected: bool,
 }
 
@@ -51,8 +51,8 @@ pub struct HeatTable {
     index: HashTable<u32>,
     entries: Vec<Entry>,
     vacant: Vec<u32>,
-    probationary: Recency,
-    protected: Recency,
+    probationary: LruList,
+    protected: LruList,
     capacity: u32,
 }
 
@@ -64,20 +64,20 @@ impl HeatTable {
             index: HashTable::new(),
             entries: Vec::new(),
             vacant: Vec::new(),
-            probationary: Recency::default(),
-            protected: Recency::default(),
+            probationary: LruList::default(),
+            protected: LruList::default(),
             capacity,
         }
     }
 
     fn slot_of(&self, lpn: Lpn) -> Option<u32> {
-        self.index.find(mix(lpn.0 as u64), |&slot| self.entries[slot as usize].lpn == lpn).copied()
+        self.index.find(mix_bits(lpn.0 as u64), |&slot| self.entries[slot as usize].lpn == lpn).copied()
     }
 
     /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access.
-    pub fn touch(&mut self, lpn: Lpn, access: Access) -> Heat {
+    pub fn count_access(&mut self, lpn: Lpn, access: AccessKind) -> AccessCounts {
         if self.capacity == 0 {
-            return Heat::default();
+            return AccessCounts::default();
         }
         let slot = match self.slot_of(lpn) {
             Some(slot) => {
@@ -88,25 +88,25 @@ impl HeatTable {
         };
         let heat = &mut self.entries[slot as usize].heat;
         match access {
-            Access::Read => heat.reads = heat.reads.saturating_add(1),
-            Access::Write => heat.writes = heat.writes.saturating_add(1),
+            AccessKind::Read => heat.reads = heat.reads.saturating_add(1),
+            AccessKind::Write => heat.writes = heat.writes.saturating_add(1),
         }
         *heat
     }
 
     /// Returns the access counts of a logical page; zero if it has no entry.
-    pub fn heat(&self, lpn: Lpn) -> Heat {
-        self.slot_of(lpn).map_or(Heat::default(), |slot| self.entries[slot as usize].heat)
+    pub fn access_counts(&self, lpn: Lpn) -> AccessCounts {
+        self.slot_of(lpn).map_or(AccessCounts::default(), |slot| self.entries[slot as usize].heat)
     }
 
     /// Reads the entries of the table of access counts that counting accesses of these logical pages will need, and
     /// those that will be evicted for them, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
-        touch_all(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
+        pull_into_cache(lpns.iter().filter_map(|&lpn| self.slot_of(lpn)).map(u64::from));
         if self.index.len() + lpns.len() > self.capacity as usize {
             let leaving = self.probationary.oldest_first().take(lpns.len());
             let pages = leaving.map(|slot| self.entries[slot as usize].lpn);
-            touch_all(pages.filter_map(|lpn| self.slot_of(lpn)).map(u64::from));
+            pull_into_cache(pages.filter_map(|lpn| self.slot_of(lpn)).map(u64::from));
         }
     }
 
@@ -130,7 +130,7 @@ impl HeatTable {
         if self.index.len() >= self.capacity as usize {
             self.evict();
         }
-        let entry = Entry { lpn, heat: Heat::default(), protected: false };
+        let entry = Entry { lpn, heat: AccessCounts::default(), protected: false };
         let slot = self.vacant.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);
@@ -138,7 +138,9 @@ impl HeatTable {
             self.entries[slot as usize] = entry;
         }
         let Self { index, entries, .. } = self;
-        index.insert_unique(mix(lpn.0 as u64), slot, |&slot| mix(entries[slot as usize].lpn.0 as u64));
+        index.insert_unique(mix_bits(lpn.0 as u64), slot, |&slot| {
+            mix_bits(entries[slot as usize].lpn.0 as u64)
+        });
         self.probationary.push(slot);
         slot
     }
@@ -151,17 +153,17 @@ impl HeatTable {
             self.probationary.remove(slot);
         }
         let lpn = self.entries[slot as usize].lpn;
-        let entry = self.index.find_entry(mix(lpn.0 as u64), |&other| other == slot);
+        let entry = self.index.find_entry(mix_bits(lpn.0 as u64), |&other| other == slot);
         entry.expect("an entry is in the index").remove();
         self.vacant.push(slot);
     }
 
     /// Halves the access counts of a logical page and returns them. Counts only grow otherwise: without this, a page
     /// that was hot once would stay hot for as long as it has an entry.
-    pub fn cool(&mut self, lpn: Lpn) -> Heat {
-        let Some(slot) = self.slot_of(lpn) else { return Heat::default() };
+    pub fn halve_access_counts(&mut self, lpn: Lpn) -> AccessCounts {
+        let Some(slot) = self.slot_of(lpn) else { return AccessCounts::default() };
         let heat = &mut self.entries[slot as usize].heat;
-        *heat = Heat { reads: heat.reads / 2, writes: heat.writes / 2 };
+        *heat = AccessCounts { reads: heat.reads / 2, writes: heat.writes / 2 };
         *heat
     }
 

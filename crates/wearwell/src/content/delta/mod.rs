@@ -32,18 +32,18 @@ mod written;
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
-use heat::{Access, Heat, HeatTable};
+use heat::{AccessCounts, AccessKind, HeatTable};
 use packing::{
-    StagedDelta, TempBuffer, decode_members, described, described_fingerprint, directory, encode_members,
-    most_members,
+    BufferedDelta, DeltaTempBuffer, decode_delta_owners, decode_delta_page_header, encode_delta_owners,
+    max_deltas_in_spare, placeholder_delta, placeholder_fingerprint,
 };
 use rustc_hash::FxBuildHasher;
 pub(crate) use stage::DeltaEncoding;
-use written::WrittenDeltas;
+use written::FlashDeltaTable;
 
-use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::{SchemeKind, Seen};
-use crate::data::{Content, Descriptor, Fingerprint, apply_delta, delta_of};
+use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::content::{SchemeKind, SchemeOutcome};
+use crate::data::{Content, Descriptor, Fingerprint, apply_delta, compute_delta};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -63,17 +63,17 @@ pub struct DeltaDesign {
     /// Number of accesses from which a logical page counts as hot, for reads and for writes.
     pub hot_accesses: u8,
     /// Number of pages of the RAM buffer that are filled with deltas at the same time.
-    pub open_pages: u32,
+    pub temp_buffer_pages: u32,
     /// Largest share of a flash page that a delta may take on average, packing loss included, for deltas to be used:
     /// `1 - max(tR, transfer, encode) / tPROG` (section 3.3). 1 means always.
-    pub max_ratio: f64,
+    pub max_delta_ratio: f64,
     /// Number of host writes between two scans for logical pages in delta form that became write-cold; 0 means no
     /// scans.
-    pub scan_interval_writes: u32,
+    pub cold_scan_interval_writes: u32,
     /// Number of deltas that a scan for write-cold logical pages visits, approximately.
-    pub scan_entries: u32,
+    pub cold_scan_entries: u32,
     /// Share of the spare space that flash pages of deltas may use, 0 to 1.
-    pub area_share: f64,
+    pub delta_area_share: f64,
 }
 
 impl Default for DeltaDesign {
@@ -81,11 +81,11 @@ impl Default for DeltaDesign {
         Self {
             heat_entries: None,
             hot_accesses: 2,
-            open_pages: 1,
-            max_ratio: 1.0,
-            scan_interval_writes: 1024,
-            scan_entries: 64,
-            area_share: 1.0,
+            temp_buffer_pages: 1,
+            max_delta_ratio: 1.0,
+            cold_scan_interval_writes: 1024,
+            cold_scan_entries: 64,
+            delta_area_share: 1.0,
         }
     }
 }
@@ -106,7 +106,7 @@ pub struct DeltaStatistics {
     /// Logical pages merged (base and delta rewritten as one page) while GC moved the base.
     pub gc_merges: u64,
     /// Host writes of hot pages stored as full pages, because deltas saved too little or had no space left.
-    pub bypassed: u64,
+    pub hot_writes_stored_whole: u64,
     /// Host writes of hot pages stored as full pages, because the delta was too large, its size is unknown, or the base
     /// (stored page) cannot be read.
     pub incompressible: u64,
@@ -116,7 +116,7 @@ pub struct DeltaStatistics {
 
 /// Location, size and content of the current delta of a logical page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct DeltaPlace {
+pub(crate) struct DeltaLocation {
     /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
     page: Option<Ppn>,
     bytes: u16,
@@ -126,12 +126,12 @@ pub(crate) struct DeltaPlace {
     has_bytes: bool,
 }
 
-impl DeltaPlace {
+impl DeltaLocation {
     /// Creates the record of a delta that recovery found on flash, in `bytes` bytes of its page: `delta`, and perhaps a
     /// tag. `of_base` is the fingerprint of its base, which an empty delta leaves as it is. What a compressed difference
     /// makes of it is not known, so the fingerprint is the default one.
     fn found(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
-        let described = described_fingerprint(delta);
+        let described = placeholder_fingerprint(delta);
         let otherwise = if delta.is_empty() { of_base } else { Fingerprint::default() };
         let fingerprint = described.unwrap_or(otherwise);
         Self { page: None, bytes: bytes as u16, fingerprint, has_bytes: described.is_none() }
@@ -148,21 +148,21 @@ struct DeltaPage {
 
 /// State of delta encoding: table of deltas, RAM buffer of deltas, log of flash pages with deltas, and access counts.
 #[derive(Clone, Debug)]
-pub(crate) struct DeltaStage {
+pub(crate) struct DeltaState {
     design: DeltaDesign,
     heat_entries: u32,
     heat: HeatTable,
-    buffer: TempBuffer,
+    buffer: DeltaTempBuffer,
     /// RAM buffer for deltas that are only sampled while delta encoding is off, without their bytes. Pages that they
     /// would fill are counted and discarded.
-    trial: TempBuffer,
+    trial: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_on: bool,
-    places: HashMap<Lpn, DeltaPlace, FxBuildHasher>,
+    places: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
     pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
     /// Logical pages with deltas on flash; `Some` only in designs in which these pages must not be bound (mapped to
     /// stored content).
-    written: Option<WrittenDeltas>,
+    written: Option<FlashDeltaTable>,
     /// Flash pages of deltas, oldest first, including pages that hold no current delta any more.
     log: VecDeque<Ppn>,
     /// Moving average of the number of deltas in a flash page written for the host; its inverse is the share of a page
@@ -203,20 +203,20 @@ const LEAST_HEAT_ENTRIES: u32 = 64;
 /// the default of [`DeltaDesign::heat_entries`].
 pub(crate) fn heat_entries(design: &DeltaDesign, mapping: MappingPart, logical_pages: u32) -> u32 {
     design.heat_entries.unwrap_or(match mapping {
-        MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.entries,
+        MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
         MappingPart::Flat => (logical_pages / PAGES_PER_HEAT_ENTRY).max(LEAST_HEAT_ENTRIES),
     })
 }
 
-impl DeltaStage {
+impl DeltaState {
     /// Creates the state of delta encoding of a device, with a table of `heat_entries` access counts
     /// ([`heat_entries`]).
     pub(crate) fn new<N: Nand>(store: &Store<N>, design: DeltaDesign, heat_entries: u32) -> Self {
         Self {
             heat_entries,
             heat: HeatTable::new(heat_entries),
-            buffer: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
-            trial: TempBuffer::new(design.open_pages, store.geometry().page_bytes),
+            buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
+            trial: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_on: true,
             places: HashMap::default(),
             pages: HashMap::default(),
@@ -227,56 +227,57 @@ impl DeltaStage {
             page_limit: 0,
             most_deltas: usize::MAX,
             page_bytes: store.geometry().page_bytes,
-            writes_to_scan: design.scan_interval_writes,
+            writes_to_scan: design.cold_scan_interval_writes,
             bypassed_since_verdict: 0,
             statistics: DeltaStatistics::default(),
             design,
         }
     }
 
-    /// Limits the number of flash pages of deltas to [`DeltaDesign::area_share`] of `spare_pages`.
-    pub(crate) fn limit_pages(&mut self, spare_pages: u64) {
-        self.page_limit = (spare_pages as f64 * self.design.area_share) as u64;
+    /// Limits the number of flash pages of deltas to [`DeltaDesign::delta_area_share`] of `spare_pages`.
+    pub(crate) fn set_page_limit(&mut self, spare_pages: u64) {
+        self.page_limit = (spare_pages as f64 * self.design.delta_area_share) as u64;
     }
 
     /// Limits a flash page of deltas to as many deltas as its spare area can list by logical page, so that the delta
     /// table can be rebuilt from flash even if a page is unreadable. If the spare area cannot list one, there is no
     /// list and no limit.
     pub(crate) fn limit_deltas_to_spare_area(&mut self, spare_bytes: u32) {
-        if most_members(spare_bytes) > 0 {
-            self.set_most_deltas(most_members(spare_bytes));
+        if max_deltas_in_spare(spare_bytes) > 0 {
+            self.set_most_deltas(max_deltas_in_spare(spare_bytes));
         }
     }
 
     /// Starts to record which logical pages have deltas on flash. These pages must not be bound (mapped to stored
     /// content), because recovery has nothing but the map to tell current deltas from old ones.
     pub(crate) fn forbid_binds_of_written_deltas(&mut self) {
-        self.written = Some(WrittenDeltas::default());
+        self.written = Some(FlashDeltaTable::default());
     }
 
     /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an old delta on flash as
     /// current.
     pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
-        self.written.as_ref().is_some_and(|written| written.has(lpn))
+        self.written.as_ref().is_some_and(|written| written.has_delta(lpn))
     }
 
     /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
     fn note_written(&mut self, block: BlockId, lpns: &[Lpn]) {
         if let Some(written) = &mut self.written {
-            written.note(block, lpns);
+            written.add(block, lpns);
         }
     }
 
     /// Removes the records of deltas in `block`, which was erased and may have held pages of deltas.
-    pub(crate) fn erased(&mut self, block: BlockId) {
+    pub(crate) fn block_erased(&mut self, block: BlockId) {
         if let Some(written) = &mut self.written {
-            written.erased(block);
+            written.block_erased(block);
         }
     }
 
     fn set_most_deltas(&mut self, most_deltas: usize) {
         self.most_deltas = most_deltas;
-        self.buffer = TempBuffer::new(self.design.open_pages, self.page_bytes).with_delta_limit(most_deltas);
+        self.buffer = DeltaTempBuffer::new(self.design.temp_buffer_pages, self.page_bytes)
+            .with_delta_limit(most_deltas);
         self.trial = self.buffer.clone();
     }
 
@@ -291,15 +292,15 @@ impl DeltaStage {
 
     /// Reads the access counts that host writes of `lpns` will need to find hot pages, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
-    pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
+    pub(crate) fn prefetch_access_counts(&self, lpns: &[Lpn]) {
         self.heat.prefetch(lpns);
     }
 
-    fn is_write_hot(&self, heat: Heat) -> bool {
+    fn is_write_hot(&self, heat: AccessCounts) -> bool {
         heat.writes >= self.design.hot_accesses
     }
 
-    fn is_read_hot(&self, heat: Heat) -> bool {
+    fn is_read_hot(&self, heat: AccessCounts) -> bool {
         heat.reads >= self.design.hot_accesses
     }
 
@@ -309,7 +310,7 @@ impl DeltaStage {
         if !self.places.contains_key(&lpn) {
             return false;
         }
-        let heat = self.heat.heat(lpn);
+        let heat = self.heat.access_counts(lpn);
         self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
@@ -332,14 +333,14 @@ impl DeltaStage {
 
     /// Packs a delta into the trial buffer, without storing it, to measure what delta encoding would save. Returns the
     /// number of flash pages (0 or 1) that would be written because of it.
-    fn pack_on_trial(&mut self, delta: &StagedDelta) -> u64 {
+    fn pack_on_trial(&mut self, delta: &BufferedDelta) -> u64 {
         self.trial.remove(delta.lpn);
-        let free = self.trial.place_for(delta.bytes.into());
-        let at = free.unwrap_or_else(|| self.trial.fullest());
+        let free = self.trial.page_with_room(delta.bytes.into());
+        let at = free.unwrap_or_else(|| self.trial.fullest_page());
         if free.is_none() {
-            self.trial.take(at);
+            self.trial.empty_page(at);
         }
-        self.trial.push(at, StagedDelta { payload: Vec::new(), ..*delta });
+        self.trial.push(at, BufferedDelta { payload: Vec::new(), ..*delta });
         u64::from(free.is_none())
     }
 
@@ -347,15 +348,16 @@ impl DeltaStage {
     /// paper's write-overhead test). The share is pages divided by deltas. The mean of `1 / deltas` over pages is
     /// larger, because a page with one delta would weigh as much as a page with two.
     fn is_worth_it(&self) -> bool {
-        self.averaged_pages < MIN_PAGES_TO_JUDGE_DELTAS || self.mean_deltas * self.design.max_ratio >= 1.0
+        self.averaged_pages < MIN_PAGES_TO_JUDGE_DELTAS
+            || self.mean_deltas * self.design.max_delta_ratio >= 1.0
     }
 
     /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of it (the
     /// paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save nothing.
     fn is_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
-            && self.buffer.is_small_enough(bytes)
-            && bytes as f64 <= self.design.max_ratio * self.page_bytes as f64
+            && self.buffer.fits_in_page(bytes)
+            && bytes as f64 <= self.design.max_delta_ratio * self.page_bytes as f64
     }
 
     /// Counts a flash page with `deltas` deltas that was written for the host, and updates the moving average of deltas
@@ -368,7 +370,7 @@ impl DeltaStage {
     }
 
     /// Resets all access counts of logical pages by which delta encoding finds hot pages.
-    pub(crate) fn forget_heat(&mut self) {
+    pub(crate) fn clear_access_counts(&mut self) {
         self.heat = HeatTable::new(self.heat_entries);
     }
 
@@ -377,7 +379,7 @@ impl DeltaStage {
     fn oldest_deltas(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.log.len() {
-            if oldest.len() >= self.design.scan_entries as usize {
+            if oldest.len() >= self.design.cold_scan_entries as usize {
                 break;
             }
             let Some(ppn) = self.log.pop_front() else { break };
@@ -392,7 +394,7 @@ impl DeltaStage {
     /// Halves the access counts of a logical page. Returns whether the page has a delta and should be merged now
     /// (rewritten as one page).
     fn decay_heat(&mut self, lpn: Lpn) -> bool {
-        self.heat.cool(lpn);
+        self.heat.halve_access_counts(lpn);
         self.wants_merge(lpn)
     }
 
@@ -414,7 +416,7 @@ impl DeltaStage {
 
     /// Returns the flash page with the delta of `lpn`; `None` if it has no delta, or if its delta is still in the RAM
     /// buffer.
-    pub(crate) fn page_of(&self, lpn: Lpn) -> Option<Ppn> {
+    pub(crate) fn delta_page_of(&self, lpn: Lpn) -> Option<Ppn> {
         self.places.get(&lpn).and_then(|place| place.page)
     }
 
@@ -429,19 +431,19 @@ impl DeltaStage {
     }
 
     /// Whether the flash page `ppn` holds current deltas.
-    pub(crate) fn is_live(&self, ppn: Ppn) -> bool {
+    pub(crate) fn has_live_deltas(&self, ppn: Ppn) -> bool {
         self.pages.contains_key(&ppn)
     }
 
     /// Share of the flash page of deltas `ppn` that obsolete deltas occupy, 0 to 1.
-    pub(crate) fn dead_share(&self, ppn: Ppn) -> f64 {
+    pub(crate) fn dead_delta_share(&self, ppn: Ppn) -> f64 {
         self.pages.get(&ppn).map_or(0.0, |page| page.dead_bytes as f64 / self.page_bytes as f64)
     }
 
     /// Resets the state of delta encoding after a power loss in which its RAM was lost; statistics and limits are kept.
-    pub(crate) fn forget<N: Nand>(&mut self, store: &Store<N>) {
+    pub(crate) fn reset_after_power_loss<N: Nand>(&mut self, store: &Store<N>) {
         let Self { page_limit, most_deltas, statistics, is_on, .. } = *self;
-        let written = self.written.as_ref().map(|_| WrittenDeltas::default());
+        let written = self.written.as_ref().map(|_| FlashDeltaTable::default());
         let new = Self::new(store, self.design, self.heat_entries);
         *self = Self { is_on, written, page_limit, statistics, ..new };
         self.set_most_deltas(most_deltas);
@@ -495,8 +497,10 @@ impl DeltaStage {
                 None => {}
             }
         }
-        let stray =
-            self.buffer.staged().find(|delta| self.places.get(&delta.lpn).is_none_or(|p| p.page.is_some()));
+        let stray = self
+            .buffer
+            .buffered_deltas()
+            .find(|delta| self.places.get(&delta.lpn).is_none_or(|p| p.page.is_some()));
         if let Some(stray) = stray {
             return Err(format!("a delta of {} is staged that is not current", stray.lpn));
         }
@@ -525,7 +529,7 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<bool> {
         let Some(stage) = &mut self.delta else { return Ok(false) };
-        let heat = stage.heat.touch(lpn, Access::Write);
+        let heat = stage.heat.count_access(lpn, AccessKind::Write);
         let is_eligible = stage.is_write_hot(heat) && !stage.is_read_hot(heat);
         if !stage.is_on {
             self.try_delta(lpn, is_eligible, content, fingerprint)?;
@@ -533,21 +537,21 @@ impl<N: Nand> Ftl<N> {
         }
         let base = if is_eligible { self.base_of_delta(lpn)? } else { None };
         let Some(base) = base.filter(|_| self.is_open_for_deltas()) else {
-            self.note_seen(SchemeKind::Delta, Seen::Untried);
+            self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::NotTried);
             return Ok(false);
         };
         let Some(delta) = self.encode(lpn, base, content, fingerprint)? else {
             self.delta.as_mut().expect("asked above").statistics.incompressible += 1;
-            self.note_seen(SchemeKind::Delta, Seen::Passed);
+            self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::PassedOn);
             return Ok(false);
         };
         let at = self.open_page_for(delta.bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
-        stage.places.insert(lpn, DeltaPlace { page: None, bytes: delta.bytes, fingerprint, has_bytes });
+        stage.places.insert(lpn, DeltaLocation { page: None, bytes: delta.bytes, fingerprint, has_bytes });
         stage.buffer.push(at, delta);
-        self.note_seen(SchemeKind::Delta, Seen::Served);
+        self.count_scheme_outcome(SchemeKind::Delta, SchemeOutcome::Served);
         self.store.stats.host_page_writes += 1;
         self.store.stats.delta_writes += 1;
         Ok(true)
@@ -561,23 +565,23 @@ impl<N: Nand> Ftl<N> {
         content: &Content<'_>,
         fingerprint: Fingerprint,
     ) -> Result<()> {
-        if !self.observations.samples_write(SchemeKind::Delta) {
+        if !self.scheme_counters.samples_write(SchemeKind::Delta) {
             return Ok(());
         }
         let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space());
         let base = if is_eligible && has_space { self.base_of_delta(lpn)? } else { None };
         let seen = match base {
-            None => Seen::Untried,
+            None => SchemeOutcome::NotTried,
             Some(base) => match self.encode(lpn, base, content, fingerprint)? {
-                None => Seen::Passed,
+                None => SchemeOutcome::PassedOn,
                 Some(delta) => {
                     let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_on_trial(&delta));
-                    self.charge_delta(pages);
-                    Seen::Served
+                    self.charge_delta_pages(pages);
+                    SchemeOutcome::Served
                 }
             },
         };
-        self.note_seen(SchemeKind::Delta, seen);
+        self.count_scheme_outcome(SchemeKind::Delta, seen);
         Ok(())
     }
 
@@ -587,7 +591,7 @@ impl<N: Nand> Ftl<N> {
     fn base_of_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
-        Ok(base.filter(|&base| self.tag_bytes() == 0 || is_page(base, pages)))
+        Ok(base.filter(|&base| self.tag_bytes() == 0 || is_flash_page(base, pages)))
     }
 
     /// Whether delta encoding saves enough at present and has space on flash; if not, counts an eligible host write as
@@ -595,7 +599,7 @@ impl<N: Nand> Ftl<N> {
     fn is_open_for_deltas(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.is_open();
-        stage.statistics.bypassed += u64::from(!is_open);
+        stage.statistics.hot_writes_stored_whole += u64::from(!is_open);
         is_open
     }
 
@@ -607,18 +611,18 @@ impl<N: Nand> Ftl<N> {
         base: Unit,
         content: &Content<'_>,
         fingerprint: Fingerprint,
-    ) -> Result<Option<StagedDelta>> {
-        self.store.stats.work.encoded_deltas += 1;
+    ) -> Result<Option<BufferedDelta>> {
+        self.store.stats.controller_work.encoded_deltas += 1;
         let (bytes, payload) = match content {
             Content::Descriptor(Descriptor { delta_bytes, .. }) => {
-                if *delta_bytes == Descriptor::UNKNOWN {
+                if *delta_bytes == Descriptor::UNKNOWN_SIZE {
                     return Ok(None);
                 }
                 let Some(generation) = self.read_base(base, &mut [])? else { return Ok(None) };
                 let delta_bytes = *delta_bytes as usize;
                 let mut delta = Vec::new();
                 if self.store.nand().keeps_bytes_of(PageKind::Delta) {
-                    delta = described(delta_bytes, fingerprint);
+                    delta = placeholder_delta(delta_bytes, fingerprint);
                     delta.extend(&tag_of(generation)[..self.tag_bytes()]);
                 }
                 (delta_bytes + self.tag_bytes(), delta)
@@ -626,13 +630,13 @@ impl<N: Nand> Ftl<N> {
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
                 let Some(generation) = self.read_base(base, &mut old)? else { return Ok(None) };
-                let mut delta = delta_of(new, &old);
+                let mut delta = compute_delta(new, &old);
                 delta.extend(&tag_of(generation)[..self.tag_bytes()]);
                 (delta.len(), delta)
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
-        Ok(stage.is_small_enough(bytes).then_some(StagedDelta {
+        Ok(stage.is_small_enough(bytes).then_some(BufferedDelta {
             lpn,
             bytes: bytes as u16,
             fingerprint,
@@ -643,10 +647,10 @@ impl<N: Nand> Ftl<N> {
     /// Reads the base of a delta (stored page or member of a compressed chunk). Returns the generation of the page (the
     /// sequence number of its first write), 0 for a chunk member; `None` if the base cannot be read.
     fn read_base(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
-        let read = if is_page(base, self.store.geometry().pages()) {
+        let read = if is_flash_page(base, self.store.geometry().pages()) {
             self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.generation)
         } else {
-            self.read_member(base, into, Cause::Content).map(|()| 0)
+            self.read_chunk_member(base, into, Cause::Content).map(|()| 0)
         };
         match read {
             Err(error) if error.is_media_error() => Ok(None),
@@ -664,10 +668,10 @@ impl<N: Nand> Ftl<N> {
     /// flash if there is none.
     fn open_page_for(&mut self, bytes: usize) -> Result<usize> {
         let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
-        if let Some(at) = buffer.place_for(bytes) {
+        if let Some(at) = buffer.page_with_room(bytes) {
             return Ok(at);
         }
-        let at = buffer.fullest();
+        let at = buffer.fullest_page();
         self.commit_deltas(at)?;
         Ok(at)
     }
@@ -690,7 +694,7 @@ impl<N: Nand> Ftl<N> {
         let lpns: Vec<Lpn> = stage.buffer.page(at).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
-        let deltas = stage.buffer.take(at);
+        let deltas = stage.buffer.empty_page(at);
         stage.count_committed(deltas.len());
         for delta in deltas {
             stage.record_stored_delta(delta.lpn, ppn);
@@ -702,7 +706,7 @@ impl<N: Nand> Ftl<N> {
     fn append_deltas(&mut self, pool: u32, lpns: &[Lpn], mut page: Vec<u8>, cause: Cause) -> Result<Ppn> {
         // A map in NVRAM must name the bases of these deltas before they are written: a member moved out of its chunk
         // is another base.
-        self.mapping.store_moves(&mut self.store)?;
+        self.mapping.store_moves_in_nvram(&mut self.store)?;
         page.extend(self.members_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
         let ppn = self.store.append(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
@@ -719,7 +723,7 @@ impl<N: Nand> Ftl<N> {
     /// writes no such lists.
     fn members_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
         let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_members());
-        if lists { encode_members(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
+        if lists { encode_delta_owners(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
     }
 
     /// Drops the delta of `lpn`, if it has one; a flash page of deltas is invalidated with its last current delta.
@@ -745,7 +749,7 @@ impl<N: Nand> Ftl<N> {
         let tag_bytes = self.tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let Some(&place) = stage.places.get(&lpn) else { return Ok(()) };
-        let work = &mut self.store.stats.work;
+        let work = &mut self.store.stats.controller_work;
         *(if cause == Cause::Host { &mut work.decoded_deltas } else { &mut work.merged_deltas }) += 1;
         let Some(ppn) = place.page else {
             let staged = stage.buffer.get(lpn).expect("a delta without a page is staged");
@@ -759,16 +763,16 @@ impl<N: Nand> Ftl<N> {
         let mut bytes = vec![0; page.len()];
         self.store.read(ppn, &mut bytes, cause)?;
         let damaged = || Error::Damaged(format!("page {ppn} holds no delta of logical page {lpn}"));
-        let found = directory(&bytes).ok_or_else(damaged)?;
+        let found = decode_delta_page_header(&bytes).ok_or_else(damaged)?;
         let (_, range) = found.into_iter().rev().find(|&(owner, _)| owner == lpn).ok_or_else(damaged)?;
         apply(page, &bytes[range.start..range.end.saturating_sub(tag_bytes).max(range.start)], lpn)
     }
 
     /// Counts a host read of `lpn`. If `lpn` has a delta and became read-hot, merges it (rewrites base and delta as one
     /// page). `page` is the content that was read, or empty. The merge is deferred, so that the read returns before it.
-    pub(crate) fn note_read(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
+    pub(crate) fn count_read_for_delta(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
-        let heat = stage.heat.touch(lpn, Access::Read);
+        let heat = stage.heat.count_access(lpn, AccessKind::Read);
         if !stage.is_read_hot(heat) || !stage.places.contains_key(&lpn) {
             return Ok(());
         }
@@ -778,24 +782,24 @@ impl<N: Nand> Ftl<N> {
     /// Runs work that no host request waits for: its flash operations, including those of map and GC, are marked as
     /// deferred.
     fn in_background(&mut self, work: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let deferred = self.store.ops.defer(true);
+        let deferred = self.store.flash_ops.set_deferring(true);
         let outcome = work(self);
-        self.store.ops.defer(deferred);
+        self.store.flash_ops.set_deferring(deferred);
         outcome
     }
 
-    /// Counts a host write; every [`DeltaDesign::scan_interval_writes`] of them, scans for logical pages with deltas
-    /// that became write-cold, and merges them (rewrites base and delta as one page) in the background.
-    pub(crate) fn scan_for_cold(&mut self) -> Result<()> {
+    /// Counts a host write; every [`DeltaDesign::cold_scan_interval_writes`] of them, scans for logical pages with
+    /// deltas that became write-cold, and merges them (rewrites base and delta as one page) in the background.
+    pub(crate) fn scan_for_cold_deltas(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
-        if stage.design.scan_interval_writes == 0 {
+        if stage.design.cold_scan_interval_writes == 0 {
             return Ok(());
         }
         stage.writes_to_scan -= 1;
         if stage.writes_to_scan > 0 {
             return Ok(());
         }
-        stage.writes_to_scan = stage.design.scan_interval_writes;
+        stage.writes_to_scan = stage.design.cold_scan_interval_writes;
         let oldest = stage.oldest_deltas();
         self.in_background(|ftl| ftl.merge_cold(&oldest))
     }
@@ -811,7 +815,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Merges the remap source `source` (rewrites its base and delta as one page), because a remap can only map to a
     /// full page. Returns `false` if there is no room for the merge.
-    pub(crate) fn merge_source(&mut self, source: Lpn) -> Result<bool> {
+    pub(crate) fn merge_remap_source(&mut self, source: Lpn) -> Result<bool> {
         let has_delta =
             |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.places.contains_key(&source));
         if has_delta(self) {
@@ -849,7 +853,7 @@ impl<N: Nand> Ftl<N> {
     /// Charges delta encoding with one programmed flash page, if the scheme is on.
     fn charge_for_stored_deltas(&mut self) {
         if self.delta.as_ref().is_some_and(|stage| stage.is_on) {
-            self.charge_delta(1);
+            self.charge_delta_pages(1);
         }
     }
 
@@ -888,11 +892,11 @@ impl<N: Nand> Ftl<N> {
         };
         self.mapping.relocate(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
-        self.mapping.store_moves(&mut self.store)?;
-        self.validity.set(ppn);
-        self.release(lpn, Some(base));
+        self.mapping.store_moves_in_nvram(&mut self.store)?;
+        self.validity.mark_valid(ppn);
+        self.release_reference(lpn, Some(base));
         if !is_lost {
-            self.learn_content(fingerprint, ppn.into());
+            self.index_content(fingerprint, ppn.into());
         }
         Ok(())
     }
@@ -905,7 +909,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Writes all deltas in the RAM buffer to flash: the capacitor's work at a power loss, or at a shutdown.
     pub(crate) fn write_staged_deltas(&mut self) -> Result<()> {
-        while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_filled()) {
+        while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page()) {
             self.commit_deltas(at)?;
         }
         Ok(())
@@ -935,13 +939,13 @@ impl<N: Nand> Ftl<N> {
                 let delta = if is_lost { Some(&[][..]) } else { page[range.clone()].strip_suffix(tag) };
                 let Some(delta) = delta.filter(|_| base.generation <= sequence) else { continue };
                 let of_base = if is_lost { Fingerprint::default() } else { base.fingerprint };
-                let place = DeltaPlace::found(range.len(), delta, of_base);
+                let place = DeltaLocation::found(range.len(), delta, of_base);
                 let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
                 stage.places.insert(lpn, place);
                 stage.record_stored_delta(lpn, ppn);
             }
-            if self.delta.as_ref().is_some_and(|stage| stage.is_live(ppn)) {
-                self.store.adopt_valid(ppn);
+            if self.delta.as_ref().is_some_and(|stage| stage.has_live_deltas(ppn)) {
+                self.store.adopt_valid_page(ppn);
             }
         }
         // Pages were found from the newest to the oldest.
@@ -962,12 +966,12 @@ impl<N: Nand> Ftl<N> {
             Err(error) if error.is_media_error() => error,
             read => {
                 read?;
-                return Ok((directory(page).unwrap_or_default(), false));
+                return Ok((decode_delta_page_header(page).unwrap_or_default(), false));
             }
         };
         let mut spare = vec![0; self.store.geometry().spare_bytes as usize];
         self.store.read_spare_bytes(ppn, &mut spare, Cause::Recovery)?;
-        let lpns = decode_members(&spare).ok_or(error)?;
+        let lpns = decode_delta_owners(&spare).ok_or(error)?;
         Ok((lpns.into_iter().map(|lpn| (lpn, 0..0)).collect(), true))
     }
 }

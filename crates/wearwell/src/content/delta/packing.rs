@@ -7,12 +7,12 @@
 //! because a small delta fits in a gap; the price is the RAM of these pages.
 //!
 //! A simulation knows only the size of a delta, and the fingerprint of the content that results. Such a delta is zeros
-//! but for the fingerprint in bytes 1 to 8, if it is long enough ([`described`]). It begins with a zero, as no compressed
-//! difference does: that begins with literals, because there is nothing before it to refer to.
+//! but for the fingerprint in bytes 1 to 8, if it is long enough ([`placeholder_delta`]). It begins with a zero, as no
+//! compressed difference does: that begins with literals, because there is nothing before it to refer to.
 //!
 //! If the delta table must be rebuilt from flash, the spare area of the page repeats the list of its logical pages
-//! ([`encode_members`]). If the page cannot be read, exactly these logical pages are lost. Such a page holds no more
-//! deltas than the spare area can list.
+//! ([`encode_delta_owners`]). If the page cannot be read, exactly these logical pages are lost. Such a page holds no
+//! more deltas than the spare area can list.
 //!
 //! Invariant: a logical page has at most one staged delta.
 
@@ -22,9 +22,9 @@ use crate::address::Lpn;
 use crate::data::Fingerprint;
 
 /// Bytes of the field at the beginning of a flash page of deltas that holds their number.
-pub const COUNT_BYTES: usize = 2;
+pub const DELTA_COUNT_BYTES: usize = 2;
 /// Bytes per delta in the header of a flash page of deltas: logical page and end of the delta.
-pub const LINE_BYTES: usize = 6;
+pub const DIRECTORY_LINE_BYTES: usize = 6;
 
 /// Bytes before the list of logical pages in the spare area of a flash page of deltas.
 const MEMBERS_HEAD_BYTES: usize = 4;
@@ -32,14 +32,14 @@ const MEMBERS_HEAD_BYTES: usize = 4;
 const MEMBER_BYTES: usize = 4;
 
 /// Returns the maximum number of logical pages that the spare area of a flash page of deltas can list.
-pub fn most_members(spare_bytes: u32) -> usize {
+pub fn max_deltas_in_spare(spare_bytes: u32) -> usize {
     (spare_bytes as usize).saturating_sub(MEMBERS_HEAD_BYTES) / MEMBER_BYTES
 }
 
 /// Encodes the list of logical pages in the spare area of a flash page of deltas: their number (2 bytes), zeros (2),
 /// the logical pages (4 each). Returns an empty list if there are more than fit.
-pub fn encode_members(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
-    if lpns.len() > most_members(spare_bytes) {
+pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
+    if lpns.len() > max_deltas_in_spare(spare_bytes) {
         return Vec::new();
     }
     let mut spare = vec![0; MEMBERS_HEAD_BYTES];
@@ -49,7 +49,7 @@ pub fn encode_members(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
 }
 
 /// Decodes the list of logical pages in the spare area of a flash page of deltas; `None` if there is no list.
-pub fn decode_members(spare: &[u8]) -> Option<Vec<Lpn>> {
+pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
     let head = spare.get(..MEMBERS_HEAD_BYTES)?;
     let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
     let lpns = spare.get(MEMBERS_HEAD_BYTES..MEMBERS_HEAD_BYTES + count * MEMBER_BYTES)?;
@@ -63,7 +63,7 @@ const FINGERPRINT: Range<usize> = 1..9;
 
 /// Returns what is written in place of a delta of `bytes` bytes of which only the size is known: zeros, and the
 /// `fingerprint` of the content that results if there is room for it.
-pub fn described(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
+pub fn placeholder_delta(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     let mut delta = vec![0; bytes];
     if let Some(place) = delta.get_mut(FINGERPRINT) {
         place.copy_from_slice(&fingerprint.0.to_le_bytes());
@@ -71,9 +71,9 @@ pub fn described(bytes: usize, fingerprint: Fingerprint) -> Vec<u8> {
     delta
 }
 
-/// Returns the fingerprint in a delta that [`described`] has made, the default one if it had no room for it; `None` for
-/// a delta whose bytes are known.
-pub fn described_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
+/// Returns the fingerprint in a delta that [`placeholder_delta`] has made, the default one if it had no room for it;
+/// `None` for a delta whose bytes are known.
+pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
     let is_described = *delta.first()? == 0;
     let kept = delta.get(FINGERPRINT).and_then(|bytes| bytes.try_into().ok());
     is_described.then(|| kept.map_or(Fingerprint::default(), |bytes| Fingerprint(u64::from_le_bytes(bytes))))
@@ -81,42 +81,42 @@ pub fn described_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
 
 /// A delta (difference to the stored page) in the RAM buffer that is not yet written to flash.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StagedDelta {
+pub struct BufferedDelta {
     /// Logical page whose new content the delta encodes.
     pub lpn: Lpn,
     /// Size of the buffered delta, bytes.
     pub bytes: u16,
     /// Fingerprint of the content that results from applying the delta to its base (the stored page).
     pub fingerprint: Fingerprint,
-    /// Bytes of the delta. If only its size is known, what [`described`] returns, or nothing on a medium that does not
-    /// keep them.
+    /// Bytes of the delta. If only its size is known, what [`placeholder_delta`] returns, or nothing on a medium that
+    /// does not keep them.
     pub payload: Vec<u8>,
 }
 
-impl StagedDelta {
+impl BufferedDelta {
     fn footprint(&self) -> usize {
-        self.bytes as usize + LINE_BYTES
+        self.bytes as usize + DIRECTORY_LINE_BYTES
     }
 }
 
 /// A page of the RAM buffer that is being filled with deltas.
 #[derive(Clone, Debug, Default)]
-pub struct OpenPage {
-    deltas: Vec<StagedDelta>,
+pub struct OpenDeltaPage {
+    deltas: Vec<BufferedDelta>,
     used: usize,
 }
 
-impl OpenPage {
+impl OpenDeltaPage {
     /// Returns the deltas in this page of the RAM buffer, in the order of insertion.
-    pub fn deltas(&self) -> &[StagedDelta] {
+    pub fn deltas(&self) -> &[BufferedDelta] {
         &self.deltas
     }
 
     fn free(&self, page_bytes: usize) -> usize {
-        page_bytes - COUNT_BYTES - self.used
+        page_bytes - DELTA_COUNT_BYTES - self.used
     }
 
-    fn push(&mut self, delta: StagedDelta) {
+    fn push(&mut self, delta: BufferedDelta) {
         self.used += delta.footprint();
         self.deltas.push(delta);
     }
@@ -132,7 +132,7 @@ impl OpenPage {
     pub fn encode(&self, page_bytes: usize) -> Vec<u8> {
         let mut page = Vec::with_capacity(page_bytes);
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
-        let mut end = COUNT_BYTES + LINE_BYTES * self.deltas.len();
+        let mut end = DELTA_COUNT_BYTES + DIRECTORY_LINE_BYTES * self.deltas.len();
         for delta in &self.deltas {
             end += delta.bytes as usize;
             page.extend_from_slice(&delta.lpn.0.to_le_bytes());
@@ -151,12 +151,12 @@ impl OpenPage {
 
 /// Decodes the header of a flash page of deltas: each logical page with the byte range of its delta. `None` if the
 /// header is malformed.
-pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
-    let count = u16::from_le_bytes(page.get(..COUNT_BYTES)?.try_into().ok()?) as usize;
-    let lines = page.get(COUNT_BYTES..COUNT_BYTES + LINE_BYTES * count)?;
-    let mut start = COUNT_BYTES + lines.len();
+pub fn decode_delta_page_header(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
+    let count = u16::from_le_bytes(page.get(..DELTA_COUNT_BYTES)?.try_into().ok()?) as usize;
+    let lines = page.get(DELTA_COUNT_BYTES..DELTA_COUNT_BYTES + DIRECTORY_LINE_BYTES * count)?;
+    let mut start = DELTA_COUNT_BYTES + lines.len();
     let mut found = Vec::with_capacity(count);
-    for line in lines.chunks_exact(LINE_BYTES) {
+    for line in lines.chunks_exact(DIRECTORY_LINE_BYTES) {
         let lpn = Lpn(u32::from_le_bytes(line[..4].try_into().ok()?));
         let end = u16::from_le_bytes(line[4..].try_into().ok()?) as usize;
         if end < start || end > page.len() {
@@ -170,16 +170,16 @@ pub fn directory(page: &[u8]) -> Option<Vec<(Lpn, Range<usize>)>> {
 
 /// The RAM buffer of deltas (the paper's temp buffer): pages that are being filled with deltas.
 #[derive(Clone, Debug)]
-pub struct TempBuffer {
+pub struct DeltaTempBuffer {
     page_bytes: usize,
     most_deltas: usize,
-    open: Vec<OpenPage>,
+    open: Vec<OpenDeltaPage>,
 }
 
-impl TempBuffer {
+impl DeltaTempBuffer {
     /// Creates a RAM buffer for deltas with `pages` open pages of `page_bytes` bytes; the paper has one.
     pub fn new(pages: u32, page_bytes: u32) -> Self {
-        let open = vec![OpenPage::default(); pages.max(1) as usize];
+        let open = vec![OpenDeltaPage::default(); pages.max(1) as usize];
         Self { page_bytes: page_bytes as usize, most_deltas: usize::MAX, open }
     }
 
@@ -190,32 +190,33 @@ impl TempBuffer {
     }
 
     /// Whether a delta of `bytes` bytes fits in an empty flash page with header.
-    pub fn is_small_enough(&self, bytes: usize) -> bool {
-        COUNT_BYTES + LINE_BYTES + bytes <= self.page_bytes
+    pub fn fits_in_page(&self, bytes: usize) -> bool {
+        DELTA_COUNT_BYTES + DIRECTORY_LINE_BYTES + bytes <= self.page_bytes
     }
 
     /// Returns the index of the page of the RAM buffer into which a delta of `bytes` bytes is packed: the fullest one
-    /// that has room. `None` if a page must be written to flash first; [`TempBuffer::fullest`] returns which.
-    pub fn place_for(&self, bytes: usize) -> Option<usize> {
-        let needed = bytes + LINE_BYTES;
-        let fits =
-            |page: &OpenPage| page.free(self.page_bytes) >= needed && page.deltas.len() < self.most_deltas;
+    /// that has room. `None` if a page must be written to flash first; [`DeltaTempBuffer::fullest_page`] returns which.
+    pub fn page_with_room(&self, bytes: usize) -> Option<usize> {
+        let needed = bytes + DIRECTORY_LINE_BYTES;
+        let fits = |page: &OpenDeltaPage| {
+            page.free(self.page_bytes) >= needed && page.deltas.len() < self.most_deltas
+        };
         let fitting = (0..self.open.len()).filter(|&at| fits(&self.open[at]));
         fitting.max_by_key(|&at| (self.open[at].used, usize::MAX - at))
     }
 
     /// Returns the index of the page of the RAM buffer with the most bytes of deltas.
-    pub fn fullest(&self) -> usize {
+    pub fn fullest_page(&self) -> usize {
         (0..self.open.len()).max_by_key(|&at| (self.open[at].used, usize::MAX - at)).expect("there is a page")
     }
 
     /// Returns the index of the first page of the RAM buffer that holds a delta; `None` if all are empty.
-    pub fn first_filled(&self) -> Option<usize> {
+    pub fn first_nonempty_page(&self) -> Option<usize> {
         self.open.iter().position(|page| !page.deltas.is_empty())
     }
 
     /// Adds a delta to page `at` of the RAM buffer; it replaces an older buffered delta of its logical page.
-    pub fn push(&mut self, at: usize, delta: StagedDelta) {
+    pub fn push(&mut self, at: usize, delta: BufferedDelta) {
         self.remove(delta.lpn);
         self.open[at].push(delta);
     }
@@ -226,23 +227,23 @@ impl TempBuffer {
     }
 
     /// Returns the delta of a logical page in the RAM buffer; `None` if there is none.
-    pub fn get(&self, lpn: Lpn) -> Option<&StagedDelta> {
-        self.open.iter().flat_map(OpenPage::deltas).find(|delta| delta.lpn == lpn)
+    pub fn get(&self, lpn: Lpn) -> Option<&BufferedDelta> {
+        self.open.iter().flat_map(OpenDeltaPage::deltas).find(|delta| delta.lpn == lpn)
     }
 
     /// Returns page `at` of the RAM buffer of deltas, so that it can be written to flash.
-    pub fn page(&self, at: usize) -> &OpenPage {
+    pub fn page(&self, at: usize) -> &OpenDeltaPage {
         &self.open[at]
     }
 
     /// Empties page `at` of the RAM buffer of deltas, once it is programmed, and returns the deltas that were in it.
-    pub fn take(&mut self, at: usize) -> Vec<StagedDelta> {
+    pub fn empty_page(&mut self, at: usize) -> Vec<BufferedDelta> {
         std::mem::take(&mut self.open[at]).deltas
     }
 
     /// Returns the deltas in all pages of the RAM buffer.
-    pub fn staged(&self) -> impl Iterator<Item = &StagedDelta> + '_ {
-        self.open.iter().flat_map(OpenPage::deltas)
+    pub fn buffered_deltas(&self) -> impl Iterator<Item = &BufferedDelta> + '_ {
+        self.open.iter().flat_map(OpenDeltaPage::deltas)
     }
 
     /// Bytes of RAM that a controller needs for the RAM buffer of deltas.
@@ -254,25 +255,29 @@ impl TempBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::delta_of;
+    use crate::data::compute_delta;
 
     #[test]
     fn a_described_delta_is_told_from_a_compressed_difference() {
         let fingerprint = Fingerprint(0x0123_4567_89ab_cdef);
         for bytes in 1..40 {
             let kept = if bytes < FINGERPRINT.end { Fingerprint::default() } else { fingerprint };
-            let delta = described(bytes, fingerprint);
-            assert_eq!((delta.len(), described_fingerprint(&delta)), (bytes, Some(kept)));
+            let delta = placeholder_delta(bytes, fingerprint);
+            assert_eq!((delta.len(), placeholder_fingerprint(&delta)), (bytes, Some(kept)));
         }
         // No difference is no delta, and needs no bytes.
-        assert_eq!(described_fingerprint(&described(0, fingerprint)), None);
+        assert_eq!(placeholder_fingerprint(&placeholder_delta(0, fingerprint)), None);
         for (changed, from) in [(1, 0), (1, 511), (8, 100), (300, 50), (512, 0)] {
             let (old, mut new) = ([7; 512], [7; 512]);
             new[from..(from + changed).min(512)]
                 .iter_mut()
                 .zip(1..)
                 .for_each(|(byte, k)| *byte ^= k as u8 | 1);
-            assert_eq!(described_fingerprint(&delta_of(&new, &old)), None, "{changed} bytes from {from}");
+            assert_eq!(
+                placeholder_fingerprint(&compute_delta(&new, &old)),
+                None,
+                "{changed} bytes from {from}"
+            );
         }
     }
 }

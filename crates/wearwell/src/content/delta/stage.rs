@@ -1,6 +1,6 @@
 //! Delta encoding as a step of a host write.
 
-use crate::content::{HostWrite, SchemeKind, Stage};
+use crate::content::{ContentStage, HostWrite, SchemeKind};
 use crate::design::ContentParts;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -10,15 +10,15 @@ use crate::nand::Nand;
 /// Delta encoding: overwrites are stored as compressed differences.
 pub(crate) struct DeltaEncoding;
 
-impl Stage for DeltaEncoding {
+impl ContentStage for DeltaEncoding {
     const KIND: SchemeKind = SchemeKind::Delta;
     const NAME: &'static str = "delta";
     const SUMMARY: &'static str =
         "An overwrite is stored as its difference from the earlier version (Delta-FTL).";
     const NEEDS_HASH: bool = false;
-    const IS_FILTER: bool = false;
+    const IS_STATELESS: bool = false;
 
-    fn overhead(energy: &EnergyModel) -> f64 {
+    fn energy_overhead(energy: &EnergyModel) -> f64 {
         energy.delta_overhead()
     }
 
@@ -30,27 +30,27 @@ impl Stage for DeltaEncoding {
         ftl.delta.as_ref().is_some_and(|stage| stage.is_on)
     }
 
-    fn drain<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+    fn write_buffered<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
         ftl.retry_after_program_failure(Ftl::write_staged_deltas)
     }
 
-    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.delta {
             stage.is_on = is_on;
         }
     }
 
     #[inline]
-    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         if ftl.delta.is_none() || !ftl.store_delta(write.lpn, &write.content, write.fingerprint)? {
             return Ok(false);
         }
-        ftl.drop_buffered(write.lpn);
+        ftl.drop_buffered_page(write.lpn);
         Ok(true)
     }
 
     #[inline]
-    fn finish<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
-        if ftl.delta.is_some() { ftl.scan_for_cold() } else { Ok(()) }
+    fn finish_write<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+        if ftl.delta.is_some() { ftl.scan_for_cold_deltas() } else { Ok(()) }
     }
 }

@@ -17,14 +17,14 @@ const DELTA_BYTES: u64 = 8;
 
 /// Table of the deltas on flash, current or not, by logical page and by block.
 #[derive(Clone, Debug, Default)]
-pub(super) struct WrittenDeltas {
+pub(super) struct FlashDeltaTable {
     of_page: HashMap<Lpn, u32, FxBuildHasher>,
     in_block: HashMap<BlockId, Vec<Lpn>, FxBuildHasher>,
 }
 
-impl WrittenDeltas {
+impl FlashDeltaTable {
     /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
-    pub(super) fn note(&mut self, block: BlockId, lpns: &[Lpn]) {
+    pub(super) fn add(&mut self, block: BlockId, lpns: &[Lpn]) {
         for &lpn in lpns {
             *self.of_page.entry(lpn).or_default() += 1;
         }
@@ -32,7 +32,7 @@ impl WrittenDeltas {
     }
 
     /// Removes the records of the deltas in `block`, which was erased.
-    pub(super) fn erased(&mut self, block: BlockId) {
+    pub(super) fn block_erased(&mut self, block: BlockId) {
         for lpn in self.in_block.remove(&block).unwrap_or_default() {
             let count = self.of_page.get_mut(&lpn).expect("the delta was noted");
             *count -= 1;
@@ -43,7 +43,7 @@ impl WrittenDeltas {
     }
 
     /// Whether flash holds a delta of `lpn`, current or not.
-    pub(super) fn has(&self, lpn: Lpn) -> bool {
+    pub(super) fn has_delta(&self, lpn: Lpn) -> bool {
         self.of_page.contains_key(&lpn)
     }
 

@@ -7,7 +7,8 @@
 //! One more bit for each cache line of counters tells whether one of them may not be 0. If little or nothing is read,
 //! the counters are not accessed.
 //!
-//! A drive that keeps the history of few pages counts the reads of few: those of the pages read last ([`RecentCounters`]).
+//! A drive that keeps the history of few pages counts the reads of few: those of the pages read last
+//! ([`RecentReadCounters`]).
 //!
 //! Invariants: a counter saturates at 15; only valid pages are counted; an erase resets to 0. Source: LX-SSD (Zhou et
 //! al.), section IV-B.2.
@@ -16,54 +17,54 @@ use crate::address::{Address, Ppn};
 use crate::tables::PageSet;
 
 /// Largest read count of a physical page that is distinguished; 15 means "15 or more", the paper's over-accessed pages.
-pub const MAX_ACCESSES: u8 = 15;
+pub const MAX_READ_COUNT: u8 = 15;
 
 /// Number of physical pages whose read counters share a cache line.
 const LINE_PAGES: u32 = 128;
 
-/// Number of reads of physical pages, from 0 to [`MAX_ACCESSES`].
+/// Number of reads of physical pages, from 0 to [`MAX_READ_COUNT`].
 #[derive(Clone, Debug)]
-pub(super) enum Accesses {
+pub(super) enum ReadCounts {
     /// Of every page.
-    OfAll(Counters),
+    AllPages(DenseReadCounters),
     /// Of the pages read last.
-    OfRecent(RecentCounters),
+    RecentPages(RecentReadCounters),
 }
 
-impl Accesses {
+impl ReadCounts {
     /// Creates read counters of all `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
-    pub(super) fn of_all(physical_pages: usize) -> Self {
-        Self::OfAll(Counters::new(physical_pages))
+    pub(super) fn for_all_pages(physical_pages: usize) -> Self {
+        Self::AllPages(DenseReadCounters::new(physical_pages))
     }
 
     /// Creates `places` read counters for the pages read last. Memory: 8 bytes for each; in a drive, 5.
-    pub(super) fn of_recent(places: usize) -> Self {
-        Self::OfRecent(RecentCounters { places: vec![RecentCounters::NONE; places.max(1)] })
+    pub(super) fn for_recent_pages(places: usize) -> Self {
+        Self::RecentPages(RecentReadCounters { places: vec![RecentReadCounters::NONE; places.max(1)] })
     }
 
     /// Resets all read counts to 0.
     pub(super) fn clear(&mut self) {
         match self {
-            Self::OfAll(counters) => *counters = Counters::new(2 * counters.pairs.len()),
-            Self::OfRecent(counters) => counters.places.fill(RecentCounters::NONE),
+            Self::AllPages(counters) => *counters = DenseReadCounters::new(2 * counters.pairs.len()),
+            Self::RecentPages(counters) => counters.places.fill(RecentReadCounters::NONE),
         }
     }
 
-    /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_ACCESSES`].
+    /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_READ_COUNT`].
     #[inline]
     pub(super) fn get(&self, ppn: Ppn) -> u8 {
         match self {
-            Self::OfAll(counters) => counters.get(ppn),
-            Self::OfRecent(counters) => counters.get(ppn),
+            Self::AllPages(counters) => counters.get(ppn),
+            Self::RecentPages(counters) => counters.get(ppn),
         }
     }
 
-    /// Counts one more read of the physical page `ppn`, up to [`MAX_ACCESSES`].
+    /// Counts one more read of the physical page `ppn`, up to [`MAX_READ_COUNT`].
     #[inline]
-    pub(super) fn count(&mut self, ppn: Ppn) {
+    pub(super) fn count_read(&mut self, ppn: Ppn) {
         match self {
-            Self::OfAll(counters) => counters.count(ppn),
-            Self::OfRecent(counters) => counters.set(ppn, (counters.get(ppn) + 1).min(MAX_ACCESSES)),
+            Self::AllPages(counters) => counters.count(ppn),
+            Self::RecentPages(counters) => counters.set(ppn, (counters.get(ppn) + 1).min(MAX_READ_COUNT)),
         }
     }
 
@@ -71,8 +72,8 @@ impl Accesses {
     #[inline]
     pub(super) fn reset(&mut self, ppn: Ppn) {
         match self {
-            Self::OfAll(counters) => counters.reset(ppn),
-            Self::OfRecent(counters) => counters.reset(ppn),
+            Self::AllPages(counters) => counters.reset(ppn),
+            Self::RecentPages(counters) => counters.reset(ppn),
         }
     }
 
@@ -80,26 +81,26 @@ impl Accesses {
     /// read.
     pub(super) fn reset_range(&mut self, first: Ppn, count: u32) {
         match self {
-            Self::OfAll(counters) => counters.reset_range(first, count),
-            Self::OfRecent(counters) => {
+            Self::AllPages(counters) => counters.reset_range(first, count),
+            Self::RecentPages(counters) => {
                 (first.0..first.0 + count).for_each(|ppn| counters.reset(Ppn(ppn)));
             }
         }
     }
 
     /// Whether none of `count` physical pages from `first` on was read. May return `false` wrongly.
-    pub(super) fn are_zero(&self, first: Ppn, count: u32) -> bool {
+    pub(super) fn are_unread(&self, first: Ppn, count: u32) -> bool {
         match self {
-            Self::OfAll(counters) => counters.are_zero(first, count),
-            Self::OfRecent(counters) => (first.0..first.0 + count).all(|ppn| counters.get(Ppn(ppn)) == 0),
+            Self::AllPages(counters) => counters.are_zero(first, count),
+            Self::RecentPages(counters) => (first.0..first.0 + count).all(|ppn| counters.get(Ppn(ppn)) == 0),
         }
     }
 
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
-    pub(super) fn transfer(&mut self, from: Ppn, to: Ppn) {
+    pub(super) fn move_count(&mut self, from: Ppn, to: Ppn) {
         match self {
-            Self::OfAll(counters) => counters.transfer(from, to),
-            Self::OfRecent(counters) => {
+            Self::AllPages(counters) => counters.transfer(from, to),
+            Self::RecentPages(counters) => {
                 let count = counters.get(from);
                 counters.reset(from);
                 counters.reset(to);
@@ -113,9 +114,9 @@ impl Accesses {
     /// RAM of a controller for the read counters, bytes.
     pub(super) fn ram_bytes(&self) -> u64 {
         match self {
-            Self::OfAll(counters) => counters.pairs.len() as u64,
+            Self::AllPages(counters) => counters.pairs.len() as u64,
             // A page number and a count.
-            Self::OfRecent(counters) => 5 * counters.places.len() as u64,
+            Self::RecentPages(counters) => 5 * counters.places.len() as u64,
         }
     }
 }
@@ -123,11 +124,11 @@ impl Accesses {
 /// Read counts of the pages read last: a page that is read takes the place of the page that was there, which then
 /// counts as not read. Pages with neighbouring numbers have different places.
 #[derive(Clone, Debug)]
-pub(super) struct RecentCounters {
+pub(super) struct RecentReadCounters {
     places: Vec<(Ppn, u8)>,
 }
 
-impl RecentCounters {
+impl RecentReadCounters {
     const NONE: (Ppn, u8) = (Ppn::NONE, 0);
 
     #[inline]
@@ -158,20 +159,20 @@ impl RecentCounters {
 
 /// Number of reads of each physical page: a dense array of 4-bit saturating counters.
 #[derive(Clone, Debug)]
-pub(super) struct Counters {
+pub(super) struct DenseReadCounters {
     pairs: Vec<u8>,
     /// Set of those cache lines of counters, by number, in which a counter may not be 0.
     counted: PageSet,
 }
 
-impl Counters {
+impl DenseReadCounters {
     /// Creates the read counters of `physical_pages` pages, all 0. Memory: `physical_pages / 2` bytes.
     fn new(physical_pages: usize) -> Self {
         let lines = physical_pages.div_ceil(LINE_PAGES as usize);
         Self { pairs: vec![0; physical_pages.div_ceil(2)], counted: PageSet::new(lines as u64) }
     }
 
-    /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_ACCESSES`].
+    /// Returns the number of reads counted for the physical page `ppn`, 0 to [`MAX_READ_COUNT`].
     #[inline]
     fn get(&self, ppn: Ppn) -> u8 {
         if !self.counted.contains(line(ppn)) {
@@ -180,10 +181,10 @@ impl Counters {
         self.pairs[ppn.index() / 2] >> shift(ppn) & 0xf
     }
 
-    /// Counts one more read of the physical page `ppn`, up to [`MAX_ACCESSES`].
+    /// Counts one more read of the physical page `ppn`, up to [`MAX_READ_COUNT`].
     #[inline]
     fn count(&mut self, ppn: Ppn) {
-        if self.get(ppn) < MAX_ACCESSES {
+        if self.get(ppn) < MAX_READ_COUNT {
             self.pairs[ppn.index() / 2] += 1 << shift(ppn);
             self.counted.insert(line(ppn));
         }
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn counters_saturate_and_do_not_touch_their_neighbour() {
-        let mut accesses = Counters::new(3);
+        let mut accesses = DenseReadCounters::new(3);
         for _ in 0..20 {
             accesses.count(Ppn(0));
         }
@@ -262,7 +263,7 @@ mod tests {
         let few = [(0, 0), (0, 1), (1, 1), (1, 2), (0, 4), (1, 5), (2, 3), (3, 5)];
         let many = [(0, 128), (127, 1), (127, 2), (100, 200), (128, 256), (129, 255), (0, 400)];
         for (first, count) in few.into_iter().chain(many) {
-            let mut accesses = Counters::new(400);
+            let mut accesses = DenseReadCounters::new(400);
             (0..400).for_each(|page| accesses.count(Ppn(page)));
             accesses.reset_range(Ppn(first), count);
             let inside = first..first + count;
@@ -274,12 +275,12 @@ mod tests {
             inside.for_each(|page| accesses.count(Ppn(page)));
             assert!((0..400).all(|page| accesses.get(Ppn(page)) == 1), "{count} from {first}, counted again");
         }
-        assert!(Counters::new(400).are_zero(Ppn(1), 300));
+        assert!(DenseReadCounters::new(400).are_zero(Ppn(1), 300));
     }
 
     #[test]
     fn transfer_moves_the_count_and_overwrites_the_target() {
-        let mut accesses = Counters::new(4);
+        let mut accesses = DenseReadCounters::new(4);
         (0..6).for_each(|_| accesses.count(Ppn(2)));
         (0..9).for_each(|_| accesses.count(Ppn(3)));
         accesses.transfer(Ppn(2), Ppn(3));

@@ -4,57 +4,57 @@
 //! head, and an entry is mostly the first of its list. Memory: 8 to 16 bytes per entry.
 
 use crate::data::Fingerprint;
-use crate::tables::{Table, spread};
+use crate::tables::{DenseTable, hash_key};
 
 /// Slot number that means "no entry" in the hash buckets of the fingerprint store (index of dead pages).
-pub(super) const NONE: u32 = u32::MAX;
+pub(super) const NO_SLOT: u32 = u32::MAX;
 
 /// Heads of the hash buckets of the fingerprint store (index of dead pages): the store slot of the first entry of each
 /// bucket, indexed by the upper bits of a content hash.
 #[derive(Clone, Debug)]
-pub(super) struct Buckets {
-    heads: Table<u32>,
+pub(super) struct HashBuckets {
+    heads: DenseTable<u32>,
     /// Number of low-order bits of the content hash that are not used for the bucket index.
     shift: u32,
 }
 
-impl Buckets {
+impl HashBuckets {
     /// Creates sixteen empty hash buckets for the fingerprint store (index of dead pages).
     pub(super) fn new() -> Self {
         Self::with_bits(4)
     }
 
     /// Returns twice as many hash buckets, all empty.
-    pub(super) fn doubled(&self) -> Self {
+    pub(super) fn with_twice_the_buckets(&self) -> Self {
         Self::with_bits(u64::BITS - self.shift + 1)
     }
 
     fn with_bits(bits: u32) -> Self {
-        Self { heads: Table::filled(1 << bits, NONE), shift: u64::BITS - bits }
+        Self { heads: DenseTable::filled(1 << bits, NO_SLOT), shift: u64::BITS - bits }
     }
 
     /// Whether there are too few hash buckets for `entries` fingerprint-store entries (fewer than two each).
     #[inline]
-    pub(super) fn are_few_for(&self, entries: u32) -> bool {
+    pub(super) fn must_grow_for(&self, entries: u32) -> bool {
         entries as usize > self.heads.len() / 2
     }
 
     #[inline]
     fn of(&self, fingerprint: Fingerprint) -> usize {
-        spread(fingerprint.0, self.shift)
+        hash_key(fingerprint.0, self.shift)
     }
 
     /// Returns the slot, in the fingerprint store (index of dead pages), of the first entry in the hash bucket of this
     /// content.
     #[inline]
-    pub(super) fn head(&self, fingerprint: Fingerprint) -> u32 {
+    pub(super) fn first_slot(&self, fingerprint: Fingerprint) -> u32 {
         self.heads.get(self.of(fingerprint))
     }
 
     /// Makes the entry in slot `head` of the fingerprint store (index of dead pages) the first one in the hash bucket
     /// of this content, and returns the slot of the former first one.
     #[inline]
-    pub(super) fn replace_head(&mut self, fingerprint: Fingerprint, head: u32) -> u32 {
+    pub(super) fn replace_first_slot(&mut self, fingerprint: Fingerprint, head: u32) -> u32 {
         self.heads.replace(self.of(fingerprint), head)
     }
 }

@@ -8,7 +8,7 @@
 //! price: when a valid page with dead versions is copied, the link of the newest of them must be updated, and a caller
 //! that has only the logical page must look up its valid page in the map. A trimmed logical page has no valid page; the
 //! heads of such lists are in a hash map. If other mechanisms place content as well, a valid page may have several
-//! owners, or a logical page no page of its own ([`Heads::InMap`]): then the heads of all lists are in that map.
+//! owners, or a logical page no page of its own ([`ListHeads::InMap`]): then the heads of all lists are in that map.
 //!
 //! Positions count dead pages only, as the paper's version formula does.
 //!
@@ -34,21 +34,21 @@ use arrayvec::ArrayVec;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::probability::OLDEST_POSITION;
+use super::probability::MAX_VERSION_POSITION;
 use super::sparse::SparseTable;
 use crate::address::{Lpn, Ppn};
-use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
-use crate::tables::{PageSet, Table};
+use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
+use crate::tables::{DenseTable, PageSet};
 
 const END: u32 = u32::MAX;
 
 /// Maximum number of physical pages that the 4-byte links between dead pages can name: one value of 32 bits is
 /// reserved.
-pub(super) const MAX_PAGES: u64 = END as u64;
+pub(super) const MAX_LINKED_PAGES: u64 = END as u64;
 
 /// Where the head (the newest dead page) of each logical page's list of dead pages is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Heads {
+pub(super) enum ListHeads {
     /// The head is in the link of the valid page of the logical page, which belongs to no other logical page.
     AtValidPages,
     /// The heads are in a hash map by logical page. The price: 10 to 20 bytes per list, and a probe for every page that
@@ -58,12 +58,12 @@ pub(super) enum Heads {
 
 /// Lists of the dead (invalid, not erased) physical pages of every logical page, newest first.
 #[derive(Clone, Debug)]
-pub(super) struct History {
-    heads: Heads,
+pub(super) struct DeadPageLists {
+    heads: ListHeads,
     /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
     /// the next newer page; if the page has a slot in the fingerprint store, the slot number instead (`displaced` then
     /// holds the link).
-    links: Table<u32>,
+    links: DenseTable<u32>,
     /// Next older dead page of the same logical page, for dead pages that have one.
     older: SparseTable<Ppn>,
     /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page.
@@ -78,14 +78,14 @@ pub(super) struct History {
     logical_pages: u32,
 }
 
-impl History {
+impl DeadPageLists {
     /// Creates empty lists of dead pages. Memory: 4 bytes and 3 bits per physical page, 4 bytes per slot of the
     /// fingerprint store, and 10 to 20 bytes per dead page after the first of its list and per logical page whose list
     /// has no valid page.
-    pub(super) fn new(heads: Heads, physical_pages: usize, logical_pages: u32) -> Self {
+    pub(super) fn new(heads: ListHeads, physical_pages: usize, logical_pages: u32) -> Self {
         Self {
             heads,
-            links: Table::filled(physical_pages, END),
+            links: DenseTable::filled(physical_pages, END),
             older: SparseTable::new(physical_pages),
             orphaned: HashMap::default(),
             dead: PageSet::new(physical_pages as u64),
@@ -118,21 +118,21 @@ impl History {
     }
 
     /// Returns where the heads of the lists of dead pages are stored: at valid pages or in a map.
-    pub(super) fn heads(&self) -> Heads {
+    pub(super) fn head_storage(&self) -> ListHeads {
         self.heads
     }
 
     /// Returns the newest dead page of the logical page whose valid page is `valid`; `None` if it has none, or if the
     /// heads of lists are in the hash map.
     #[inline]
-    pub(super) fn newest(&self, valid: Ppn) -> Option<Ppn> {
-        if self.heads == Heads::AtValidPages { page(self.links.get(valid.index())) } else { None }
+    pub(super) fn newest_dead(&self, valid: Ppn) -> Option<Ppn> {
+        if self.heads == ListHeads::AtValidPages { page(self.links.get(valid.index())) } else { None }
     }
 
     /// Returns the newest dead page of `lpn`, whose valid page is `valid` (`None` if it is unmapped).
-    pub(super) fn newest_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
-        match valid.filter(|_| self.heads == Heads::AtValidPages) {
-            Some(valid) => self.newest(valid),
+    pub(super) fn newest_dead_of(&self, lpn: Lpn, valid: Option<Ppn>) -> Option<Ppn> {
+        match valid.filter(|_| self.heads == ListHeads::AtValidPages) {
+            Some(valid) => self.newest_dead(valid),
             None => self.orphaned.get(&lpn).copied(),
         }
     }
@@ -140,14 +140,14 @@ impl History {
     /// Returns the next older dead page in the list of `ppn`: the version of the logical page that was invalidated just
     /// before it.
     #[inline]
-    pub(super) fn older(&self, ppn: Ppn) -> Option<Ppn> {
+    pub(super) fn next_older(&self, ppn: Ppn) -> Option<Ppn> {
         self.older.get(ppn)
     }
 
     /// Returns the next newer page in the list of dead page `ppn`: the version of the logical page that was invalidated
     /// just after it, or the valid page.
     #[inline]
-    pub(super) fn newer(&self, ppn: Ppn) -> Option<Ppn> {
+    pub(super) fn next_newer(&self, ppn: Ppn) -> Option<Ppn> {
         let link = self.links.get(ppn.index());
         page(if self.slotted.contains(ppn) { self.displaced[link as usize] } else { link })
     }
@@ -156,30 +156,30 @@ impl History {
     /// misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_listed(&self, ppns: impl Iterator<Item = Ppn> + Clone) {
         let bits = |ppn| u64::from(self.is_dead(ppn)) + u64::from(self.slotted.contains(ppn));
-        touch_all(ppns.clone().map(bits));
-        touch_all(ppns.map(|ppn| self.links.get(ppn.index()).into()));
+        pull_into_cache(ppns.clone().map(bits));
+        pull_into_cache(ppns.map(|ppn| self.links.get(ppn.index()).into()));
     }
 
     /// Reads the list links that these slots of the fingerprint store (index of dead pages) displaced, so that their
     /// cache misses overlap.
     pub(super) fn prefetch_displaced(&self, slots: &[u32]) {
-        touch_all(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
+        pull_into_cache(slots.iter().map(|&slot| self.displaced[slot as usize].into()));
     }
 
     /// Returns the dead (invalid, not erased) pages of `lpn`, newest first; `valid` is its valid page.
-    pub(super) fn versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
-        std::iter::successors(self.newest_of(lpn, valid), |&ppn| self.older(ppn))
+    pub(super) fn dead_versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
+        std::iter::successors(self.newest_dead_of(lpn, valid), |&ppn| self.next_older(ppn))
     }
 
     /// Returns the slot of the dead page `ppn` in the fingerprint store, if it has one.
     #[inline]
-    pub(super) fn slot(&self, ppn: Ppn) -> Option<u32> {
+    pub(super) fn store_slot(&self, ppn: Ppn) -> Option<u32> {
         self.slotted.contains(ppn).then(|| self.links.get(ppn.index()))
     }
 
     /// Assigns `slot` of the fingerprint store to the dead page `ppn`; the slot number replaces its list link.
     #[inline]
-    pub(super) fn attach(&mut self, ppn: Ppn, slot: u32) {
+    pub(super) fn assign_store_slot(&mut self, ppn: Ppn, slot: u32) {
         debug_assert!(self.is_dead(ppn) && !self.slotted.contains(ppn), "page {ppn} cannot take slot {slot}");
         if self.displaced.len() <= slot as usize {
             self.make_place_for(slot);
@@ -196,28 +196,28 @@ impl History {
     /// Ends the assignment of a fingerprint-store slot to the dead page `ppn`, and restores the page's list link, which
     /// the slot number had replaced.
     #[inline]
-    pub(super) fn detach(&mut self, ppn: Ppn) {
+    pub(super) fn unassign_store_slot(&mut self, ppn: Ppn) {
         let slot = self.links.get(ppn.index());
         self.links.set(ppn.index(), self.displaced[slot as usize]);
         self.slotted.remove(ppn);
     }
 
     /// Returns the number of dead pages that have a slot in the fingerprint store, by counting all bits.
-    pub(super) fn slotted_pages(&self) -> u64 {
+    pub(super) fn pages_with_store_slot(&self) -> u64 {
         self.slotted.len()
     }
 
     /// Returns the position of dead page `ppn`: the number of newer dead pages of its logical page, at most
-    /// [`OLDEST_POSITION`]. Takes at most 15 steps.
+    /// [`MAX_VERSION_POSITION`]. Takes at most 15 steps.
     #[inline]
-    pub(super) fn position(&self, ppn: Ppn) -> u8 {
+    pub(super) fn version_position(&self, ppn: Ppn) -> u8 {
         let newer = std::iter::successors(self.newer_dead(ppn), |&ppn| self.newer_dead(ppn));
-        newer.take(OLDEST_POSITION.into()).count() as u8
+        newer.take(MAX_VERSION_POSITION.into()).count() as u8
     }
 
     #[inline]
     fn newer_dead(&self, ppn: Ppn) -> Option<Ppn> {
-        self.newer(ppn).filter(|&newer| self.is_dead(newer))
+        self.next_newer(ppn).filter(|&newer| self.is_dead(newer))
     }
 
     #[inline]
@@ -232,8 +232,8 @@ impl History {
     /// Makes the physical page `ppn`, which is in no list of dead pages, the valid page of `lpn`. An earlier valid page
     /// must be invalidated next.
     #[inline]
-    pub(super) fn begin(&mut self, lpn: Lpn, ppn: Ppn) {
-        if self.heads == Heads::InMap {
+    pub(super) fn set_valid_page(&mut self, lpn: Lpn, ppn: Ppn) {
+        if self.heads == ListHeads::InMap {
             return;
         }
         self.links.set(ppn.index(), END);
@@ -254,13 +254,13 @@ impl History {
     /// Adds `ppn`, the valid page of `lpn` until now, to the list of `lpn` as its newest dead page. `successor` is the
     /// valid page now, if there is one. Returns the next older dead page.
     #[inline]
-    pub(super) fn push(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
+    pub(super) fn push_dead(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead.insert_new(ppn), "page {ppn} of logical page {lpn} dies twice");
         self.dead_pages += 1;
-        if self.heads == Heads::InMap {
+        if self.heads == ListHeads::InMap {
             return self.push_at_head(lpn, ppn);
         }
-        let older = self.newest(ppn);
+        let older = self.newest_dead(ppn);
         if let Some(older) = older {
             self.older.insert(ppn, older);
         }
@@ -272,10 +272,10 @@ impl History {
         older
     }
 
-    /// Ends the time of `ppn` as the valid page of `lpn` without adding it to the list, which begins at `successor`, the
-    /// valid page now, or in the hash map.
-    pub(super) fn pass_on(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
-        match (self.newest(ppn), successor) {
+    /// Ends the time of `ppn` as the valid page of `lpn` without adding it to the list, which begins at `successor`,
+    /// the valid page now, or in the hash map.
+    pub(super) fn drop_valid_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+        match (self.newest_dead(ppn), successor) {
             (Some(newest), Some(successor)) => self.lead(successor, newest),
             (Some(newest), None) => self.orphan(lpn, newest),
             (None, _) => {}
@@ -306,7 +306,7 @@ impl History {
     /// Removes dead page `ppn`, which has no fingerprint-store slot any more, from the list of dead pages of `lpn`. The
     /// position of older pages (their number of newer dead versions) decreases by one.
     #[inline]
-    pub(super) fn unlink(&mut self, lpn: Lpn, ppn: Ppn) {
+    pub(super) fn remove_dead(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.slotted.contains(ppn), "page {ppn} leaves its list and keeps its slot");
         assert!(
             self.dead.remove(ppn),
@@ -343,16 +343,16 @@ impl History {
 
     /// Moves the heads of the lists of dead pages from the valid pages `from` to their GC copies `to`.
     #[inline]
-    pub(super) fn relocate(&mut self, from: &[Ppn], to: &[Ppn]) {
-        if self.heads == Heads::InMap {
+    pub(super) fn relocate_heads(&mut self, from: &[Ppn], to: &[Ppn]) {
+        if self.heads == ListHeads::InMap {
             return;
         }
         for (from, to) in from.chunks(PREFETCHED_WRITES).zip(to.chunks(PREFETCHED_WRITES)) {
             let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
-                from.iter().filter_map(|&ppn| self.newest(ppn)).collect();
+                from.iter().filter_map(|&ppn| self.newest_dead(ppn)).collect();
             self.prefetch_listed(newest.iter().copied());
             for (&from, &to) in from.iter().zip(to) {
-                match self.newest(from) {
+                match self.newest_dead(from) {
                     Some(newest) => self.lead(to, newest),
                     None => self.links.set(to.index(), END),
                 }
@@ -362,7 +362,7 @@ impl History {
 
     /// Appends the dead (invalid, not erased) pages among the `count` physical pages from `first` on to `out`.
     pub(super) fn collect_dead(&self, first: Ppn, count: u32, out: &mut Vec<Ppn>) {
-        self.dead.collect(first, count, out);
+        self.dead.append_members(first, count, out);
     }
 
     /// Returns every dead (invalid, not erased) page of the device in page order. Scans all pages.
@@ -376,7 +376,7 @@ impl History {
         let mut owners = vec![None; self.links.len()];
         let (mut listed, mut lists, mut orphaned) = (0, 0, 0);
         for lpn in (0..self.logical_pages).map(Lpn) {
-            let valid = map(lpn).filter(|_| self.heads == Heads::AtValidPages);
+            let valid = map(lpn).filter(|_| self.heads == ListHeads::AtValidPages);
             let length = self.check_list(lpn, valid, &mut owners)?;
             listed += length;
             lists += u64::from(length > 0);
@@ -399,11 +399,11 @@ impl History {
     fn check_list(&self, lpn: Lpn, valid: Option<Ppn>, owners: &mut [Option<Lpn>]) -> Result<u64, String> {
         let mut newer = valid;
         let mut length = 0;
-        for ppn in self.versions(lpn, valid) {
+        for ppn in self.dead_versions(lpn, valid) {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!("page {ppn} is listed by logical pages {other} and {lpn}"));
             }
-            if self.newer(ppn) != newer {
+            if self.next_newer(ppn) != newer {
                 return Err(format!("page {ppn} of logical page {lpn} does not point back to its neighbour"));
             }
             newer = Some(ppn);
@@ -423,22 +423,22 @@ mod tests {
     use super::*;
 
     /// Returns the dead pages of `lpn`, whose valid page is `valid`.
-    fn versions(history: &History, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
-        history.versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
+    fn versions(history: &DeadPageLists, lpn: u32, valid: Option<Ppn>) -> Vec<u32> {
+        history.dead_versions(Lpn(lpn), valid).map(|ppn| ppn.0).collect()
     }
 
     /// Returns a history of dead pages in which logical page `lpn` was written to physical pages 0, 1, 2 ... in turn,
     /// so that all but the last are dead.
-    fn written(pages: u32, lpn: u32) -> History {
-        let mut history = History::new(Heads::AtValidPages, pages as usize, 2);
-        history.begin(Lpn(lpn), Ppn(0));
+    fn written(pages: u32, lpn: u32) -> DeadPageLists {
+        let mut history = DeadPageLists::new(ListHeads::AtValidPages, pages as usize, 2);
+        history.set_valid_page(Lpn(lpn), Ppn(0));
         (1..pages).for_each(|p| write_after(&mut history, lpn, p));
         history
     }
 
-    fn write_after(history: &mut History, lpn: u32, p: u32) {
-        history.begin(Lpn(lpn), Ppn(p));
-        let older = history.push(Lpn(lpn), Ppn(p - 1), Some(Ppn(p)));
+    fn write_after(history: &mut DeadPageLists, lpn: u32, p: u32) {
+        history.set_valid_page(Lpn(lpn), Ppn(p));
+        let older = history.push_dead(Lpn(lpn), Ppn(p - 1), Some(Ppn(p)));
         assert_eq!(older, (p - 1).checked_sub(1).map(Ppn));
     }
 
@@ -449,10 +449,10 @@ mod tests {
             let mut expected: Vec<u32> = [2, 1, 0].into_iter().filter(|&p| p != gone).collect();
             let valid = (!is_trimmed).then_some(Ppn(3));
             if is_trimmed {
-                history.push(Lpn(1), Ppn(3), None);
+                history.push_dead(Lpn(1), Ppn(3), None);
                 expected.insert(0, 3);
             }
-            history.unlink(Lpn(1), Ppn(gone));
+            history.remove_dead(Lpn(1), Ppn(gone));
             assert_eq!(versions(&history, 1, valid), expected);
             assert!(!history.is_dead(Ppn(gone)));
             history.check(|lpn| valid.filter(|_| lpn == Lpn(1))).unwrap();
@@ -461,36 +461,39 @@ mod tests {
 
     #[test]
     fn slots_displace_links_without_a_trace() {
-        let mut history = History::new(Heads::AtValidPages, 5, 1);
-        history.begin(Lpn(0), Ppn(0));
+        let mut history = DeadPageLists::new(ListHeads::AtValidPages, 5, 1);
+        history.set_valid_page(Lpn(0), Ppn(0));
         write_after(&mut history, 0, 1);
-        history.attach(Ppn(0), 7);
+        history.assign_store_slot(Ppn(0), 7);
         (2..5).for_each(|p| write_after(&mut history, 0, p));
-        history.attach(Ppn(1), 0);
+        history.assign_store_slot(Ppn(1), 0);
         let map = |lpn| (lpn == Lpn(0)).then_some(Ppn(4));
         history.check(map).unwrap();
-        assert_eq!([0, 1, 2].map(|p| history.slot(Ppn(p))), [Some(7), Some(0), None]);
-        assert_eq!([0, 1].map(|p| history.position(Ppn(p))), [3, 2]);
-        history.detach(Ppn(1));
-        history.unlink(Lpn(0), Ppn(1));
-        assert_eq!((history.position(Ppn(0)), versions(&history, 0, Some(Ppn(4)))), (2, vec![3, 2, 0]));
+        assert_eq!([0, 1, 2].map(|p| history.store_slot(Ppn(p))), [Some(7), Some(0), None]);
+        assert_eq!([0, 1].map(|p| history.version_position(Ppn(p))), [3, 2]);
+        history.unassign_store_slot(Ppn(1));
+        history.remove_dead(Lpn(0), Ppn(1));
+        assert_eq!(
+            (history.version_position(Ppn(0)), versions(&history, 0, Some(Ppn(4)))),
+            (2, vec![3, 2, 0])
+        );
         history.check(map).unwrap();
     }
 
     #[test]
     fn positions_stop_at_15() {
         let history = written(21, 0);
-        assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
+        assert_eq!([19, 18, 5, 4, 3, 0].map(|p| history.version_position(Ppn(p))), [0, 1, 14, 15, 15, 15]);
     }
 
     #[test]
     fn a_trimmed_page_gets_its_history_back_and_a_copied_one_keeps_it() {
-        let mut history = History::new(Heads::AtValidPages, 4, 1);
-        history.begin(Lpn(0), Ppn(0));
-        assert_eq!(history.push(Lpn(0), Ppn(0), None), None);
+        let mut history = DeadPageLists::new(ListHeads::AtValidPages, 4, 1);
+        history.set_valid_page(Lpn(0), Ppn(0));
+        assert_eq!(history.push_dead(Lpn(0), Ppn(0), None), None);
         history.check(|_| None).unwrap();
-        history.begin(Lpn(0), Ppn(1));
-        history.relocate(&[Ppn(1)], &[Ppn(2)]);
+        history.set_valid_page(Lpn(0), Ppn(1));
+        history.relocate_heads(&[Ppn(1)], &[Ppn(2)]);
         assert_eq!(versions(&history, 0, Some(Ppn(2))), [0]);
         history.check(|_| Some(Ppn(2))).unwrap();
     }
@@ -499,26 +502,26 @@ mod tests {
     /// matter.
     #[test]
     fn lists_in_the_map_need_no_valid_page() {
-        let mut history = History::new(Heads::InMap, 4, 2);
-        (0..3).for_each(|p| history.begin(Lpn(0), Ppn(p)));
-        assert_eq!(history.push(Lpn(0), Ppn(0), Some(Ppn(3))), None);
-        history.attach(Ppn(0), 1);
-        assert_eq!(history.push(Lpn(1), Ppn(1), Some(Ppn(3))), None);
-        assert_eq!(history.push(Lpn(0), Ppn(2), None), Some(Ppn(0)));
+        let mut history = DeadPageLists::new(ListHeads::InMap, 4, 2);
+        (0..3).for_each(|p| history.set_valid_page(Lpn(0), Ppn(p)));
+        assert_eq!(history.push_dead(Lpn(0), Ppn(0), Some(Ppn(3))), None);
+        history.assign_store_slot(Ppn(0), 1);
+        assert_eq!(history.push_dead(Lpn(1), Ppn(1), Some(Ppn(3))), None);
+        assert_eq!(history.push_dead(Lpn(0), Ppn(2), None), Some(Ppn(0)));
         history.check(|_| Some(Ppn(3))).unwrap();
         assert_eq!((versions(&history, 0, Some(Ppn(3))), versions(&history, 1, None)), (vec![2, 0], vec![1]));
-        assert_eq!((history.position(Ppn(0)), history.position(Ppn(2))), (1, 0));
-        history.relocate(&[Ppn(3)], &[Ppn(3)]);
-        history.unlink(Lpn(0), Ppn(2));
-        assert_eq!((history.position(Ppn(0)), history.newest(Ppn(3))), (0, None));
+        assert_eq!((history.version_position(Ppn(0)), history.version_position(Ppn(2))), (1, 0));
+        history.relocate_heads(&[Ppn(3)], &[Ppn(3)]);
+        history.remove_dead(Lpn(0), Ppn(2));
+        assert_eq!((history.version_position(Ppn(0)), history.newest_dead(Ppn(3))), (0, None));
         history.check(|_| None).unwrap();
     }
 
     #[test]
     #[should_panic(expected = "page 0 is not a version of logical page 1")]
     fn a_wrong_owner_is_refused() {
-        let mut history = History::new(Heads::AtValidPages, 2, 2);
-        history.push(Lpn(0), Ppn(0), None);
-        history.unlink(Lpn(1), Ppn(0));
+        let mut history = DeadPageLists::new(ListHeads::AtValidPages, 2, 2);
+        history.push_dead(Lpn(0), Ppn(0), None);
+        history.remove_dead(Lpn(1), Ppn(0));
     }
 }

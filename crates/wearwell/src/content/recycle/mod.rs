@@ -8,25 +8,25 @@
 //!
 //! # What the engine must do
 //!
-//! [`Recycle`] owns no flash and does no I/O. The engine reports what happens to pages, in this order:
+//! [`Recycler`] owns no flash and does no I/O. The engine reports what happens to pages, in this order:
 //!
-//! 1. Host write of `lpn`: [`Recycle::find`] *before* the current version is invalidated, so that content equal to a
-//!    valid page is not a hit. On a hit: [`Recycle::revive`]; otherwise program a page and call
-//!    [`Recycle::programmed`]. Then [`Recycle::invalidated`] for the previous page, if there was one, with the new one
-//!    as its successor.
-//! 2. After a hit, fast loading: [`Recycle::neighbours`] of the page's former owner, one spare-area read and one
-//!    [`Recycle::load_fast`] for each page returned. No page may die, be revived or be erased in between.
-//! 3. Trim: [`Recycle::invalidated`] without a successor. The page stays in its list and can be recycled.
-//! 4. Host read: [`Recycle::read`] for the valid page that was read.
-//! 5. GC: [`Recycle::moved`] for each copied valid page; [`Recycle::erased_block`] (or [`Recycle::erased`] for *every*
-//!    page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may be revived
-//!    between two copies and is then valid: validity must be queried per page, not once per block.
-//! 6. Power failure: [`Recycle::power_failed`], then [`Recycle::reload_candidates`] and one [`Recycle::load`] each, then
-//!    [`Recycle::forget_unloaded`].
-//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycle::forget_evicted`].
+//! 1. Host write of `lpn`: [`Recycler::find_dead`] *before* the current version is invalidated, so that content equal
+//!    to a valid page is not a hit. On a hit: [`Recycler::revive`]; otherwise program a page and call
+//!    [`Recycler::page_programmed`]. Then [`Recycler::page_invalidated`] for the previous page, if there was one, with
+//!    the new one as its successor.
+//! 2. After a hit, fast loading: [`Recycler::neighbours_to_load`] of the page's former owner, one spare-area read and
+//!    one [`Recycler::load_fast`] for each page returned. No page may die, be revived or be erased in between.
+//! 3. Trim: [`Recycler::page_invalidated`] without a successor. The page stays in its list and can be recycled.
+//! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
+//! 5. GC: [`Recycler::page_moved`] for each copied valid page; [`Recycler::block_erased`] (or [`Recycler::page_erased`]
+//!    for *every* page) before the block can be programmed again. If GC is interruptible, a dead page of the victim may
+//!    be revived between two copies and is then valid: validity must be queried per page, not once per block.
+//! 6. Power failure: [`Recycler::power_failed`], then [`Recycler::reload_candidates`] and one
+//!    [`Recycler::load_after_restart`] each, then [`Recycler::forget_unloaded`].
+//! 7. After 1, 2 and 6, and whenever entries may have been evicted: [`Recycler::forget_evicted`].
 //!
 //! Only the engine knows the valid page of a logical page, so it passes that page (or a look-up) where only the logical
-//! page is given. The owner of a dead or valid page is [`Recycle::owner`]: the spare area alone is wrong for recycled
+//! page is given. The owner of a dead or valid page is [`Recycler::owner`]: the spare area alone is wrong for recycled
 //! pages.
 //!
 //! # Decisions
@@ -53,22 +53,22 @@ mod sparse;
 mod stage;
 mod store;
 
-use accesses::Accesses;
-pub use accesses::MAX_ACCESSES;
+pub use accesses::MAX_READ_COUNT;
+use accesses::ReadCounts;
 use arrayvec::ArrayVec;
-use history::{Heads, History, MAX_PAGES};
-use owners::Owners;
-pub use probability::{OLDEST_POSITION, Probability};
-pub(crate) use stage::{RecycleStage, Recycling};
-use store::{Admission, Candidate, Store};
+use history::{DeadPageLists, ListHeads, MAX_LINKED_PAGES};
+use owners::OwnerTable;
+pub use probability::{MAX_VERSION_POSITION, ProbabilityTable};
+pub(crate) use stage::{RecycleState, Recycling};
+use store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
 
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::tables::PageSet;
-use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
+use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 
 /// Number of entries of the paper's standard fingerprint store (index of dead pages): 3 MiB of 24-byte entries.
-pub const STANDARD_ENTRIES: u32 = 128 * 1024;
+pub const DEFAULT_STORE_ENTRIES: u32 = 128 * 1024;
 
 /// Bytes of an entry of the fingerprint store (index of dead pages) in a drive: 16 of digest, 4 of page number, 4 of
 /// probability.
@@ -104,7 +104,7 @@ pub enum HistoryScope {
     Store,
 }
 
-/// Options of recycling, the reuse of dead pages ([`Recycle`]). The default is the paper's standard configuration,
+/// Options of recycling, the reuse of dead pages ([`Recycler`]). The default is the paper's standard configuration,
 /// without fast loading.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecycleOptions {
@@ -133,7 +133,7 @@ pub struct RecycleOptions {
 impl Default for RecycleOptions {
     fn default() -> Self {
         Self {
-            capacity_entries: Some(STANDARD_ENTRIES),
+            capacity_entries: Some(DEFAULT_STORE_ENTRIES),
             policy: StorePolicy::default(),
             alpha: 0.10,
             beta: 0.15,
@@ -195,7 +195,7 @@ pub struct RecycleStatistics {
     pub duplicates: u64,
     /// Entries of the fingerprint store (index of dead pages) that fast loading moved to the best rank; these need no
     /// flash read.
-    pub raised: u64,
+    pub raised_by_fast_loading: u64,
     /// Dead pages that fast loading offered to the fingerprint store, at one spare-area read each.
     pub fast_loaded: u64,
     /// Look-ups in the fingerprint store that found a dead page too old to be revived; they count neither as hits nor
@@ -216,7 +216,7 @@ impl RecycleStatistics {
 
 /// An entry of the fingerprint store (index of dead pages), for inspection by tests and tools.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct StoreEntry {
+pub struct FingerprintStoreEntry {
     /// The dead page that holds the content.
     pub ppn: Ppn,
     /// Fingerprint of the content of the dead page.
@@ -228,12 +228,12 @@ pub struct StoreEntry {
 /// State of recycling (reuse of dead pages) on one device: history of dead pages, read counts and fingerprint store.
 /// See the module's documentation for the order of calls.
 #[derive(Clone, Debug)]
-pub struct Recycle {
-    history: History,
-    accesses: Accesses,
-    probability: Probability,
-    store: Store,
-    owners: Owners,
+pub struct Recycler {
+    history: DeadPageLists,
+    accesses: ReadCounts,
+    probability: ProbabilityTable,
+    store: FingerprintStore,
+    owners: OwnerTable,
     /// Physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication) hashed the
     /// content when it was written.
     unhashed: PageSet,
@@ -247,26 +247,30 @@ pub struct Recycle {
     dead_of_block: Vec<Ppn>,
 }
 
-impl Recycle {
-    /// Creates the recycling state of a device without dead pages. Simulated memory, whatever the scope of the history: 5 bytes per physical page, about 50 bytes
-    /// per entry of the fingerprint store, and 10 to 20 bytes per recycled page, per dead page that has an older one of
-    /// its logical page, and per trimmed logical page that has a dead page.
+impl Recycler {
+    /// Creates the recycling state of a device without dead pages. Simulated memory, whatever the scope of the history:
+    /// 5 bytes per physical page, about 50 bytes per entry of the fingerprint store, and 10 to 20 bytes per recycled
+    /// page, per dead page that has an older one of its logical page, and per trimmed logical page that has a dead
+    /// page.
     ///
     /// `physical_pages` is at most `u32::MAX`: one page number is reserved.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
-        assert!(physical_pages <= MAX_PAGES, "{physical_pages} pages; recycling names at most {MAX_PAGES}");
+        assert!(
+            physical_pages <= MAX_LINKED_PAGES,
+            "{physical_pages} pages; recycling names at most {MAX_LINKED_PAGES}"
+        );
         let pages = physical_pages as usize;
         Self {
-            history: History::new(Heads::AtValidPages, pages, logical_pages),
+            history: DeadPageLists::new(ListHeads::AtValidPages, pages, logical_pages),
             accesses: match options.history {
-                HistoryScope::AllPages => Accesses::of_all(pages),
+                HistoryScope::AllPages => ReadCounts::for_all_pages(pages),
                 HistoryScope::Store => {
-                    Accesses::of_recent(options.capacity_entries.map_or(pages, |n| n as usize))
+                    ReadCounts::for_recent_pages(options.capacity_entries.map_or(pages, |n| n as usize))
                 }
             },
-            probability: Probability::new(options.alpha, options.beta),
-            store: Store::new(options.capacity_entries),
-            owners: Owners::new(pages),
+            probability: ProbabilityTable::new(options.alpha, options.beta),
+            store: FingerprintStore::new(options.capacity_entries),
+            owners: OwnerTable::new(pages),
             unhashed: PageSet::new(physical_pages),
             policy: options.policy,
             scope: options.history,
@@ -282,29 +286,29 @@ impl Recycle {
     /// up to 20 bytes more per logical page that has one.
     pub(crate) fn with_heads_in_map(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
-        self.history = History::new(Heads::InMap, pages, self.history.logical_pages());
+        self.history = DeadPageLists::new(ListHeads::InMap, pages, self.history.logical_pages());
         self
     }
 
     /// Returns a dead page with this content, if the fingerprint store has one. Changes nothing but the statistics.
     #[inline]
-    pub fn find(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
-        let Some(slot) = self.store.find(fingerprint) else {
+    pub fn find_dead(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
+        let Some(slot) = self.store.find_slot(fingerprint) else {
             self.statistics.misses += 1;
             self.statistics.comparisons_on_misses += self.store.len() as u64;
             return None;
         };
         self.statistics.hits += 1;
         if self.count_comparisons {
-            self.statistics.comparisons_on_hits += self.store.rank(slot) as u64;
+            self.statistics.comparisons_on_hits += self.store.eviction_rank(slot) as u64;
         }
-        Some(self.store.candidate(slot).ppn)
+        Some(self.store.entry_at(slot).ppn)
     }
 
-    /// Returns a dead page with this content from the fingerprint store, as [`Recycle::find`], but changes no
+    /// Returns a dead page with this content from the fingerprint store, as [`Recycler::find_dead`], but changes no
     /// statistics.
-    pub fn knows(&self, fingerprint: Fingerprint) -> Option<Ppn> {
-        self.store.find(fingerprint).map(|slot| self.store.candidate(slot).ppn)
+    pub fn peek(&self, fingerprint: Fingerprint) -> Option<Ppn> {
+        self.store.find_slot(fingerprint).map(|slot| self.store.entry_at(slot).ppn)
     }
 
     /// Marks a physical page just programmed as not hashed. Until it is erased, it is never offered to the fingerprint
@@ -317,9 +321,9 @@ impl Recycle {
     /// so that its cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, ppns: &[Ppn], contents: &[Fingerprint]) {
         self.history.prefetch_listed(ppns.iter().copied());
-        touch_all(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
+        pull_into_cache(ppns.iter().map(|&ppn| self.accesses.get(ppn).into()));
         let newest: ArrayVec<Ppn, PREFETCHED_WRITES> =
-            ppns.iter().filter_map(|&ppn| self.history.newest(ppn)).collect();
+            ppns.iter().filter_map(|&ppn| self.history.newest_dead(ppn)).collect();
         self.history.prefetch_listed(newest.iter().copied());
         let slots = self.slots_of(&newest);
         self.history.prefetch_displaced(&slots);
@@ -329,7 +333,7 @@ impl Recycle {
     }
 
     fn slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, PREFETCHED_WRITES> {
-        dead.iter().filter_map(|&ppn| self.history.slot(ppn)).collect()
+        dead.iter().filter_map(|&ppn| self.history.store_slot(ppn)).collect()
     }
 
     /// Reads the entries of the fingerprint store (index of dead pages) that looking up these contents will need, so
@@ -342,40 +346,42 @@ impl Recycle {
     /// list of dead pages. Its read count is kept.
     pub fn revive(&mut self, ppn: Ppn, former_owner: Lpn, lpn: Lpn) {
         self.remove_dead_page(former_owner, ppn);
-        self.history.begin(lpn, ppn);
+        self.history.set_valid_page(lpn, ppn);
         if lpn != former_owner {
-            self.owners.set(ppn, lpn);
+            self.owners.set_owner(ppn, lpn);
         }
     }
 
-    /// Revives dead page `ppn`, as [`Recycle::revive`], on a device whose reverse map records which logical pages are
+    /// Revives dead page `ppn`, as [`Recycler::revive`], on a device whose reverse map records which logical pages are
     /// mapped to it: no owner is stored here.
     pub(crate) fn revive_bound(&mut self, ppn: Ppn, former_owner: Lpn) {
         self.remove_dead_page(former_owner, ppn);
-        self.owners.forget(ppn);
+        self.owners.remove_owner(ppn);
     }
 
     /// Stores `lpn` as the last owner of the physical page `ppn`, which is invalidated, if its spare area names another
     /// logical page.
     pub(crate) fn store_last_owner(&mut self, ppn: Ppn, lpn: Lpn, spare_owner: Lpn) {
         if lpn == spare_owner {
-            self.owners.forget(ppn);
+            self.owners.remove_owner(ppn);
         } else {
-            self.owners.set(ppn, lpn);
+            self.owners.set_owner(ppn, lpn);
         }
     }
 
     /// Makes the newly programmed physical page `ppn` the valid page of `lpn`.
     #[inline]
-    pub fn programmed(&mut self, lpn: Lpn, ppn: Ppn) {
+    pub fn page_programmed(&mut self, lpn: Lpn, ppn: Ppn) {
         assert!(!self.history.is_dead(ppn), "page {ppn} is programmed for {lpn} and still listed as dead");
         debug_assert!(self.is_blank(ppn), "page {ppn} was erased, which nobody was told");
-        self.history.begin(lpn, ppn);
+        self.history.set_valid_page(lpn, ppn);
     }
 
     /// Whether the physical page `ppn` has no read count, stored owner or "not hashed" mark, as after its erase.
     fn is_blank(&self, ppn: Ppn) -> bool {
-        self.accesses.get(ppn) == 0 && self.owners.are_spare(ppn, 1) && !self.unhashed.contains(ppn)
+        self.accesses.get(ppn) == 0
+            && self.owners.all_match_spare_areas(ppn, 1)
+            && !self.unhashed.contains(ppn)
     }
 
     /// Makes the physical page `ppn`, overwritten or trimmed, the newest dead page of `lpn` and offers it to the
@@ -383,14 +389,14 @@ impl Recycle {
     /// recycle probability of up to 15 older dead pages of `lpn` decreases. If the history is that of the store alone,
     /// a page that the store would refuse changes nothing.
     #[inline]
-    pub fn invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
+    pub fn page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>, fingerprint: Fingerprint) {
         if self.scope == HistoryScope::Store && self.will_refuse(ppn, fingerprint) {
             return self.pass_on(lpn, ppn, successor);
         }
-        if let Some(older) = self.history.push(lpn, ppn, successor) {
+        if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
-        self.offer(Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
+        self.offer(DeadPageCandidate { ppn, fingerprint, accesses: self.accesses.get(ppn) }, 0);
     }
 
     /// Whether the fingerprint store surely refuses a page that just became invalid; counts the refusal of a hashed one.
@@ -399,26 +405,26 @@ impl Recycle {
         if self.unhashed.contains(ppn) {
             return true;
         }
-        let candidate = Candidate { ppn, fingerprint, accesses: self.accesses.get(ppn) };
-        let refuses =
-            self.store.find(fingerprint).is_none() && !self.store.has_place_at(self.level(candidate, 0));
+        let candidate = DeadPageCandidate { ppn, fingerprint, accesses: self.accesses.get(ppn) };
+        let refuses = self.store.find_slot(fingerprint).is_none()
+            && !self.store.has_room_at_level(self.level(candidate, 0));
         self.statistics.refused += u64::from(refuses);
         refuses
     }
 
     /// Ends the time of `ppn` as the valid page of `lpn`, without a place in the history.
     fn pass_on(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
-        self.history.pass_on(lpn, ppn, successor);
-        self.owners.forget(ppn);
+        self.history.drop_valid_page(lpn, ppn, successor);
+        self.owners.remove_owner(ppn);
     }
 
-    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycle::invalidated`], but does not offer it to the fingerprint
-    /// store: it is too old to be revived.
-    pub fn invalidated_aged(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::page_invalidated`], but does not offer it to the
+    /// fingerprint store: it is too old to be revived.
+    pub fn aged_page_invalidated(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.scope == HistoryScope::Store {
             return self.pass_on(lpn, ppn, successor);
         }
-        if let Some(older) = self.history.push(lpn, ppn, successor) {
+        if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
             self.relevel_from(older, 1);
         }
     }
@@ -448,7 +454,7 @@ impl Recycle {
     pub fn forget_evicted(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         while let Some(ppn) = self.evicted.pop() {
             self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
-            self.owners.forget(ppn);
+            self.owners.remove_owner(ppn);
         }
     }
 
@@ -462,21 +468,22 @@ impl Recycle {
     /// Notes that dead page `ppn` leaves the history, if it has no slot and the history is that of the store alone.
     #[inline]
     fn note_evicted(&mut self, ppn: Ppn) {
-        if self.scope == HistoryScope::Store && self.history.slot(ppn).is_none() {
+        if self.scope == HistoryScope::Store && self.history.store_slot(ppn).is_none() {
             self.evicted.push(ppn);
         }
     }
 
-    /// Notes all dead pages without a slot, as [`Recycle::note_evicted`].
+    /// Notes all dead pages without a slot, as [`Recycler::note_evicted`].
     fn collect_evicted(&mut self) {
         if self.scope == HistoryScope::Store {
-            self.evicted = self.history.all_dead().filter(|&ppn| self.history.slot(ppn).is_none()).collect();
+            self.evicted =
+                self.history.all_dead().filter(|&ppn| self.history.store_slot(ppn).is_none()).collect();
         }
     }
 
     /// Removes the fingerprint-store entry of dead page `ppn`, which stays in the list of its logical page.
     fn drop_entry(&mut self, ppn: Ppn) {
-        let Some(slot) = self.history.slot(ppn) else { return };
+        let Some(slot) = self.history.store_slot(ppn) else { return };
         self.statistics.expired += 1;
         let heir = self.store.remove(&mut self.history, slot);
         self.promote_twin(heir);
@@ -485,20 +492,20 @@ impl Recycle {
 
     /// Counts a host read of the valid page `ppn`, from which its recycle probability is computed once it is dead.
     #[inline]
-    pub fn read(&mut self, ppn: Ppn) {
+    pub fn count_read(&mut self, ppn: Ppn) {
         debug_assert!(!self.history.is_dead(ppn), "dead page {ppn} is read");
-        self.accesses.count(ppn);
+        self.accesses.count_read(ppn);
     }
 
     /// Records that GC copied the valid page of `lpn` from `from` to `to`. The read count moves to the copy; the source
     /// page becomes no dead version.
-    pub fn moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
+    pub fn page_moved(&mut self, lpn: Lpn, from: Ppn, to: Ppn) {
         assert!(!self.history.is_dead(from), "page {from} of {lpn} is copied as valid and listed as dead");
         assert!(!self.history.is_dead(to), "page {to} is a copy for {lpn} and still listed as dead");
-        self.accesses.transfer(from, to);
-        self.history.relocate(&[from], &[to]);
-        self.owners.forget(from);
-        self.owners.forget(to);
+        self.accesses.move_count(from, to);
+        self.history.relocate_heads(&[from], &[to]);
+        self.owners.remove_owner(from);
+        self.owners.remove_owner(to);
         self.copy_unhashed(from, to);
     }
 
@@ -509,40 +516,42 @@ impl Recycle {
         }
     }
 
-    /// Records that GC copied the valid pages `from` of a block in order, up to the last of `to`. As [`Recycle::moved`]
-    /// for each page, but skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
-    pub fn moved_block(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
+    /// Records that GC copied the valid pages `from` of a block in order, up to the last of `to`. As
+    /// [`Recycler::page_moved`] for each page, but skips tables in which the block has no entry (read counts, "not
+    /// hashed" marks, owners).
+    pub fn block_moved(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(to.iter().all(|&to| self.is_blank(to)), "an erased page was never read or recycled");
         debug_assert!(
             !from.iter().chain(to).any(|&ppn| self.is_dead(ppn)),
             "a page is copied and listed as dead"
         );
-        if !self.accesses.are_zero(first, pages) {
-            from.iter().zip(to).for_each(|(&from, &to)| self.accesses.transfer(from, to));
+        if !self.accesses.are_unread(first, pages) {
+            from.iter().zip(to).for_each(|(&from, &to)| self.accesses.move_count(from, to));
         }
         if !self.unhashed.is_disjoint(first, pages) {
             from.iter().zip(to).for_each(|(&from, &to)| self.copy_unhashed(from, to));
         }
-        self.history.relocate(from, to);
-        self.owners.forget_moved(first, pages, from);
+        self.history.relocate_heads(from, to);
+        self.owners.remove_moved_owners(first, pages, from);
     }
 
     /// Removes the physical page `ppn`, which is erased, from all recycling state. Called for every page of the block,
     /// dead or not; `owner` matters for dead pages only.
     #[inline]
-    pub fn erased(&mut self, owner: Lpn, ppn: Ppn) {
+    pub fn page_erased(&mut self, owner: Lpn, ppn: Ppn) {
         if self.history.is_dead(ppn) {
             self.remove_dead_page(owner, ppn);
         }
         self.accesses.reset(ppn);
-        self.owners.forget(ppn);
+        self.owners.remove_owner(ppn);
         self.unhashed.remove(ppn);
     }
 
-    /// Removes every page of an erased block from all recycling state. As [`Recycle::erased`] for each, but faster,
-    /// because the cache misses of the pages overlap. `spare_owner` returns the owner in the spare area of a page.
-    pub fn erased_block(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
+    /// Removes every page of an erased block from all recycling state. As [`Recycler::page_erased`] for each, but
+    /// faster, because the cache misses of the pages overlap. `spare_owner` returns the owner in the spare area of a
+    /// page.
+    pub fn block_erased(&mut self, first: Ppn, pages: u32, spare_owner: impl Fn(Ppn) -> Lpn) {
         let mut dead = std::mem::take(&mut self.dead_of_block);
         dead.clear();
         self.history.collect_dead(first, pages, &mut dead);
@@ -554,7 +563,7 @@ impl Recycle {
         }
         self.dead_of_block = dead;
         self.accesses.reset_range(first, pages);
-        self.owners.forget_range(first, pages);
+        self.owners.remove_owners(first, pages);
         self.unhashed.remove_range(first, pages);
     }
 
@@ -565,7 +574,7 @@ impl Recycle {
         let slots = self.slots_of(dead);
         self.history.prefetch_displaced(&slots);
         let newer: ArrayVec<Ppn, PREFETCHED_WRITES> =
-            dead.iter().filter_map(|&ppn| self.history.newer(ppn)).collect();
+            dead.iter().filter_map(|&ppn| self.history.next_newer(ppn)).collect();
         self.history.prefetch_listed(newer.iter().copied());
         self.store.prefetch_places(&slots);
         self.store.prefetch_contents(&slots);
@@ -574,14 +583,14 @@ impl Recycle {
     /// Returns the logical page that owns the physical page `ppn`, dead or valid, given the owner in its spare area.
     #[inline]
     pub fn owner(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
-        self.owners.of(ppn, spare_owner)
+        self.owners.owner_of(ppn, spare_owner)
     }
 
     /// Executes fast loading after a hit on a page of `owner`: the newest dead page of each logical page within the
     /// window becomes the best entry of the fingerprint store. Pages whose content the store does not know are appended
-    /// to `out`: the engine reads their spare area and calls [`Recycle::load_fast`]. At most `2 * window` pages; none
+    /// to `out`: the engine reads their spare area and calls [`Recycler::load_fast`]. At most `2 * window` pages; none
     /// under other policies. `map` returns the valid page of a logical page.
-    pub fn neighbours(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
+    pub fn neighbours_to_load(&mut self, owner: Lpn, map: impl Fn(Lpn) -> Option<Ppn>, out: &mut Vec<Ppn>) {
         let StorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
         if self.store.capacity() == Some(0) {
             return;
@@ -595,19 +604,22 @@ impl Recycle {
         }
     }
 
-    /// Offers a dead page returned by [`Recycle::neighbours`] to the fingerprint store, with the fingerprint from its
-    /// spare area, as if it had been read 15 times.
+    /// Offers a dead page returned by [`Recycler::neighbours_to_load`] to the fingerprint store, with the fingerprint
+    /// from its spare area, as if it had been read 15 times.
     pub fn load_fast(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is fast-loaded and not dead");
         if !self.raise(ppn) {
             self.statistics.fast_loaded += 1;
-            self.offer(Candidate { ppn, fingerprint, accesses: MAX_ACCESSES }, self.history.position(ppn));
+            self.offer(
+                DeadPageCandidate { ppn, fingerprint, accesses: MAX_READ_COUNT },
+                self.history.version_position(ppn),
+            );
         }
     }
 
     /// Returns the probability that dead page `ppn` is recycled, 0 to 1; 0 for a page that is not dead. For an entry of
     /// the fingerprint store it follows from the level; otherwise it takes up to 15 steps along the list of dead pages.
-    pub fn probability(&self, ppn: Ppn) -> f64 {
+    pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
         if let Some(level) = self.entry_level(ppn) {
             return self.probability.of_level(level);
         }
@@ -615,14 +627,14 @@ impl Recycle {
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
-        self.probability.of(accesses, self.history.position(ppn))
+        self.probability.of_page(accesses, self.history.version_position(ppn))
     }
 
     /// Returns the probability level of a dead page that is an entry of the fingerprint store; `None` for others, and
     /// under LRU, whose levels do not depend on probability.
     fn entry_level(&self, ppn: Ppn) -> Option<u8> {
-        let slot = self.history.slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
-        self.store.level(slot)
+        let slot = self.history.store_slot(ppn).filter(|_| self.policy != StorePolicy::Lru)?;
+        self.store.probability_level(slot)
     }
 
     /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over its dead pages.
@@ -630,8 +642,8 @@ impl Recycle {
     /// The weight is never greater than the number of pages given. So an engine that visits blocks in descending order
     /// of dead pages may stop at the first block whose number does not exceed the best weight so far, and has the true
     /// maximum.
-    pub fn weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
-        dead.map(|ppn| 1.0 - self.probability(ppn)).sum()
+    pub fn victim_weight(&self, dead: impl Iterator<Item = Ppn>) -> f64 {
+        dead.map(|ppn| 1.0 - self.recycle_probability(ppn)).sum()
     }
 
     /// Clears the fingerprint store (index of dead pages) after a power failure. History, read counts and owners are in
@@ -641,23 +653,23 @@ impl Recycle {
     }
 
     /// Clears all recycling state after a power failure without a battery: no page is known to be dead or was read.
-    pub fn forget(&mut self) {
+    pub fn clear_all_state(&mut self) {
         self.store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
-        self.history = History::new(self.history.heads(), pages, self.history.logical_pages());
+        self.history = DeadPageLists::new(self.history.head_storage(), pages, self.history.logical_pages());
         self.accesses.clear();
-        self.owners = Owners::new(pages);
+        self.owners = OwnerTable::new(pages);
     }
 
     /// Stores `lpn` as the owner of the valid page `ppn`, whose spare area names another logical page; called by
     /// recovery.
     pub fn adopt_owner(&mut self, ppn: Ppn, lpn: Lpn) {
-        self.owners.set(ppn, lpn);
+        self.owners.set_owner(ppn, lpn);
     }
 
     /// Returns the dead pages that start-up should load into the fingerprint store, worst first: as many of the most
-    /// probable ones as it can hold. The engine reads one spare area for each and calls [`Recycle::load`]. Walks the
-    /// history of every dead page.
+    /// probable ones as it can hold. The engine reads one spare area for each and calls
+    /// [`Recycler::load_after_restart`]. Walks the history of every dead page.
     pub fn reload_candidates(&self) -> Vec<Ppn> {
         let mut dead: Vec<(u8, Ppn)> = self
             .history
@@ -670,11 +682,11 @@ impl Recycle {
     }
 
     /// Offers dead page `ppn` to the fingerprint store after a restart, with the fingerprint from its spare area.
-    pub fn load(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
+    pub fn load_after_restart(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(self.history.is_dead(ppn), "page {ppn} is loaded and not dead");
-        if self.history.slot(ppn).is_none() {
+        if self.history.store_slot(ppn).is_none() {
             let accesses = self.accesses.get(ppn);
-            self.offer(Candidate { ppn, fingerprint, accesses }, self.history.position(ppn));
+            self.offer(DeadPageCandidate { ppn, fingerprint, accesses }, self.history.version_position(ppn));
         }
     }
 
@@ -683,8 +695,8 @@ impl Recycle {
     pub fn set_policy(&mut self, policy: StorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { store, history, probability, .. } = self;
-        store.reorder(history, capacity_entries, |history, page| {
-            level(policy, probability, page.accesses, history.position(page.ppn))
+        store.set_capacity_and_levels(history, capacity_entries, |history, page| {
+            level(policy, probability, page.accesses, history.version_position(page.ppn))
         });
         self.collect_evicted();
     }
@@ -694,7 +706,7 @@ impl Recycle {
         self.policy
     }
 
-    /// Returns the counters of recycling since the start or the last [`Recycle::reset_statistics`].
+    /// Returns the counters of recycling since the start or the last [`Recycler::reset_statistics`].
     pub fn statistics(&self) -> RecycleStatistics {
         self.statistics
     }
@@ -721,29 +733,30 @@ impl Recycle {
     }
 
     /// Number of host reads counted for the physical page `ppn`, 0 to 15; 15 means 15 or more.
-    pub fn accesses(&self, ppn: Ppn) -> u8 {
+    pub fn read_count(&self, ppn: Ppn) -> u8 {
         self.accesses.get(ppn)
     }
 
     /// Returns the dead pages of `lpn`, newest first; `valid` is its valid page.
-    pub fn versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
-        self.history.versions(lpn, valid)
+    pub fn dead_versions(&self, lpn: Lpn, valid: Option<Ppn>) -> impl Iterator<Item = Ppn> + '_ {
+        self.history.dead_versions(lpn, valid)
     }
 
     /// Returns the entries of the fingerprint store (index of dead pages) in eviction order, the last to be evicted
     /// first.
-    pub fn entries(&self) -> impl Iterator<Item = StoreEntry> + '_ {
-        self.store.entries().map(|Candidate { ppn, fingerprint, accesses }| StoreEntry {
+    pub fn entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
+        self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, accesses }| FingerprintStoreEntry {
             ppn,
             fingerprint,
-            probability: self.probability.of(accesses, self.history.position(ppn)),
+            probability: self.probability.of_page(accesses, self.history.version_position(ppn)),
         })
     }
 
     /// Bytes of RAM that a controller needs for recycling, one pair of name and bytes per structure. History, read
     /// counts and owners need a battery; the fingerprint store (index of dead pages) does not.
     pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let entries: u64 = self.store.capacity().unwrap_or(self.store.len() + self.store.twins()).into();
+        let entries: u64 =
+            self.store.capacity().unwrap_or(self.store.len() + self.store.duplicate_entries()).into();
         let (listed, heads) = match self.scope {
             HistoryScope::AllPages => {
                 let logical_pages: u64 = self.history.logical_pages().into();
@@ -771,20 +784,20 @@ impl Recycle {
     pub fn check(&self, mapping: impl Fn(Lpn) -> Option<Ppn>) -> Result<(), String> {
         let mut owners = self.history.check(&mapping)?;
         let owned_pages = (0..self.history.logical_pages()).map(Lpn);
-        for lpn in owned_pages.filter(|_| self.history.heads() == Heads::AtValidPages) {
+        for lpn in owned_pages.filter(|_| self.history.head_storage() == ListHeads::AtValidPages) {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!("page {ppn} is valid for {lpn} and belongs to {other}"));
             }
         }
         self.owners.check(&owners)?;
-        let (dead, entries) = (self.history.dead_pages(), self.history.slotted_pages());
+        let (dead, entries) = (self.history.dead_pages(), self.history.pages_with_store_slot());
         if self.scope == HistoryScope::Store && dead != entries {
             return Err(format!("the history has {dead} pages and the fingerprint store {entries}"));
         }
         self.store.check(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
-            dead.then(|| self.level(candidate, self.history.position(candidate.ppn)))
+            dead.then(|| self.level(candidate, self.history.version_position(candidate.ppn)))
         })
     }
 
@@ -792,14 +805,14 @@ impl Recycle {
     /// probability of the older pages in that list increases.
     #[inline]
     fn remove_dead_page(&mut self, owner: Lpn, ppn: Ppn) {
-        let slot = self.history.slot(ppn);
+        let slot = self.history.store_slot(ppn);
         let heir = slot.and_then(|slot| self.store.remove(&mut self.history, slot));
-        if let Some(older) = self.history.older(ppn) {
-            let position = self.history.position(ppn);
-            self.history.unlink(owner, ppn);
+        if let Some(older) = self.history.next_older(ppn) {
+            let position = self.history.version_position(ppn);
+            self.history.remove_dead(owner, ppn);
             self.relevel_from(older, position);
         } else {
-            self.history.unlink(owner, ppn);
+            self.history.remove_dead(owner, ppn);
         }
         self.promote_twin(heir);
     }
@@ -809,9 +822,9 @@ impl Recycle {
     #[inline]
     fn promote_twin(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
-            let candidate = self.store.candidate(slot);
-            let level = self.level(candidate, self.history.position(candidate.ppn));
-            self.store.enter_order(slot, level);
+            let candidate = self.store.entry_at(slot);
+            let level = self.level(candidate, self.history.version_position(candidate.ppn));
+            self.store.add_to_eviction_order(slot, level);
         }
     }
 
@@ -822,42 +835,42 @@ impl Recycle {
             return;
         }
         let mut page = Some(page);
-        for position in first..=OLDEST_POSITION {
+        for position in first..=MAX_VERSION_POSITION {
             let Some(ppn) = page else { return };
-            if let Some(slot) = self.history.slot(ppn) {
-                let level = self.probability.level(self.store.accesses(slot), position);
-                self.store.relevel(slot, level);
+            if let Some(slot) = self.history.store_slot(ppn) {
+                let level = self.probability.level_of_page(self.store.read_count(slot), position);
+                self.store.set_level(slot, level);
             }
-            page = self.history.older(ppn);
+            page = self.history.next_older(ppn);
         }
     }
 
     /// Returns the level at which the fingerprint store orders a dead page under the current policy, given its number
     /// of newer dead versions, `position`.
     #[inline]
-    fn level(&self, candidate: Candidate, position: u8) -> u8 {
+    fn level(&self, candidate: DeadPageCandidate, position: u8) -> u8 {
         level(self.policy, &self.probability, candidate.accesses, position)
     }
 
     /// Offers a dead page to the fingerprint store, unless its content was not hashed. `position` is its number of
     /// newer dead versions.
     #[inline]
-    fn offer(&mut self, candidate: Candidate, position: u8) {
+    fn offer(&mut self, candidate: DeadPageCandidate, position: u8) {
         if self.unhashed.contains(candidate.ppn) {
             return;
         }
         let level = self.level(candidate, position);
-        if let Some(rival) = self.store.find(candidate.fingerprint) {
+        if let Some(rival) = self.store.find_slot(candidate.fingerprint) {
             self.resolve_duplicate(rival, candidate, level);
             return;
         }
         match self.store.admit(&mut self.history, candidate, level) {
-            Admission::Inserted => self.statistics.inserted += 1,
-            Admission::Refused => {
+            AdmissionOutcome::Inserted => self.statistics.inserted += 1,
+            AdmissionOutcome::Refused => {
                 self.statistics.refused += 1;
                 self.note_evicted(candidate.ppn);
             }
-            Admission::Replaced(evicted) => {
+            AdmissionOutcome::Replaced(evicted) => {
                 self.statistics.inserted += 1;
                 self.statistics.evicted += 1;
                 self.note_evicted(evicted);
@@ -867,26 +880,26 @@ impl Recycle {
 
     /// Decides which of two dead pages with equal content is the fingerprint-store entry: the more probable one, or the
     /// newer one if both are equal.
-    fn resolve_duplicate(&mut self, rival: u32, candidate: Candidate, level: u8) {
+    fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.duplicates += 1;
-        let entry = self.store.candidate(rival);
+        let entry = self.store.entry_at(rival);
         let newcomer_wins = self.natural_level(candidate.ppn, candidate.accesses)
             >= self.natural_level(entry.ppn, entry.accesses);
         if newcomer_wins {
-            self.store.supersede(&mut self.history, rival, candidate, level);
+            self.store.replace_rival(&mut self.history, rival, candidate, level);
             return self.note_evicted(entry.ppn);
         }
         self.store.keep_rival(&mut self.history, rival, candidate);
         self.note_evicted(candidate.ppn);
         if self.policy == StorePolicy::Lru {
-            self.store.refresh(rival);
+            self.store.make_most_recent(rival);
         }
     }
 
     /// Moves the newest dead page of `lpn` to the best rank of the fingerprint store; appends it to `out` if the store
     /// does not have it.
     fn load_newest(&mut self, lpn: Lpn, valid: Option<Ppn>, out: &mut Vec<Ppn>) {
-        if let Some(ppn) = self.history.newest_of(lpn, valid)
+        if let Some(ppn) = self.history.newest_dead_of(lpn, valid)
             && !self.raise(ppn)
         {
             out.push(ppn);
@@ -896,23 +909,23 @@ impl Recycle {
     /// Moves the entry of dead page `ppn` to the best rank of the fingerprint store; `false` if `ppn` is not in the
     /// store. A twin (page with the content of an entry) does not move: its entry has equal content.
     fn raise(&mut self, ppn: Ppn) -> bool {
-        let Some(slot) = self.history.slot(ppn) else { return false };
-        let raised = self.store.raise(slot, MAX_ACCESSES, self.natural_level(ppn, MAX_ACCESSES));
-        self.statistics.raised += u64::from(raised);
+        let Some(slot) = self.history.store_slot(ppn) else { return false };
+        let raised = self.store.raise_to_best(slot, MAX_READ_COUNT, self.natural_level(ppn, MAX_READ_COUNT));
+        self.statistics.raised_by_fast_loading += u64::from(raised);
         true
     }
 
     /// Returns the probability level (rank from 0 to 255) of the dead page `ppn` for the given read count, whatever the
     /// policy of the fingerprint store.
     fn natural_level(&self, ppn: Ppn, accesses: u8) -> u8 {
-        self.probability.level(accesses, self.history.position(ppn))
+        self.probability.level_of_page(accesses, self.history.version_position(ppn))
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed; fast loading replaces it while
     /// the page is in the fingerprint store (index of dead pages).
     fn effective_accesses(&self, ppn: Ppn) -> u8 {
-        match self.history.slot(ppn) {
-            Some(slot) => self.store.accesses(slot),
+        match self.history.store_slot(ppn) {
+            Some(slot) => self.store.read_count(slot),
             None => self.accesses.get(ppn),
         }
     }
@@ -921,11 +934,11 @@ impl Recycle {
 /// Returns the level at which the fingerprint store orders a dead page under `policy`: the rank of its recycle
 /// probability, 0 to 255. LRU has a single level, in which recency alone decides.
 #[inline]
-fn level(policy: StorePolicy, probability: &Probability, accesses: u8, position: u8) -> u8 {
+fn level(policy: StorePolicy, probability: &ProbabilityTable, accesses: u8, position: u8) -> u8 {
     match policy {
         StorePolicy::Lru => 0,
         StorePolicy::Probability | StorePolicy::ProbabilityFastLoading { .. } => {
-            probability.level(accesses, position)
+            probability.level_of_page(accesses, position)
         }
     }
 }

@@ -17,7 +17,7 @@
 
 /// Number of levels (ranks by recycle probability) of the fingerprint store (index of dead pages); level 0 is the least
 /// likely to be recycled.
-pub(super) const LEVELS: usize = 256;
+pub(super) const PROBABILITY_LEVELS: usize = 256;
 
 const CHUNK: usize = 256;
 const BLANK: u32 = u32::MAX;
@@ -124,16 +124,16 @@ impl Queue {
 
 /// The eviction order of the fingerprint store (index of dead pages): its slots by probability level, then by recency.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
-    queues: Box<[Queue; LEVELS]>,
-    live: [u32; LEVELS],
-    occupied: [u64; LEVELS / 64],
+pub(super) struct EvictionOrder {
+    queues: Box<[Queue; PROBABILITY_LEVELS]>,
+    live: [u32; PROBABILITY_LEVELS],
+    occupied: [u64; PROBABILITY_LEVELS / 64],
 }
 
-impl Order {
+impl EvictionOrder {
     pub(super) fn new() -> Self {
         let queues = Box::new(std::array::from_fn(|_| Queue::default()));
-        Self { queues, live: [0; LEVELS], occupied: [0; LEVELS / 64] }
+        Self { queues, live: [0; PROBABILITY_LEVELS], occupied: [0; PROBABILITY_LEVELS / 64] }
     }
 
     /// Makes `slot` of the fingerprint store (index of dead pages) the most recent entry of probability level `level`,
@@ -162,7 +162,7 @@ impl Order {
 
     /// Rewrites the log of probability level `level` without blanks (removed entries), and calls `renumber(slot,
     /// ticket)` with each new ticket (log position).
-    pub(super) fn tidy(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
+    pub(super) fn compact_level(&mut self, level: u8, mut renumber: impl FnMut(u32, u32)) {
         let old = std::mem::take(&mut self.queues[level as usize]);
         for slot in old.entries() {
             renumber(slot, self.queues[level as usize].push(slot));
@@ -184,7 +184,7 @@ impl Order {
     /// Returns the entry of the fingerprint store (index of dead pages) that is evicted first, with its level: the
     /// least recent entry of the lowest non-empty probability level.
     #[inline]
-    pub(super) fn worst(&self) -> Option<(u8, u32)> {
+    pub(super) fn first_to_evict(&self) -> Option<(u8, u32)> {
         let level = self.occupied_from(0)?;
         Some((level as u8, self.queues[level].since_oldest()[0]))
     }
@@ -192,26 +192,26 @@ impl Order {
     /// Returns the slot of the fingerprint-store entry with `ticket` (log position) on probability level `level`; any
     /// number if that entry was removed.
     #[inline]
-    pub(super) fn slot(&self, level: u8, ticket: u32) -> u32 {
+    pub(super) fn slot_of(&self, level: u8, ticket: u32) -> u32 {
         let queue = &self.queues[level as usize];
         queue.places.get(queue.place(ticket)).copied().unwrap_or(BLANK)
     }
 
     /// Returns the slots of all entries of the fingerprint store (index of dead pages), the first to be evicted first.
-    pub(super) fn worst_first(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn in_eviction_order(&self) -> impl Iterator<Item = u32> + '_ {
         let levels = std::iter::successors(self.occupied_from(0), |&level| self.occupied_from(level + 1));
         levels.flat_map(|level| self.queues[level].entries())
     }
 
     /// Returns the rank of an entry in the fingerprint store (index of dead pages): the number of entries that are
     /// evicted later, plus one. Costs a few hundred additions.
-    pub(super) fn rank(&self, level: u8, ticket: u32) -> u32 {
+    pub(super) fn eviction_rank(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.live[level as usize + 1..].iter().sum();
         1 + better + self.queues[level as usize].newer_than(ticket)
     }
 
     /// Returns the slots of all entries of the fingerprint store (index of dead pages), the last to be evicted first.
-    pub(super) fn entries(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn slots_best_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.queues.iter().rev().flat_map(|queue| queue.entries().rev())
     }
 
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn ranks_equal_a_sorted_list() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);
-        let mut order = Order::new();
+        let mut order = EvictionOrder::new();
         let mut naive = Naive(Vec::new());
         let mut tickets = vec![0; 20_000];
         for time in 0..20_000u32 {
@@ -261,18 +261,18 @@ mod tests {
             if rng.random_range(0..10) < 9 {
                 let (level, _, slot) = naive.0.swap_remove(rng.random_range(0..naive.0.len()));
                 if order.remove(level, tickets[slot as usize]) {
-                    order.tidy(level, |slot, ticket| tickets[slot as usize] = ticket);
+                    order.compact_level(level, |slot, ticket| tickets[slot as usize] = ticket);
                 }
             }
             if time % 500 == 0 && !naive.0.is_empty() {
                 order.check().unwrap();
                 let sorted = naive.best_first();
-                assert_eq!(order.entries().collect::<Vec<_>>(), sorted);
-                assert_eq!(order.worst().map(|(_, slot)| slot), sorted.last().copied());
-                assert!(order.worst_first().eq(sorted.iter().rev().copied()));
+                assert_eq!(order.slots_best_first().collect::<Vec<_>>(), sorted);
+                assert_eq!(order.first_to_evict().map(|(_, slot)| slot), sorted.last().copied());
+                assert!(order.in_eviction_order().eq(sorted.iter().rev().copied()));
                 for (before, &slot) in (1..).zip(&sorted) {
                     let level = naive.0.iter().find(|entry| entry.2 == slot).unwrap().0;
-                    assert_eq!(order.rank(level, tickets[slot as usize]), before);
+                    assert_eq!(order.eviction_rank(level, tickets[slot as usize]), before);
                 }
             }
         }
@@ -281,16 +281,16 @@ mod tests {
 
     #[test]
     fn one_old_entry_does_not_keep_a_long_log_alive() {
-        let mut order = Order::new();
+        let mut order = EvictionOrder::new();
         let mut tickets = vec![0; 100_000];
         tickets[0] = order.push(5, 0);
         for slot in 1..100_000u32 {
             tickets[slot as usize] = order.push(5, slot);
             if order.remove(5, tickets[slot as usize]) {
-                order.tidy(5, |slot, ticket| tickets[slot as usize] = ticket);
+                order.compact_level(5, |slot, ticket| tickets[slot as usize] = ticket);
             }
         }
         assert!(order.queues[5].places.len() <= 4 * (CHUNK + 1));
-        assert_eq!((order.worst(), order.rank(5, tickets[0])), (Some((5, 0)), 1));
+        assert_eq!((order.first_to_evict(), order.eviction_rank(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

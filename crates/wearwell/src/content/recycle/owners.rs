@@ -12,45 +12,45 @@ use crate::address::{Lpn, Ppn};
 
 /// Table of the logical pages that own recycled physical pages, whose spare areas name an earlier owner.
 #[derive(Clone, Debug)]
-pub(super) struct Owners(SparseTable<Lpn>);
+pub(super) struct OwnerTable(SparseTable<Lpn>);
 
-impl Owners {
+impl OwnerTable {
     pub(super) fn new(physical_pages: usize) -> Self {
         Self(SparseTable::new(physical_pages))
     }
 
     /// Returns the logical page that owns the physical page `ppn`, given the owner in its spare area.
     #[inline]
-    pub(super) fn of(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
+    pub(super) fn owner_of(&self, ppn: Ppn, spare_owner: Lpn) -> Lpn {
         self.0.get(ppn).unwrap_or(spare_owner)
     }
 
     /// Stores `lpn` as the owner of the physical page `ppn`; it overrides the owner in the spare area.
-    pub(super) fn set(&mut self, ppn: Ppn, lpn: Lpn) {
+    pub(super) fn set_owner(&mut self, ppn: Ppn, lpn: Lpn) {
         self.0.insert(ppn, lpn);
     }
 
     /// Removes the stored owner of the physical page `ppn`: its spare area is right, or will be when it is next
     /// programmed.
     #[inline]
-    pub(super) fn forget(&mut self, ppn: Ppn) {
+    pub(super) fn remove_owner(&mut self, ppn: Ppn) {
         self.0.remove(ppn);
     }
 
     /// Whether the spare areas of all `count` physical pages from `first` on name the right owner (none was recycled by
     /// another).
-    pub(super) fn are_spare(&self, first: Ppn, count: u32) -> bool {
+    pub(super) fn all_match_spare_areas(&self, first: Ppn, count: u32) -> bool {
         self.0.has_none_of(first, count)
     }
 
     /// Removes the stored owners of `count` physical pages from `first` on, which are erased.
-    pub(super) fn forget_range(&mut self, first: Ppn, count: u32) {
+    pub(super) fn remove_owners(&mut self, first: Ppn, count: u32) {
         self.0.remove_if(first, count, |_| true);
     }
 
     /// Removes the stored owners of those physical pages, of `count` from `first` on, that are in `moved` (copied by
     /// GC), which must be sorted.
-    pub(super) fn forget_moved(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
+    pub(super) fn remove_moved_owners(&mut self, first: Ppn, count: u32, moved: &[Ppn]) {
         self.0.remove_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
     }
 

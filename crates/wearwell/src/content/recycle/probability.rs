@@ -17,17 +17,17 @@
 //!
 //! Source: LX-SSD (Zhou et al.), section IV-C.1, equations 1 to 4.
 
-use super::accesses::MAX_ACCESSES;
+use super::accesses::MAX_READ_COUNT;
 
 /// Number of newer dead versions from which the recycle probability of a dead page no longer decreases.
-pub const OLDEST_POSITION: u8 = 15;
+pub const MAX_VERSION_POSITION: u8 = 15;
 
 const CASES: usize = 16;
 
 /// Tables of recycle probability and level (rank) for each pair of access count and position among the dead versions of
 /// a logical page.
 #[derive(Clone, Debug)]
-pub struct Probability {
+pub struct ProbabilityTable {
     finals: [[f64; CASES]; CASES],
     levels: [[u8; CASES]; CASES],
     /// Recycle probability of each level, which is the rank of a combination of read count and version among all 256 of
@@ -35,7 +35,7 @@ pub struct Probability {
     of_level: [f64; CASES * CASES],
 }
 
-impl Probability {
+impl ProbabilityTable {
     /// Computes the tables for growth factor `alpha` (paper: 0.10 to 0.15) and decay factor `beta` (paper: 0.15 to
     /// 0.20).
     ///
@@ -64,8 +64,8 @@ impl Probability {
     /// Returns the recycle probability of a dead page, 0 to 1, from its number of reads and its number of newer dead
     /// versions. Numbers greater than 15 count as 15.
     #[inline]
-    pub fn of(&self, accesses: u8, position: u8) -> f64 {
-        self.finals[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
+    pub fn of_page(&self, accesses: u8, position: u8) -> f64 {
+        self.finals[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
     }
 
     /// Returns the recycle probability of a dead page on probability level `level` (0 to 255, 255 is the most
@@ -78,15 +78,15 @@ impl Probability {
     /// Returns the probability level of a dead page from its read count and its number of newer dead versions: the rank
     /// of this combination among all 256 by probability, then by version; 255 is the best.
     #[inline]
-    pub fn level(&self, accesses: u8, position: u8) -> u8 {
-        self.levels[accesses.min(MAX_ACCESSES) as usize][position.min(OLDEST_POSITION) as usize]
+    pub fn level_of_page(&self, accesses: u8, position: u8) -> u8 {
+        self.levels[accesses.min(MAX_READ_COUNT) as usize][position.min(MAX_VERSION_POSITION) as usize]
     }
 }
 
 /// Returns the recycle probability of a page that has just been invalidated (equations 1 and 2).
 fn initial(alpha: f64, accesses: u8) -> f64 {
     let popularity = |count: u8| (1.0 + alpha).powi(i32::from(count));
-    (popularity(accesses) - 1.0) / (popularity(MAX_ACCESSES) - 1.0)
+    (popularity(accesses) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)
 }
 
 fn levels(finals: &[[f64; CASES]; CASES]) -> [[u8; CASES]; CASES] {
@@ -117,8 +117,8 @@ mod tests {
             0.0, 0.0315, 0.0661, 0.1042, 0.1461, 0.1922, 0.2428, 0.2986, 0.3599, 0.4274, 0.5016, 0.5832,
             0.6730, 0.7718, 0.8805, 1.0,
         ];
-        let table = Probability::new(0.10, 0.15);
-        assert_table((0..16).map(|accesses| table.of(accesses, 0)), &expected);
+        let table = ProbabilityTable::new(0.10, 0.15);
+        assert_table((0..16).map(|accesses| table.of_page(accesses, 0)), &expected);
     }
 
     #[test]
@@ -127,38 +127,38 @@ mod tests {
             0.0, 0.0210, 0.0452, 0.0730, 0.1049, 0.1417, 0.1840, 0.2326, 0.2885, 0.3528, 0.4267, 0.5118,
             0.6095, 0.7220, 0.8513, 1.0,
         ];
-        let table = Probability::new(0.15, 0.15);
-        assert_table((0..16).map(|accesses| table.of(accesses, 0)), &expected);
+        let table = ProbabilityTable::new(0.15, 0.15);
+        assert_table((0..16).map(|accesses| table.of_page(accesses, 0)), &expected);
     }
 
     #[test]
     fn decay_with_beta_15_percent() {
-        let table = Probability::new(0.10, 0.15);
+        let table = ProbabilityTable::new(0.10, 0.15);
         let expected = [1.0, 0.85, 0.7225, 0.6141, 0.5220, 0.4437, 0.3771, 0.3206];
-        assert_table((0..8).map(|position| table.of(15, position)), &expected);
-        assert_table([15, 16, 200].into_iter().map(|position| table.of(15, position)), &[0.0874; 3]);
+        assert_table((0..8).map(|position| table.of_page(15, position)), &expected);
+        assert_table([15, 16, 200].into_iter().map(|position| table.of_page(15, position)), &[0.0874; 3]);
     }
 
     #[test]
     fn closed_form_is_one_factor_per_version_lost() {
-        let table = Probability::new(0.12, 0.18);
+        let table = ProbabilityTable::new(0.12, 0.18);
         for accesses in 0..16 {
-            let mut stepwise = table.of(accesses, 0);
+            let mut stepwise = table.of_page(accesses, 0);
             for position in 1..16 {
                 stepwise *= 1.0 - 0.18;
-                assert!((table.of(accesses, position) - stepwise).abs() < 1e-12);
+                assert!((table.of_page(accesses, position) - stepwise).abs() < 1e-12);
             }
         }
     }
 
     #[test]
     fn levels_are_a_permutation_that_agrees_with_probability_then_version() {
-        let table = Probability::new(0.10, 0.15);
+        let table = ProbabilityTable::new(0.10, 0.15);
         let mut by_level = vec![None; 256];
         for accesses in 0..16u8 {
             for position in 0..16u8 {
-                let key = (table.of(accesses, position), 15 - position);
-                let level = table.level(accesses, position);
+                let key = (table.of_page(accesses, position), 15 - position);
+                let level = table.level_of_page(accesses, position);
                 assert_eq!(table.of_level(level).to_bits(), key.0.to_bits());
                 assert!(by_level[level as usize].replace(key).is_none());
             }
@@ -166,6 +166,6 @@ mod tests {
         let keys: Vec<(f64, u8)> = by_level.into_iter().flatten().collect();
         assert_eq!(keys.len(), 256);
         assert!(keys.windows(2).all(|w| w[0] < w[1]));
-        assert_eq!((table.level(15, 0), table.level(0, 15)), (255, 0));
+        assert_eq!((table.level_of_page(15, 0), table.level_of_page(0, 15)), (255, 0));
     }
 }

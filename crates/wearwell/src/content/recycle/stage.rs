@@ -1,14 +1,14 @@
 //! Recycling in the engine: looks up dead (invalid) pages before a write, revives them, and reports page events to
-//! [`Recycle`].
+//! [`Recycler`].
 
 #![expect(
     clippy::inline_always,
     reason = "measured: a device without recycling should pay one branch, not a call"
 )]
 
-use super::Recycle;
-use crate::address::{BlockId, Lpn, Ppn, Unit, is_page};
-use crate::content::{HostWrite, SchemeKind, Seen, Stage};
+use super::Recycler;
+use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::content::{ContentStage, HostWrite, SchemeKind, SchemeOutcome};
 use crate::data::{Content, Fingerprint};
 use crate::design::{ContentParts, RecycleDesign};
 use crate::error::{Error, Result};
@@ -22,8 +22,8 @@ use crate::store::Store;
 /// State of recycling (reviving dead pages whose content is written again) in the engine: the recycler, its options,
 /// and whether it is on.
 #[derive(Clone, Debug)]
-pub(crate) struct RecycleStage {
-    pub(crate) part: Recycle,
+pub(crate) struct RecycleState {
+    pub(crate) recycler: Recycler,
     /// Whether host writes may revive dead (invalid) pages now.
     pub(crate) is_on: bool,
     options: RecycleDesign,
@@ -33,15 +33,15 @@ pub(crate) struct RecycleStage {
 /// Recycling: a write revives a dead page of equal content.
 pub(crate) struct Recycling;
 
-impl Stage for Recycling {
+impl ContentStage for Recycling {
     const KIND: SchemeKind = SchemeKind::Recycle;
     const NAME: &'static str = "recycle";
     const SUMMARY: &'static str =
         "A dead page becomes valid again if its content is written again (recyclable-SSD paper).";
     const NEEDS_HASH: bool = true;
-    const IS_FILTER: bool = false;
+    const IS_STATELESS: bool = false;
 
-    fn overhead(energy: &EnergyModel) -> f64 {
+    fn energy_overhead(energy: &EnergyModel) -> f64 {
         energy.dedup_overhead()
     }
 
@@ -53,14 +53,14 @@ impl Stage for Recycling {
         ftl.recycle.as_ref().is_some_and(|stage| stage.is_on)
     }
 
-    fn switch<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
+    fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.recycle {
             stage.is_on = is_on;
         }
     }
 
     #[inline(always)]
-    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         match ftl.find_dead(write.fingerprint, &write.content)? {
             Some(dead) => ftl.recycle_page(write.lpn, dead),
             None => Ok(false),
@@ -68,7 +68,7 @@ impl Stage for Recycling {
     }
 }
 
-impl RecycleStage {
+impl RecycleState {
     /// Creates the recycling state of a device. `is_alone` if the device has no other content mechanism.
     pub(crate) fn new<N: Nand>(
         store: &Store<N>,
@@ -76,10 +76,11 @@ impl RecycleStage {
         design: &RecycleDesign,
         is_alone: bool,
     ) -> Result<Self> {
-        let options = design.options.clone().checked().map_err(|error| Error::Options(error.to_string()))?;
-        let part = Recycle::new(store.geometry().pages(), logical_pages, &options);
+        let options =
+            design.options.clone().checked().map_err(|error| Error::InvalidOptions(error.to_string()))?;
+        let part = Recycler::new(store.geometry().pages(), logical_pages, &options);
         let part = if is_alone { part } else { part.with_heads_in_map() };
-        Ok(Self { part, is_on: true, options: design.clone(), neighbours: Vec::new() })
+        Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbours: Vec::new() })
     }
 }
 
@@ -87,27 +88,27 @@ impl RecycleStage {
 /// compressed chunks the number may be a chunk member's; there only its presence is used.
 #[inline]
 fn valid_page(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
-    mapping.in_ram(lpn).map(|unit| Ppn(unit.0))
+    mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
 /// Whether the physical page `ppn` was programmed too long ago to be revived. Its age is taken from its block, as a
 /// controller would store it, and so is too large by at most the pages of a block.
 fn is_aged<N: Nand>(design: &RecycleDesign, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.refresh_age_programs.is_some_and(|limit| {
-        let opened_at = store.blocks().opened_at(store.block_of(ppn));
-        store.sequence() - opened_at > limit
+        let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
+        store.last_sequence() - opened_at > limit
     })
 }
 
-impl RecycleStage {
+impl RecycleState {
     /// Returns the probability that dead page `ppn` is recycled (revived by a write of equal content); 0 while
     /// recycling is off.
-    pub(crate) fn probability(&self, ppn: Ppn) -> f64 {
-        if self.is_on { self.part.probability(ppn) } else { 0.0 }
+    pub(crate) fn recycle_probability(&self, ppn: Ppn) -> f64 {
+        if self.is_on { self.recycler.recycle_probability(ppn) } else { 0.0 }
     }
 
     /// Whether dead page `ppn` was programmed too long ago to be revived.
-    pub(crate) fn is_aged<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
+    pub(crate) fn is_too_old<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
         is_aged(&self.options, store, ppn)
     }
 }
@@ -115,24 +116,24 @@ impl RecycleStage {
 impl<N: Nand> Ftl<N> {
     /// Offers the physical page `dead`, just invalidated for `lpn`, to the fingerprint store (index of dead pages by
     /// content). If the design limits the age of pages, also removes one store entry that is too old.
-    pub(crate) fn offer_dead(&mut self, lpn: Lpn, dead: Ppn) {
+    pub(crate) fn offer_dead_page(&mut self, lpn: Lpn, dead: Ppn) {
         let Self { recycle, sharing, store, mapping, .. } = self;
         let Some(stage) = recycle else { return };
         if sharing.is_some() {
-            stage.part.store_last_owner(dead, lpn, store.owner(dead));
+            stage.recycler.store_last_owner(dead, lpn, store.owner_in_oob(dead));
         }
         let successor = valid_page(mapping, lpn);
         if stage.options.options.refresh_age_programs.is_some() {
-            let RecycleStage { part, options, .. } = &mut **stage;
+            let RecycleState { recycler: part, options, .. } = &mut **stage;
             part.expire_next(|ppn| is_aged(options, store, ppn));
             if is_aged(options, store, dead) {
-                part.invalidated_aged(lpn, dead, successor);
-                return part.forget_evicted(|ppn| store.owner(ppn));
+                part.aged_page_invalidated(lpn, dead, successor);
+                return part.forget_evicted(|ppn| store.owner_in_oob(ppn));
             }
         }
         let fingerprint = store.nand().fingerprint(dead);
-        stage.part.invalidated(lpn, dead, successor, fingerprint);
-        stage.part.forget_evicted(|ppn| store.owner(ppn));
+        stage.recycler.page_invalidated(lpn, dead, successor, fingerprint);
+        stage.recycler.forget_evicted(|ppn| store.owner_in_oob(ppn));
     }
 
     /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, its bytes are read
@@ -144,25 +145,29 @@ impl<N: Nand> Ftl<N> {
 
     #[inline(never)]
     fn look_for_dead(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
-        let is_hashed = self.is_hashed(fingerprint);
+        let is_hashed = self.is_content_hashed(fingerprint);
         let Some(stage) = &mut self.recycle else { return Ok(None) };
         if !is_hashed {
             return Ok(None);
         }
         let is_on = stage.is_on;
-        let found = if is_on { stage.part.find(fingerprint) } else { stage.part.knows(fingerprint) };
+        let found =
+            if is_on { stage.recycler.find_dead(fingerprint) } else { stage.recycler.peek(fingerprint) };
         let fresh = found.filter(|&dead| !is_aged(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
-            stage.part.remove_aged_hit(aged);
-            stage.part.forget_evicted(|ppn| self.store.owner(ppn));
+            stage.recycler.remove_aged_hit(aged);
+            stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
         }
-        self.note_seen(SchemeKind::Recycle, if fresh.is_some() { Seen::Served } else { Seen::Passed });
+        self.count_scheme_outcome(
+            SchemeKind::Recycle,
+            if fresh.is_some() { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
+        );
         let Some(dead) = fresh.filter(|_| is_on) else { return Ok(None) };
         let stage = self.recycle.as_ref().expect("asked above");
         if self.store.is_unreadable(dead) {
             return Ok(None);
         }
-        if stage.options.verify_on_hit && !self.holds(dead.into(), content)? {
+        if stage.options.verify_on_hit && !self.holds_content(dead.into(), content)? {
             return Ok(None);
         }
         Ok(Some(dead))
@@ -173,7 +178,7 @@ impl<N: Nand> Ftl<N> {
     /// or a delta on flash forbids it.
     fn recycle_page(&mut self, lpn: Lpn, dead: Ppn) -> Result<bool> {
         let stage = self.recycle.as_ref().expect("only the recycling stage finds dead pages");
-        let former = stage.part.owner(dead, self.store.owner(dead));
+        let former = stage.recycler.owner(dead, self.store.owner_in_oob(dead));
         if self.sharing.is_some() {
             if !self.bind(lpn, dead.into(), None)? {
                 return Ok(false);
@@ -184,11 +189,11 @@ impl<N: Nand> Ftl<N> {
             // The map may have to read and write translation pages; if that fails, nothing has changed yet.
             let old = self.mapping.update(&mut self.store, lpn, Some(dead.into()))?;
             let stage = self.recycle.as_mut().expect("asked above");
-            stage.part.revive(dead, former, lpn);
+            stage.recycler.revive(dead, former, lpn);
             self.revalidate_page(dead);
-            self.release(lpn, old);
+            self.release_reference(lpn, old);
         }
-        self.drop_buffered(lpn);
+        self.drop_buffered_page(lpn);
         self.store.stats.host_page_writes += 1;
         self.store.stats.recycled_writes += 1;
         self.load_neighbours(former)?;
@@ -201,13 +206,13 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn revive_for_bind(&mut self, unit: Unit) -> bool {
         let Some(stage) = &mut self.recycle else { return false };
         let ppn = Ppn(unit.0);
-        if !is_page(unit, self.store.geometry().pages()) || !stage.part.is_dead(ppn) {
+        if !is_flash_page(unit, self.store.geometry().pages()) || !stage.recycler.is_dead(ppn) {
             return false;
         }
-        let former = stage.part.owner(ppn, self.store.owner(ppn));
-        stage.part.revive_bound(ppn, former);
+        let former = stage.recycler.owner(ppn, self.store.owner_in_oob(ppn));
+        stage.recycler.revive_bound(ppn, former);
         self.revalidate_page(ppn);
-        self.learn_content(self.store.nand().fingerprint(ppn), unit);
+        self.index_content(self.store.nand().fingerprint(ppn), unit);
         true
     }
 
@@ -222,12 +227,12 @@ impl<N: Nand> Ftl<N> {
     fn load_neighbours(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbours);
-        stage.part.neighbours(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
+        stage.recycler.neighbours_to_load(owner, |lpn| valid_page(&self.mapping, lpn), &mut neighbours);
         neighbours.retain(|&ppn| !is_aged(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
-            stage.part.load_fast(ppn, oob.fingerprint);
-            stage.part.forget_evicted(|ppn| self.store.owner(ppn));
+            stage.recycler.load_fast(ppn, oob.fingerprint);
+            stage.recycler.forget_evicted(|ppn| self.store.owner_in_oob(ppn));
         }
         stage.neighbours = neighbours;
         Ok(())
@@ -238,6 +243,6 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn forget_dead_pages(&mut self, block: BlockId) {
         let Some(stage) = &mut self.recycle else { return };
         let (first, pages) = (self.store.geometry().first_page(block), self.store.geometry().block_pages());
-        stage.part.erased_block(first, pages, |ppn| self.store.owner(ppn));
+        stage.recycler.block_erased(first, pages, |ppn| self.store.owner_in_oob(ppn));
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! An entry maps a content to a dead page that holds it. The paper scans entries in order of probability. A scan of 128
 //! Ki entries for every write is too slow here, and its result does not depend on the order. So look-ups use a hash
-//! index, and [`Order`] keeps the order that eviction and the reported number of comparisons need. [`History`] stores
-//! the slot of a page, and therefore takes part in every change of an entry. The price of index and order is about 18
-//! bytes per entry in addition to the 32 of the slot.
+//! index, and [`EvictionOrder`] keeps the order that eviction and the reported number of comparisons need.
+//! [`DeadPageLists`] stores the slot of a page, and therefore takes part in every change of an entry. The price of
+//! index and order is about 18 bytes per entry in addition to the 32 of the slot.
 //!
-//! The index is an array of list heads ([`Buckets`]); the lists are linked through the slots. So inserting or removing
-//! an entry writes to the cache line of its slot, and a look-up of a missing content costs one or two reads.
+//! The index is an array of list heads ([`HashBuckets`]); the lists are linked through the slots. So inserting or
+//! removing an entry writes to the cache line of its slot, and a look-up of a missing content costs one or two reads.
 //!
 //! The store has levels, not probabilities: its caller computes them from history and access counts.
 //!
@@ -21,16 +21,16 @@
 
 use arrayvec::ArrayVec;
 
-use super::buckets::{Buckets, NONE};
-use super::history::History;
-use super::order::Order;
+use super::buckets::{HashBuckets, NO_SLOT};
+use super::history::DeadPageLists;
+use super::order::EvictionOrder;
 use crate::address::{Address, Ppn};
 use crate::data::Fingerprint;
-use crate::tables::prefetch::{PREFETCHED_WRITES, touch_all};
+use crate::tables::prefetch::{PREFETCHED_WRITES, pull_into_cache};
 
 /// A dead page that is offered to the fingerprint store, with its read count, from which its level is computed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct DeadPageCandidate {
     pub(super) ppn: Ppn,
     pub(super) fingerprint: Fingerprint,
     /// Number of reads from which the recycle probability is computed: the page's own, or the largest if the page was
@@ -40,7 +40,7 @@ pub(super) struct Candidate {
 
 /// Outcome of offering a dead page to the fingerprint store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Admission {
+pub(super) enum AdmissionOutcome {
     /// The page was inserted; the fingerprint store (index of dead pages) had room.
     Inserted,
     /// The page was inserted in place of the entry with the lowest probability, this page, which was evicted.
@@ -85,8 +85,8 @@ impl Slot {
         ppn: Ppn::NONE,
         ticket: 0,
         stamp: 0,
-        link: NONE,
-        below: NONE,
+        link: NO_SLOT,
+        below: NO_SLOT,
         level: 0,
         accesses: 0,
         standing: Support::Free,
@@ -96,28 +96,29 @@ impl Slot {
 /// The fingerprint store: dead pages that a write of equal content can revive, found by content, and ordered for
 /// eviction.
 #[derive(Clone, Debug)]
-pub(super) struct Store {
+pub(super) struct FingerprintStore {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    buckets: Buckets,
+    buckets: HashBuckets,
     entries: u32,
-    order: Order,
+    order: EvictionOrder,
     capacity: Option<u32>,
     clock: u32,
-    /// Slot of the fingerprint store (index of dead pages) that [`Store::next_in_turn`], a cyclic scan, visited last.
+    /// Slot of the fingerprint store (index of dead pages) that [`FingerprintStore::next_in_turn`], a cyclic scan,
+    /// visited last.
     hand: u32,
 }
 
-impl Store {
+impl FingerprintStore {
     /// Creates an empty fingerprint store (index of dead pages) of at most `capacity` entries; `None` means unbounded.
     /// Memory grows with the entries.
     pub(super) fn new(capacity: Option<u32>) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            buckets: Buckets::new(),
+            buckets: HashBuckets::new(),
             entries: 0,
-            order: Order::new(),
+            order: EvictionOrder::new(),
             capacity,
             clock: 0,
             hand: 0,
@@ -132,7 +133,7 @@ impl Store {
     }
 
     /// Number of twins in the fingerprint store: dead pages kept in addition to an entry with equal content.
-    pub(super) fn twins(&self) -> u32 {
+    pub(super) fn duplicate_entries(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32 - self.entries
     }
 
@@ -142,39 +143,39 @@ impl Store {
 
     /// Returns the slot of the fingerprint-store entry with this content; `None` if no dead page in the store has it.
     #[inline]
-    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<u32> {
-        let mut at = self.buckets.head(fingerprint);
-        while at != NONE && self.slots[at as usize].fingerprint != fingerprint {
+    pub(super) fn find_slot(&self, fingerprint: Fingerprint) -> Option<u32> {
+        let mut at = self.buckets.first_slot(fingerprint);
+        while at != NO_SLOT && self.slots[at as usize].fingerprint != fingerprint {
             at = self.slots[at as usize].link;
         }
-        (at != NONE).then_some(at)
+        (at != NO_SLOT).then_some(at)
     }
 
     #[inline]
-    pub(super) fn candidate(&self, slot: u32) -> Candidate {
+    pub(super) fn entry_at(&self, slot: u32) -> DeadPageCandidate {
         let Slot { ppn, fingerprint, accesses, .. } = self.slots[slot as usize];
-        Candidate { ppn, fingerprint, accesses }
+        DeadPageCandidate { ppn, fingerprint, accesses }
     }
 
     /// Returns the number of reads from which the recycle probability of the dead page in `slot` is computed.
     #[inline]
-    pub(super) fn accesses(&self, slot: u32) -> u8 {
+    pub(super) fn read_count(&self, slot: u32) -> u8 {
         self.slots[slot as usize].accesses
     }
 
     /// Returns the probability level of the entry of the fingerprint store (index of dead pages) in `slot`; `None` for
     /// a twin (page with the content of an entry), which has no level.
     #[inline]
-    pub(super) fn level(&self, slot: u32) -> Option<u8> {
+    pub(super) fn probability_level(&self, slot: u32) -> Option<u8> {
         let Slot { standing, level, .. } = self.slots[slot as usize];
         (standing == Support::Entry).then_some(level)
     }
 
     /// Returns the rank of the entry in `slot` in the eviction order of the fingerprint store (index of dead pages), 1
     /// being the last to be evicted.
-    pub(super) fn rank(&self, slot: u32) -> u32 {
+    pub(super) fn eviction_rank(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
-        self.order.rank(slot.level, slot.ticket)
+        self.order.eviction_rank(slot.level, slot.ticket)
     }
 
     /// Advances the cyclic scan of the fingerprint store to its next slot, and returns the dead page in it; `None` if
@@ -186,25 +187,30 @@ impl Store {
     }
 
     /// Returns all entries of the fingerprint store (index of dead pages), best (evicted last) first.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Candidate> + '_ {
-        self.order.entries().map(|slot| self.candidate(slot))
+    pub(super) fn entries(&self) -> impl Iterator<Item = DeadPageCandidate> + '_ {
+        self.order.slots_best_first().map(|slot| self.entry_at(slot))
     }
 
     /// Offers a dead page whose content has no entry yet to the fingerprint store. Inserts it if there is room, or in
     /// place of the entry with the lowest level if that is not greater than `level`. Amortised O(1).
-    pub(super) fn admit(&mut self, history: &mut History, candidate: Candidate, level: u8) -> Admission {
+    pub(super) fn admit(
+        &mut self,
+        history: &mut DeadPageLists,
+        candidate: DeadPageCandidate,
+        level: u8,
+    ) -> AdmissionOutcome {
         let (slot, admission) = if self.is_full() {
-            let Some((_, worst)) = self.order.worst().filter(|&(worst, _)| worst <= level) else {
-                return Admission::Refused;
+            let Some((_, worst)) = self.order.first_to_evict().filter(|&(worst, _)| worst <= level) else {
+                return AdmissionOutcome::Refused;
             };
             self.evict(history, worst);
-            (worst, Admission::Replaced(self.slots[worst as usize].ppn))
+            (worst, AdmissionOutcome::Replaced(self.slots[worst as usize].ppn))
         } else {
-            (self.free_slot(), Admission::Inserted)
+            (self.free_slot(), AdmissionOutcome::Inserted)
         };
         self.occupy(history, slot, candidate);
         self.index_content(slot);
-        self.enter_order(slot, level);
+        self.add_to_eviction_order(slot, level);
         admission
     }
 
@@ -213,13 +219,19 @@ impl Store {
     }
 
     /// Whether the fingerprint store would take a dead page of probability level `level` whose content has no entry.
-    pub(super) fn has_place_at(&self, level: u8) -> bool {
-        !self.is_full() || self.order.worst().is_some_and(|(worst, _)| worst <= level)
+    pub(super) fn has_room_at_level(&self, level: u8) -> bool {
+        !self.is_full() || self.order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
 
     /// Replaces the entry of the fingerprint store (index of dead pages) in slot `rival`, which has equal content, by
     /// `candidate`. An unbounded store keeps the rival page as a twin, chained to the new entry.
-    pub(super) fn supersede(&mut self, history: &mut History, rival: u32, candidate: Candidate, level: u8) {
+    pub(super) fn replace_rival(
+        &mut self,
+        history: &mut DeadPageLists,
+        rival: u32,
+        candidate: DeadPageCandidate,
+        level: u8,
+    ) {
         self.leave_order(rival);
         let slot = self.free_slot();
         self.occupy(history, slot, candidate);
@@ -230,12 +242,17 @@ impl Store {
         } else {
             self.vacate(history, rival);
         }
-        self.enter_order(slot, level);
+        self.add_to_eviction_order(slot, level);
     }
 
     /// Keeps the entry of the fingerprint store (index of dead pages) in slot `rival`, which has equal content, rather
     /// than `candidate`. An unbounded store adds `candidate` as a twin of it, a bounded one drops it.
-    pub(super) fn keep_rival(&mut self, history: &mut History, rival: u32, candidate: Candidate) {
+    pub(super) fn keep_rival(
+        &mut self,
+        history: &mut DeadPageLists,
+        rival: u32,
+        candidate: DeadPageCandidate,
+    ) {
         if self.capacity.is_none() {
             let slot = self.free_slot();
             self.occupy(history, slot, candidate);
@@ -247,44 +264,44 @@ impl Store {
     /// Moves the entry of the fingerprint store (index of dead pages) in `slot` to probability level `level` if it is
     /// on another one. A twin (page with the content of an entry) has no level and does not change.
     #[inline]
-    pub(super) fn relevel(&mut self, slot: u32, level: u8) {
+    pub(super) fn set_level(&mut self, slot: u32, level: u8) {
         let Slot { standing, level: current, .. } = self.slots[slot as usize];
         if standing == Support::Entry && current != level {
             self.leave_order(slot);
-            self.enter_order(slot, level);
+            self.add_to_eviction_order(slot, level);
         }
     }
 
     /// Makes the entry of the fingerprint store (index of dead pages) in `slot` the most recent one of its probability
     /// level, so that it is evicted later.
-    pub(super) fn refresh(&mut self, slot: u32) {
+    pub(super) fn make_most_recent(&mut self, slot: u32) {
         self.leave_order(slot);
-        self.enter_order(slot, self.slots[slot as usize].level);
+        self.add_to_eviction_order(slot, self.slots[slot as usize].level);
     }
 
     /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `accesses` and
     /// makes it the most recent one of probability level `level`. Returns `false` for a twin (page with the content of
     /// an entry), which does not change.
-    pub(super) fn raise(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
+    pub(super) fn raise_to_best(&mut self, slot: u32, accesses: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].standing == Support::Entry;
         if is_entry {
             self.slots[slot as usize].accesses = accesses;
             self.leave_order(slot);
-            self.enter_order(slot, level);
+            self.add_to_eviction_order(slot, level);
         }
         is_entry
     }
 
     /// Removes the dead page in `slot` from the fingerprint store. If it was an entry with a twin (page of equal
     /// content), the twin is found by content from now on and its slot is returned. The caller must call
-    /// [`Store::enter_order`] for that slot; until then it has no level.
+    /// [`FingerprintStore::add_to_eviction_order`] for that slot; until then it has no level.
     #[inline]
-    pub(super) fn remove(&mut self, history: &mut History, slot: u32) -> Option<u32> {
+    pub(super) fn remove(&mut self, history: &mut DeadPageLists, slot: u32) -> Option<u32> {
         let Slot { standing, link, below, .. } = self.slots[slot as usize];
         let mut heir = None;
         if standing == Support::Twin {
             self.chain(link, below);
-        } else if below == NONE {
+        } else if below == NO_SLOT {
             self.leave_order(slot);
             self.forget_content(slot);
         } else {
@@ -299,7 +316,7 @@ impl Store {
     /// Makes the dead page in `slot` an entry of the fingerprint store, as the most recent one of probability level
     /// `level`.
     #[inline]
-    pub(super) fn enter_order(&mut self, slot: u32, level: u8) {
+    pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
         let ticket = self.order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
         (entry.level, entry.ticket, entry.stamp) = (level, ticket, self.clock);
@@ -310,10 +327,10 @@ impl Store {
     /// Reads the data that changing the probability levels of these fingerprint-store slots will need, so that their
     /// cache misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_places(&self, slots: &[u32]) {
-        touch_all(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
-        touch_all(slots.iter().map(|&slot| {
+        pull_into_cache(slots.iter().map(|&slot| self.slots[slot as usize].ticket.into()));
+        pull_into_cache(slots.iter().map(|&slot| {
             let Slot { level, ticket, .. } = self.slots[slot as usize];
-            self.order.slot(level, ticket).into()
+            self.order.slot_of(level, ticket).into()
         }));
     }
 
@@ -326,18 +343,20 @@ impl Store {
     /// Reads the hash-bucket heads of these contents, and the first entry of each bucket, so that their cache misses
     /// overlap.
     fn prefetch_buckets(&self, contents: impl Iterator<Item = Fingerprint> + Clone) {
-        let heads = contents.map(|content| self.buckets.head(content));
-        touch_all(heads.clone().map(u64::from));
-        touch_all(heads.filter(|&head| head != NONE).map(|head| self.slots[head as usize].link.into()));
+        let heads = contents.map(|content| self.buckets.first_slot(content));
+        pull_into_cache(heads.clone().map(u64::from));
+        pull_into_cache(
+            heads.filter(|&head| head != NO_SLOT).map(|head| self.slots[head as usize].link.into()),
+        );
     }
 
     /// Reads the data that inserting `count` dead pages into the fingerprint store will need, of which those beyond the
     /// free capacity each evict an entry. The entries to be evicted are contiguous in memory.
-    pub(super) fn prefetch_evictions(&self, history: &History, count: usize) {
+    pub(super) fn prefetch_evictions(&self, history: &DeadPageLists, count: usize) {
         let Some(capacity) = self.capacity else { return };
         let evictions = count.saturating_sub((capacity - self.len()) as usize);
         let worst: ArrayVec<u32, PREFETCHED_WRITES> =
-            self.order.worst_first().take(evictions.min(PREFETCHED_WRITES)).collect();
+            self.order.in_eviction_order().take(evictions.min(PREFETCHED_WRITES)).collect();
         self.prefetch_contents(&worst);
         history.prefetch_displaced(&worst);
         history.prefetch_listed(worst.iter().map(|&slot| self.slots[slot as usize].ppn));
@@ -351,51 +370,51 @@ impl Store {
 
     /// Changes the capacity of the fingerprint store (index of dead pages) and the probability level of every entry;
     /// entries of equal level keep their order of recency. Evicts the worst entries beyond the capacity.
-    pub(super) fn reorder(
+    pub(super) fn set_capacity_and_levels(
         &mut self,
-        history: &mut History,
+        history: &mut DeadPageLists,
         capacity: Option<u32>,
-        level_of: impl Fn(&History, Candidate) -> u8,
+        level_of: impl Fn(&DeadPageLists, DeadPageCandidate) -> u8,
     ) {
         if capacity.is_some() {
             self.drop_twins(history);
         }
-        let mut entries: Vec<u32> = self.order.entries().collect();
+        let mut entries: Vec<u32> = self.order.slots_best_first().collect();
         entries.sort_unstable_by_key(|&slot| {
             u32::MAX - self.clock.wrapping_sub(self.slots[slot as usize].stamp)
         });
-        self.order = Order::new();
+        self.order = EvictionOrder::new();
         for slot in entries {
-            let level = level_of(history, self.candidate(slot));
+            let level = level_of(history, self.entry_at(slot));
             self.slots[slot as usize].level = level;
             self.slots[slot as usize].ticket = self.order.push(level, slot);
         }
         self.capacity = capacity;
         while capacity.is_some_and(|capacity| self.len() > capacity) {
-            let (_, worst) = self.order.worst().expect("a store that is too large has an entry");
+            let (_, worst) = self.order.first_to_evict().expect("a store that is too large has an entry");
             self.evict(history, worst);
             self.set_free(worst);
         }
     }
 
     /// Removes every entry from the fingerprint store (index of dead pages), as a power failure does.
-    pub(super) fn clear(&mut self, history: &mut History) {
+    pub(super) fn clear(&mut self, history: &mut DeadPageLists) {
         for slot in self.slots.iter().filter(|slot| slot.standing != Support::Free) {
-            history.detach(slot.ppn);
+            history.unassign_store_slot(slot.ppn);
         }
         self.slots.clear();
         self.free.clear();
-        (self.buckets, self.entries) = (Buckets::new(), 0);
-        self.order = Order::new();
+        (self.buckets, self.entries) = (HashBuckets::new(), 0);
+        self.order = EvictionOrder::new();
     }
 
     /// Evicts the entry in `slot`, which has no twins (dead pages of equal content), from eviction order and hash index
     /// of the fingerprint store; the caller reuses the slot.
     #[inline]
-    fn evict(&mut self, history: &mut History, slot: u32) {
+    fn evict(&mut self, history: &mut DeadPageLists, slot: u32) {
         self.leave_order(slot);
         self.forget_content(slot);
-        history.detach(self.slots[slot as usize].ppn);
+        history.unassign_store_slot(self.slots[slot as usize].ppn);
     }
 
     #[inline]
@@ -408,7 +427,7 @@ impl Store {
 
     #[cold]
     fn tidy(&mut self, level: u8) {
-        self.order.tidy(level, |slot, ticket| self.slots[slot as usize].ticket = ticket);
+        self.order.compact_level(level, |slot, ticket| self.slots[slot as usize].ticket = ticket);
     }
 
     #[inline]
@@ -420,18 +439,18 @@ impl Store {
     }
 
     /// Stores the dead page `candidate` in `slot` of the fingerprint store, as a twin (duplicate without a level) until
-    /// [`Store::enter_order`] makes it an entry.
+    /// [`FingerprintStore::add_to_eviction_order`] makes it an entry.
     #[inline]
-    fn occupy(&mut self, history: &mut History, slot: u32, candidate: Candidate) {
-        let Candidate { ppn, fingerprint, accesses } = candidate;
+    fn occupy(&mut self, history: &mut DeadPageLists, slot: u32, candidate: DeadPageCandidate) {
+        let DeadPageCandidate { ppn, fingerprint, accesses } = candidate;
         self.slots[slot as usize] =
             Slot { fingerprint, ppn, accesses, standing: Support::Twin, ..Slot::FREE };
-        history.attach(ppn, slot);
+        history.assign_store_slot(ppn, slot);
     }
 
     #[inline]
-    fn vacate(&mut self, history: &mut History, slot: u32) {
-        history.detach(self.slots[slot as usize].ppn);
+    fn vacate(&mut self, history: &mut DeadPageLists, slot: u32) {
+        history.unassign_store_slot(self.slots[slot as usize].ppn);
         self.set_free(slot);
     }
 
@@ -445,20 +464,20 @@ impl Store {
     #[inline]
     fn index_content(&mut self, slot: u32) {
         self.entries += 1;
-        if self.buckets.are_few_for(self.entries) {
+        if self.buckets.must_grow_for(self.entries) {
             self.spread();
         }
         let entry = &mut self.slots[slot as usize];
-        entry.link = self.buckets.replace_head(entry.fingerprint, slot);
+        entry.link = self.buckets.replace_first_slot(entry.fingerprint, slot);
     }
 
     /// Doubles the number of hash buckets of the fingerprint store (index of dead pages) and distributes the entries
     /// anew.
     #[cold]
     fn spread(&mut self) {
-        self.buckets = self.buckets.doubled();
+        self.buckets = self.buckets.with_twice_the_buckets();
         let entries = (0..).zip(&mut self.slots).filter(|(_, slot)| slot.standing == Support::Entry);
-        entries.for_each(|(at, slot)| slot.link = self.buckets.replace_head(slot.fingerprint, at));
+        entries.for_each(|(at, slot)| slot.link = self.buckets.replace_first_slot(slot.fingerprint, at));
     }
 
     #[inline]
@@ -477,9 +496,9 @@ impl Store {
     #[inline]
     fn redirect(&mut self, slot: u32, to: u32) {
         let fingerprint = self.slots[slot as usize].fingerprint;
-        let mut at = self.buckets.head(fingerprint);
+        let mut at = self.buckets.first_slot(fingerprint);
         if at == slot {
-            self.buckets.replace_head(fingerprint, to);
+            self.buckets.replace_first_slot(fingerprint, to);
             return;
         }
         while self.slots[at as usize].link != slot {
@@ -490,14 +509,14 @@ impl Store {
 
     fn chain(&mut self, above: u32, below: u32) {
         self.slots[above as usize].below = below;
-        if below != NONE {
+        if below != NO_SLOT {
             self.slots[below as usize].link = above;
         }
     }
 
-    fn drop_twins(&mut self, history: &mut History) {
+    fn drop_twins(&mut self, history: &mut DeadPageLists) {
         for slot in 0..self.slots.len() as u32 {
-            self.slots[slot as usize].below = NONE;
+            self.slots[slot as usize].below = NO_SLOT;
             if self.slots[slot as usize].standing == Support::Twin {
                 self.vacate(history, slot);
             }
@@ -508,23 +527,23 @@ impl Store {
     /// have; `None` if it is not dead.
     pub(super) fn check(
         &self,
-        history: &History,
-        level_of: impl Fn(Candidate) -> Option<u8>,
+        history: &DeadPageLists,
+        level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<(), String> {
         self.order.check()?;
         let in_use = self.slots.iter().filter(|slot| slot.standing != Support::Free).count();
-        let counts = [history.slotted_pages() as usize, self.slots.len() - self.free.len()];
+        let counts = [history.pages_with_store_slot() as usize, self.slots.len() - self.free.len()];
         if counts != [in_use; 2] {
             return Err(format!("{in_use} slots in use; pages with slots, slots not free: {counts:?}"));
         }
-        let entries: Vec<u32> = self.order.entries().collect();
+        let entries: Vec<u32> = self.order.slots_best_first().collect();
         if entries.len() != self.len() as usize || self.capacity.is_some_and(|c| self.len() > c) {
             return Err(format!("{} entries in order, {} by content", entries.len(), self.len()));
         }
-        if self.capacity.is_some() && self.twins() > 0 {
+        if self.capacity.is_some() && self.duplicate_entries() > 0 {
             return Err(format!(
                 "the fingerprint store is bounded, but holds {} duplicate contents",
-                self.twins()
+                self.duplicate_entries()
             ));
         }
         let mut chained = 0;
@@ -535,12 +554,16 @@ impl Store {
         if chained == in_use { Ok(()) } else { Err(format!("{chained} pages in chains, {in_use} slots")) }
     }
 
-    fn check_entry(&self, entry: u32, level_of: impl Fn(Candidate) -> Option<u8>) -> Result<(), String> {
+    fn check_entry(
+        &self,
+        entry: u32,
+        level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
+    ) -> Result<(), String> {
         let Slot { ppn, fingerprint, level, standing, .. } = self.slots[entry as usize];
-        if standing != Support::Entry || self.find(fingerprint) != Some(entry) {
+        if standing != Support::Entry || self.find_slot(fingerprint) != Some(entry) {
             return Err(format!("the entry of page {ppn} is {standing:?} or not found by content"));
         }
-        let expected = level_of(self.candidate(entry));
+        let expected = level_of(self.entry_at(entry));
         if expected != Some(level) {
             return Err(format!("page {ppn} is on level {level} and belongs on {expected:?}"));
         }
@@ -551,16 +574,16 @@ impl Store {
     /// are dead, have equal content and the right slot.
     fn check_chain(
         &self,
-        history: &History,
+        history: &DeadPageLists,
         entry: u32,
-        level_of: impl Fn(Candidate) -> Option<u8>,
+        level_of: impl Fn(DeadPageCandidate) -> Option<u8>,
     ) -> Result<usize, String> {
         let fingerprint = self.slots[entry as usize].fingerprint;
         let mut length = 0;
         let mut at = entry;
-        while at != NONE {
-            let page = self.candidate(at);
-            if history.slot(page.ppn) != Some(at)
+        while at != NO_SLOT {
+            let page = self.entry_at(at);
+            if history.store_slot(page.ppn) != Some(at)
                 || page.fingerprint != fingerprint
                 || level_of(page).is_none()
             {

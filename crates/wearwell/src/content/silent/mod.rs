@@ -7,7 +7,7 @@
 //! Invariant: neither map nor flash changes, so recovery has nothing more to restore.
 
 use crate::address::{Lpn, Unit};
-use crate::content::{HostWrite, SchemeKind, Seen, Stage};
+use crate::content::{ContentStage, HostWrite, SchemeKind, SchemeOutcome};
 use crate::data::Content;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -17,30 +17,33 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 
 /// Elimination of silent writes (writes of the content that the logical page already has).
-pub(crate) struct Silent;
+pub(crate) struct SilentWrites;
 
-impl Stage for Silent {
+impl ContentStage for SilentWrites {
     const KIND: SchemeKind = SchemeKind::Silent;
     const NAME: &'static str = "silent";
     const SUMMARY: &'static str = "A write of the content that its logical page already has is not programmed; each overwrite reads the page.";
     const NEEDS_HASH: bool = false;
 
     /// In the energy model of lifetime management, reads cost nothing.
-    fn overhead(_energy: &EnergyModel) -> f64 {
+    fn energy_overhead(_energy: &EnergyModel) -> f64 {
         0.0
     }
 
     #[inline]
-    fn offer<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
-        if !ftl.filters.has.contains(Self::KIND) {
+    fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
+        if !ftl.stateless_mechanisms.in_design.contains(Self::KIND) {
             return Ok(false);
         }
         let is_on = Self::is_on(ftl);
-        if !is_on && !ftl.observations.samples_write(Self::KIND) {
+        if !is_on && !ftl.scheme_counters.samples_write(Self::KIND) {
             return Ok(false);
         }
         let is_silent = ftl.holds_already(write)?;
-        ftl.note_seen(Self::KIND, if is_silent { Seen::Served } else { Seen::Passed });
+        ftl.count_scheme_outcome(
+            Self::KIND,
+            if is_silent { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
+        );
         if !is_silent || !is_on {
             return Ok(false);
         }
@@ -57,7 +60,7 @@ impl<N: Nand> Ftl<N> {
         let mut stored = self.blank_page();
         let pending = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(write.lpn));
         let fingerprint = if let Some(fingerprint) = pending {
-            self.read_pending(write.lpn, &mut stored);
+            self.read_buffered_page(write.lpn, &mut stored);
             fingerprint
         } else {
             let has_delta = self.delta.as_ref().is_some_and(|stage| stage.fingerprint(write.lpn).is_some());
@@ -78,7 +81,7 @@ impl<N: Nand> Ftl<N> {
     /// Looks up the place of `lpn`. A lazy map neither reads nor caches the entry of a write, and the room that was made
     /// for the write does not cover the eviction of another entry: there the look-up caches nothing.
     fn look_up_for_comparison(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
-        if self.mapping.identifies_late() {
+        if self.mapping.identifies_invalid_pages_late() {
             self.mapping.peek(&mut self.store, lpn)
         } else {
             self.mapping.lookup(&mut self.store, lpn)

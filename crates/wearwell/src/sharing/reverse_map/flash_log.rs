@@ -36,8 +36,8 @@ use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, Command, Entry, EntryForm, EntryLiveness, Lpn, Needed, Ppn, ReverseMap, Sizes,
-    WATERMARK_PERCENT, require_log_pages, still_needed, torn_commands,
+    BlockId, EntryLayout, EntryLiveness, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry,
+    Sizes, WATERMARK_PERCENT, require_log_pages, still_needed, torn_commands,
 };
 use crate::data::{Content, Fingerprint};
 use crate::error::{Error, Result};
@@ -56,7 +56,7 @@ const CLEANING_SHARE: u64 = 20;
 /// simulation has this index: a controller reads the log, and the reads are charged.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    entries: VecDeque<(u32, Entry)>,
+    entries: VecDeque<(u32, ReverseMapEntry)>,
     superseded: u32,
 }
 
@@ -64,7 +64,7 @@ struct Group {
 /// a page of NVRAM as buffer. See the module's head.
 #[derive(Clone, Debug)]
 pub struct FlashLog {
-    form: EntryForm,
+    form: EntryLayout,
     page_entries: u32,
     log_pages: u32,
     /// Number of the oldest live page of the log.
@@ -92,28 +92,28 @@ impl FlashLog {
     /// Creates an empty reverse-map log of at most `log_bytes` bytes on flash, with its buffer in the NVRAM of `io`.
     ///
     /// # Errors
-    /// [`Error::Options`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or more
-    /// than the device, or the device has more than [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
+    /// [`Error::InvalidOptions`] if the medium has no NVRAM for a page and a word, the log has fewer than two pages or
+    /// more than the device, or the device has more than [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
-        Self::with_entries(io, log_bytes, EntryForm::Single)
+        Self::with_entries(io, log_bytes, EntryLayout::Single)
     }
 
     /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`FlashLog::new`].
-    pub fn with_entries<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryForm) -> Result<Self> {
+    pub fn with_entries<N: Nand>(io: &Store<N>, log_bytes: u64, form: EntryLayout) -> Result<Self> {
         let (page_bytes, pages) = (io.geometry().page_bytes, io.geometry().pages());
         let (present, wanted) = (io.nvram().len() as u64 * 8, page_bytes as u64 + 8);
         let log_pages = log_bytes / page_bytes as u64;
         if present < wanted {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "the flash log needs {wanted} bytes of NVRAM for a page and its state, the medium has {present}"
             )));
         }
         require_log_pages(pages)?;
         if !(MIN_PAGES..pages).contains(&log_pages) {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "a flash log of {log_pages} pages on a device of {pages} pages: it must have at least {MIN_PAGES} pages and fewer than the device"
             )));
         }
@@ -172,7 +172,7 @@ impl FlashLog {
         self.groups.len() - 1
     }
 
-    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &Entry) -> usize {
+    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
         entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
     }
 
@@ -188,9 +188,13 @@ impl FlashLog {
 
     /// Returns the reverse-map entry in a slot of the NVRAM buffer, and its atomic command if any; `None` if the slot
     /// is empty or torn.
-    fn buffered_entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
+    fn buffered_entry<N: Nand>(
+        &self,
+        io: &Store<N>,
+        slot: u32,
+    ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) = self.form.decode(&io.nvram()[self.word(slot)..])?;
-        Some((Entry::decode_in_log(words)?, command))
+        Some((ReverseMapEntry::decode_in_log(words)?, command))
     }
 
     /// Returns the index of the first NVRAM word (8 bytes) of a slot of the entry buffer.
@@ -198,7 +202,12 @@ impl FlashLog {
         slot as usize * self.form.words()
     }
 
-    fn push<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, command: Option<Command>) -> Result<()> {
+    fn push<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entry: ReverseMapEntry,
+        command: Option<RemapCommand>,
+    ) -> Result<()> {
         if self.buffered == self.page_entries {
             self.flush(io)?;
         }
@@ -209,7 +218,7 @@ impl FlashLog {
     }
 
     /// Adds a reverse-map entry in log page `id` to the index, under the block whose page it names.
-    fn adopt<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: Entry) {
+    fn adopt<N: Nand>(&mut self, io: &Store<N>, id: u32, entry: ReverseMapEntry) {
         let index = self.group_of(io, &entry);
         let group = &mut self.groups[index].entries;
         group.push_back((id, entry));
@@ -219,7 +228,7 @@ impl FlashLog {
 
     /// Number of flash pages that the reverse-map log can append without using the block that GC keeps for its copies.
     fn room_pages<N: Nand>(io: &Store<N>) -> u64 {
-        io.room_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
+        io.free_pages_in(Stream::RemapLog, io.pool_with_most_free_blocks(Stream::RemapLog)) as u64
     }
 
     fn fill_page<N: Nand>(&mut self, io: &Store<N>) {
@@ -231,7 +240,7 @@ impl FlashLog {
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
     fn flush<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.fill_page(io);
-        io.ops.note_reason(MetadataReason::LogBufferFull);
+        io.flash_ops.record_metadata_reason(MetadataReason::LogBufferFull);
         let pool = io.pool_with_most_free_blocks(Stream::RemapLog);
         let (id, content) = (self.next_page(), Content::Bytes(&self.page));
         let place =
@@ -243,7 +252,7 @@ impl FlashLog {
     fn zero_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         for at in 0..self.oldest_word() {
             if io.nvram()[at] != 0 {
-                io.store_word(at, 0)?;
+                io.store_nvram_word(at, 0)?;
             }
         }
         self.buffered = 0;
@@ -251,40 +260,41 @@ impl FlashLog {
     }
 
     /// Returns the reverse-map entries of the log page that is in the read buffer `page`.
-    fn page_content(&self) -> impl Iterator<Item = Entry> + '_ {
+    fn page_content(&self) -> impl Iterator<Item = ReverseMapEntry> + '_ {
         let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
         let slots = self.page.chunks_exact(self.form.bytes() as usize);
         slots.map_while(move |slot| {
             let words: ArrayVec<u64, 3> = slot.as_chunks().0.iter().map(word).collect();
-            Entry::decode_in_log(self.form.decode(&words)?.0)
+            ReverseMapEntry::decode_in_log(self.form.decode(&words)?.0)
         })
     }
 
     /// Cleans the oldest page of the flash log: records its entries that are still needed again and discards the page.
     /// Costs one read and at most one program.
-    fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
+    fn clean_oldest<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         let Some(&place) = self.directory.front() else { return Ok(()) };
         io.read(place, &mut self.page, Cause::RemapLog)?;
         let mut groups: Vec<usize> = self.page_content().map(|entry| self.group_of(io, &entry)).collect();
         groups.sort_unstable();
         groups.dedup();
         let id = self.oldest;
-        let in_page = |&&(page, _): &&(u32, Entry)| page == id;
+        let in_page = |&&(page, _): &&(u32, ReverseMapEntry)| page == id;
         let of_group =
             |&index: &usize| self.groups[index].entries.iter().take_while(in_page).map(|&(_, entry)| entry);
-        let entries: Vec<Entry> = groups.iter().flat_map(of_group).collect();
+        let entries: Vec<ReverseMapEntry> = groups.iter().flat_map(of_group).collect();
         let dropped = self.take_superseded(io, &entries);
-        let need = |entry: &Entry| {
+        let need = |entry: &ReverseMapEntry| {
             let need = needed(entry);
             EntryLiveness {
-                bind: need.bind && !dropped.contains(&(entry.lpn, entry.place, entry.sequence)),
+                is_bind_live: need.is_bind_live
+                    && !dropped.contains(&(entry.lpn, entry.place, entry.sequence)),
                 ..need
             }
         };
         for rest in still_needed(&entries, &need).into_iter().flatten() {
             self.push(io, rest, None)?;
         }
-        io.store_word(self.oldest_word(), id.wrapping_add(1) as u64)?;
+        io.store_nvram_word(self.oldest_word(), id.wrapping_add(1) as u64)?;
         self.oldest = id.wrapping_add(1);
         self.directory.pop_front();
         io.discard(place);
@@ -299,7 +309,7 @@ impl FlashLog {
     fn take_superseded<N: Nand>(
         &mut self,
         io: &Store<N>,
-        entries: &[Entry],
+        entries: &[ReverseMapEntry],
     ) -> HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> {
         let mut taken = HashSet::default();
         for entry in entries {
@@ -365,7 +375,7 @@ impl FlashLog {
         if flushed || self.buffered == 0 {
             return self.zero_buffer(io);
         }
-        if self.form == EntryForm::OfCommands { self.discard_torn_command(io, &buffered) } else { Ok(()) }
+        if self.form == EntryLayout::WithCommand { self.discard_torn_command(io, &buffered) } else { Ok(()) }
     }
 
     /// Zeroes in the NVRAM buffer the entries of an atomic command that was not recorded completely, and a torn entry
@@ -373,13 +383,13 @@ impl FlashLog {
     fn discard_torn_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        buffered: &[(Entry, Option<Command>)],
+        buffered: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered < self.page_entries {
             self.form.zero(io, self.word(self.buffered))?;
         }
         let torn = torn_commands(buffered);
-        let is_torn = |&(entry, command): &(Entry, Option<Command>)| {
+        let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.number(&entry)))
         };
         while self.buffered > 0 && is_torn(&buffered[self.buffered as usize - 1]) {
@@ -392,7 +402,7 @@ impl FlashLog {
 
 /// Removes the older copy of each reverse-map entry that is in the flash log twice. A tombstone (record of a trim) also
 /// counts as a copy of the relocation entry from which cleaning derived it.
-fn without_copies(entries: &mut Vec<(u32, Entry)>) {
+fn without_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();
     entries.retain(|(_, entry)| {
@@ -404,18 +414,18 @@ fn without_copies(entries: &mut Vec<(u32, Entry)>) {
 }
 
 impl ReverseMap for FlashLog {
-    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
         if !self.admits() && self.reclaimable() > self.capacity_entries() / CLEANING_SHARE {
             self.clean_oldest(io, needed)?;
         }
         Ok(self.admits())
     }
 
-    fn make_room_for<N: Nand>(
+    fn make_room_for_victim<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let entries = self.groups[block.index()].entries.len() as u64;
         if self.free() < entries && self.reclaimable() > 0 && Self::room_pages(io) > 0 {
@@ -427,7 +437,12 @@ impl ReverseMap for FlashLog {
 
     /// Records a reverse-map entry in the buffer of the flash log in O(1), unless the buffer is full and is programmed
     /// first; two or three 8-byte words are stored.
-    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+    fn record_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entry: ReverseMapEntry,
+        _: LivenessOf<'_>,
+    ) -> Result<()> {
         assert!(self.free() > 0, "the flash log is full: admit the host, make room for GC's victim");
         self.push(io, entry, None)
     }
@@ -436,14 +451,14 @@ impl ReverseMap for FlashLog {
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
         let admits = |log: &Self| {
             log.valid_entries() + count <= log.watermark()
                 && log.free() >= count + u64::from(log.sizes.largest()) + count
         };
-        if self.form == EntryForm::Single || count > u64::from(self.page_entries) {
+        if self.form == EntryLayout::Single || count > u64::from(self.page_entries) {
             return Ok(false);
         }
         if !admits(self) && self.reclaimable() > 0 {
@@ -462,14 +477,14 @@ impl ReverseMap for FlashLog {
     fn record_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        command: Command,
-        entries: &[Entry],
+        command: RemapCommand,
+        entries: &[ReverseMapEntry],
     ) -> Result<()> {
         assert!(self.buffered + command.pages <= self.page_entries, "{command:?} was not admitted");
         entries.iter().try_for_each(|&entry| self.push(io, entry, Some(command)))
     }
 
-    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let group = &mut self.groups[io.block_of(place).index()];
         group.superseded += 1;
         let recorded = group.entries.len() as u32;
@@ -478,7 +493,12 @@ impl ReverseMap for FlashLog {
         self.superseded_entries += 1;
     }
 
-    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+    fn entries_of_block<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<ReverseMapEntry>,
+    ) -> Result<()> {
         for &place in &self.directory {
             io.read(place, &mut [], Cause::RemapLog)?;
         }
@@ -489,7 +509,7 @@ impl ReverseMap for FlashLog {
         Ok(())
     }
 
-    fn erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn block_erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         let Group { entries, superseded } = std::mem::take(&mut self.groups[block.index()]);
         self.sizes.change(entries.len() as u32, 0);
         self.live -= entries.len() as u32;
@@ -506,7 +526,7 @@ impl ReverseMap for FlashLog {
         self.found = pages.to_vec();
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.forget();
         let found: HashMap<u32, Ppn, FxBuildHasher> = self.found.drain(..).collect();
         self.oldest = io.nvram()[self.oldest_word()] as u32;
@@ -528,7 +548,7 @@ impl ReverseMap for FlashLog {
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
     }
 
-    fn entries<N: Nand>(&self, _: &Store<N>) -> Vec<Entry> {
+    fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
         self.groups.iter().flat_map(|group| group.entries.iter().map(|&(_, entry)| entry)).collect()
     }
 
@@ -545,11 +565,11 @@ impl ReverseMap for FlashLog {
         self.log_pages as u64
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.directory.get(id.wrapping_sub(self.oldest) as usize) == Some(&ppn)
     }
 
-    fn relocate_own(&mut self, id: u32, new: Ppn) {
+    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
         self.directory[id.wrapping_sub(self.oldest) as usize] = new;
     }
 

@@ -13,7 +13,7 @@ use std::slice;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{BlockId, ENTRY_BYTES, Entry, Lpn, Needed, Ppn, ReverseMap};
+use super::{BlockId, ENTRY_BYTES, LivenessOf, Lpn, Ppn, ReverseMap, ReverseMapEntry};
 use crate::address::Address;
 use crate::error::Result;
 use crate::nand::Nand;
@@ -30,7 +30,7 @@ struct Binder {
 }
 
 impl Binder {
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &ReverseMapEntry) -> Self {
         Self { lpn: entry.lpn, sequence: [entry.sequence as u32, (entry.sequence >> 32) as u32] }
     }
 
@@ -46,16 +46,16 @@ impl Binder {
         (self.lpn == Lpn::NONE).then_some(self.sequence[0] as usize)
     }
 
-    fn entry(self, place: Ppn) -> Entry {
+    fn entry(self, place: Ppn) -> ReverseMapEntry {
         let [low, high] = self.sequence.map(u64::from);
-        Entry { lpn: self.lpn, place: Some(place), source: None, sequence: low | high << 32 }
+        ReverseMapEntry { lpn: self.lpn, place: Some(place), source: None, sequence: low | high << 32 }
     }
 }
 
 /// The ideal reverse map: holds the binders (logical pages mapped without a program) of each physical page in RAM,
 /// without limit or cost.
 #[derive(Clone, Debug)]
-pub struct Ideal {
+pub struct IdealReverseMap {
     /// The binder (logical page mapped without a program) of each page or chunk member; if there are several, a
     /// placeholder for their list in `lists`.
     binders: HashMap<Ppn, Binder, FxBuildHasher>,
@@ -70,7 +70,7 @@ pub struct Ideal {
     entries: u64,
 }
 
-impl Ideal {
+impl IdealReverseMap {
     /// Creates an empty ideal reverse map for a device of `pages` physical pages.
     pub fn new(pages: u64) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Ideal {
 
     /// Returns the reverse-map entries of all logical pages bound (mapped without a program) to the physical page
     /// `place`.
-    pub fn entries_at(&self, place: Ppn) -> Vec<Entry> {
+    pub fn entries_at(&self, place: Ppn) -> Vec<ReverseMapEntry> {
         let binders = self.binders.get(&place).map_or(&[][..], |binder| self.all(binder));
         binders.iter().map(|binder| binder.entry(place)).collect()
     }
@@ -137,12 +137,17 @@ impl Ideal {
     }
 }
 
-impl ReverseMap for Ideal {
-    fn admit<N: Nand>(&mut self, _: &mut Store<N>, _: Needed<'_>) -> Result<bool> {
+impl ReverseMap for IdealReverseMap {
+    fn admit_entry<N: Nand>(&mut self, _: &mut Store<N>, _: LivenessOf<'_>) -> Result<bool> {
         Ok(true)
     }
 
-    fn record<N: Nand>(&mut self, _: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+    fn record_entry<N: Nand>(
+        &mut self,
+        _: &mut Store<N>,
+        entry: ReverseMapEntry,
+        _: LivenessOf<'_>,
+    ) -> Result<()> {
         if let Some(place) = entry.place {
             let binder = Binder::of(&entry);
             if let Some(first) = self.binders.insert(place, binder) {
@@ -157,7 +162,7 @@ impl ReverseMap for Ideal {
         Ok(())
     }
 
-    fn supersede<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_superseded<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let binder = self.binders[&place];
         match self.without(binder, lpn) {
             Some(binder) => _ = self.binders.insert(place, binder),
@@ -166,24 +171,29 @@ impl ReverseMap for Ideal {
         self.entries -= 1;
     }
 
-    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+    fn entries_of_block<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<ReverseMapEntry>,
+    ) -> Result<()> {
         let mut places = Vec::new();
-        self.bound.collect(io.geometry().first_page(block), io.geometry().block_pages(), &mut places);
+        self.bound.append_members(io.geometry().first_page(block), io.geometry().block_pages(), &mut places);
         out.extend(places.into_iter().flat_map(|place| self.entries_at(place)));
         Ok(())
     }
 
-    fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let is_free = self.bound.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
         assert!(is_free, "a page of erased block {block} is still bound");
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
-        Ok(self.entries(io))
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
+        Ok(self.all_entries(io))
     }
 
-    fn entries<N: Nand>(&self, _: &Store<N>) -> Vec<Entry> {
+    fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
         self.binders.keys().flat_map(|&place| self.entries_at(place)).collect()
     }
 

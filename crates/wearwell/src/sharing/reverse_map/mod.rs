@@ -1,16 +1,17 @@
 //! Reverse maps: which logical pages refer to a physical page, if logical pages can be mapped without a program.
 //!
 //! The OOB of a page names the logical page it was written for. A *bind* (deduplication, remap) maps another logical
-//! page to it, and the OOB cannot be changed. So each bind writes an [`Entry`]. GC, which must update the map entry of
-//! every referrer of a page that it moves, queries the reverse map. If the entry is non-volatile, it is also the commit
-//! point of the bind, and recovery replays it. The five variants of the Remap-SSD paper are five implementations:
+//! page to it, and the OOB cannot be changed. So each bind writes an [`ReverseMapEntry`]. GC, which must update the map
+//! entry of every referrer of a page that it moves, queries the reverse map. If the entry is non-volatile, it is also
+//! the commit point of the bind, and recovery replays it. The five variants of the Remap-SSD paper are five
+//! implementations:
 //!
 //! | reverse map | entries are stored | finding a victim's referrers reads | entries are limited by |
 //! |---|---|---|---|
-//! | [`Segments`] | in NVRAM, grouped by block | the block's own group | NVRAM |
+//! | [`NvramSegments`] | in NVRAM, grouped by block | the block's own group | NVRAM |
 //! | [`NvramLog`] | in NVRAM, one log | the whole log | NVRAM |
 //! | [`FlashLog`] | on flash, one log, its last page in NVRAM | the whole log | the log's pages |
-//! | [`Ideal`] | in battery-backed RAM, by page | nothing | nothing |
+//! | [`IdealReverseMap`] | in battery-backed RAM, by page | nothing | nothing |
 //! | [`AnyReverseMap::OobOnly`] | nowhere: no bind is possible | nothing | - |
 //!
 //! # Entries and evidence
@@ -30,9 +31,9 @@
 //! # Atomic commands
 //!
 //! A remap command of several pages can be atomic (paper, section 4.3). Its entries are recorded together and have a
-//! third word with the first target and the length of the command ([`Command`]), 24 bytes in all. Entry `k` takes the
-//! `k`th of consecutive sequence numbers, so the number of the first entry identifies the command. Recovery discards a
-//! command of which an entry is missing, and zeroes its entries before anything else is recorded.
+//! third word with the first target and the length of the command ([`RemapCommand`]), 24 bytes in all. Entry `k` takes
+//! the `k`th of consecutive sequence numbers, so the number of the first entry identifies the command. Recovery
+//! discards a command of which an entry is missing, and zeroes its entries before anything else is recorded.
 //!
 //! Compaction, GC and erases drop entries one by one, which would make a complete command look torn. So before a
 //! reverse map drops its first entry after a command, it stores the current sequence number in a word of NVRAM. This is
@@ -49,10 +50,10 @@ mod segments;
 
 pub use flash_log::FlashLog;
 use hashbrown::{HashMap, HashSet};
-pub use ideal::Ideal;
+pub use ideal::IdealReverseMap;
 pub use nvram_log::NvramLog;
 use rustc_hash::FxBuildHasher;
-pub use segments::{SEGMENT_BYTES, Segments};
+pub use segments::{NvramSegments, SEGMENT_BYTES};
 
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::error::{Error, Result};
@@ -61,7 +62,7 @@ use crate::store::Store;
 
 /// A reverse-map entry: records one bind (mapping without a program), or one trim as a tombstone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct ReverseMapEntry {
     /// The logical page that the entry maps, or that was trimmed if `place` is `None`.
     pub lpn: Lpn,
     /// The physical page to which `lpn` is bound; `None` makes the entry a tombstone: `lpn` is unmapped.
@@ -95,7 +96,7 @@ const NO_LPN: u64 = (1 << LPN_BITS) - 1;
 /// Largest sequence number that fits in a reverse-map entry: 2^42 - 1 operations, 51 days at a million per second.
 pub const MAX_SEQUENCE: u64 = (1 << SEQUENCE_BITS) - 1;
 
-impl Entry {
+impl ReverseMapEntry {
     /// Returns the logical pages that this reverse-map entry unmaps: the source of a relocation, or the range of a
     /// tombstone.
     pub fn tombstoned_lpns(&self) -> impl Iterator<Item = Lpn> + use<> {
@@ -146,20 +147,20 @@ impl Entry {
 /// An atomic remap command: its reverse-map entries are valid together or not at all. Encoded in the third word of each
 /// entry (paper, section 4.3): torn bit, first target (31 bits), pages (31), flag.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Command {
+pub struct RemapCommand {
     /// First logical page of the target range that the command remaps.
-    pub start: Lpn,
+    pub first_target: Lpn,
     /// Number of logical pages that the command remaps, with one reverse-map entry for each.
     pub pages: u32,
 }
 
 const COMMAND_FLAG: u64 = 1 << 63;
 
-impl Command {
+impl RemapCommand {
     /// Encodes an atomic remap command as the third word of a reverse-map entry; `None` marks an entry that belongs to
     /// no command.
     pub fn encode(command: Option<Self>) -> u64 {
-        let Some(Self { start, pages }) = command else { return TORN_BIT };
+        let Some(Self { first_target: start, pages }) = command else { return TORN_BIT };
         assert!((start.0 as u64) < NO_LPN && (pages as u64) < NO_LPN, "{command:?} does not fit 31 bits");
         TORN_BIT | (start.0 as u64) << 1 | (pages as u64) << (1 + LPN_BITS) | COMMAND_FLAG
     }
@@ -168,32 +169,32 @@ impl Command {
     /// to no command.
     pub fn decode(word: u64) -> Option<Self> {
         let field = |shift: u32| (word >> shift & NO_LPN) as u32;
-        (word & COMMAND_FLAG != 0).then(|| Self { start: Lpn(field(1)), pages: field(1 + LPN_BITS) })
+        (word & COMMAND_FLAG != 0).then(|| Self { first_target: Lpn(field(1)), pages: field(1 + LPN_BITS) })
     }
 
     /// Returns the sequence number of the first reverse-map entry of this atomic command, computed from any `entry` of
     /// it. The number identifies the command.
-    fn number(self, entry: &Entry) -> u64 {
-        entry.sequence - (entry.lpn.0 - self.start.0) as u64
+    fn number(self, entry: &ReverseMapEntry) -> u64 {
+        entry.sequence - (entry.lpn.0 - self.first_target.0) as u64
     }
 }
 
 /// Layout of a reverse-map entry in NVRAM and on flash, in 8-byte words: two, or three with the atomic command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum EntryForm {
+pub enum EntryLayout {
     /// Reverse-map entries of two 8-byte words, for designs without atomic remap commands.
     #[default]
     Single,
     /// Reverse-map entries of three 8-byte words; the third names the atomic remap command of the entry.
-    OfCommands,
+    WithCommand,
 }
 
-impl EntryForm {
+impl EntryLayout {
     /// Size of one reverse-map entry in this layout, bytes.
     pub fn bytes(self) -> u64 {
         match self {
             Self::Single => ENTRY_BYTES,
-            Self::OfCommands => COMMAND_ENTRY_BYTES,
+            Self::WithCommand => COMMAND_ENTRY_BYTES,
         }
     }
 
@@ -206,7 +207,7 @@ impl EntryForm {
     fn extra_bytes(self) -> u64 {
         match self {
             Self::Single => 0,
-            Self::OfCommands => 8,
+            Self::WithCommand => 8,
         }
     }
 
@@ -217,19 +218,23 @@ impl EntryForm {
         io: &mut Store<N>,
         at: usize,
         encoded: [u64; 2],
-        command: Option<Command>,
+        command: Option<RemapCommand>,
     ) -> Result<()> {
-        io.store_word(at, encoded[0])?;
-        io.store_word(at + 1, encoded[1])?;
-        if self == Self::OfCommands { io.store_word(at + 2, Command::encode(command)) } else { Ok(()) }
+        io.store_nvram_word(at, encoded[0])?;
+        io.store_nvram_word(at + 1, encoded[1])?;
+        if self == Self::WithCommand {
+            io.store_nvram_word(at + 2, RemapCommand::encode(command))
+        } else {
+            Ok(())
+        }
     }
 
     /// Decodes the words of a reverse-map entry: returns the first two and the atomic command in the third. `None` if a
     /// word lacks its torn bit (an interrupted store).
-    fn decode(self, words: &[u64]) -> Option<([u64; 2], Option<Command>)> {
+    fn decode(self, words: &[u64]) -> Option<([u64; 2], Option<RemapCommand>)> {
         let words = &words[..self.words()];
         let is_intact = words.iter().all(|word| word & TORN_BIT != 0);
-        is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| Command::decode(word))))
+        is_intact.then(|| ([words[0], words[1]], words.get(2).and_then(|&word| RemapCommand::decode(word))))
     }
 
     /// Zeroes a reverse-map entry in NVRAM, its last word first, so that an interrupted zeroing never leaves an intact
@@ -237,7 +242,7 @@ impl EntryForm {
     fn zero<N: Nand>(self, io: &mut Store<N>, at: usize) -> Result<()> {
         for at in (at..at + self.words()).rev() {
             if io.nvram()[at] != 0 {
-                io.store_word(at, 0)?;
+                io.store_nvram_word(at, 0)?;
             }
         }
         Ok(())
@@ -247,7 +252,7 @@ impl EntryForm {
 /// State of atomic remap commands in a reverse map: which of the recorded commands count as complete.
 #[derive(Clone, Copy, Debug, Default)]
 struct Commands {
-    form: EntryForm,
+    form: EntryLayout,
     /// Index of the NVRAM word with the vouched number, up to which all atomic commands count as complete.
     word: usize,
     vouched: u64,
@@ -256,7 +261,7 @@ struct Commands {
 }
 
 impl Commands {
-    fn new(form: EntryForm, word: usize) -> Self {
+    fn new(form: EntryLayout, word: usize) -> Self {
         Self { form, word, ..Self::default() }
     }
 
@@ -266,8 +271,8 @@ impl Commands {
         if self.newest <= self.vouched {
             return Ok(());
         }
-        let number = io.sequence();
-        io.store_word(self.word, number)?;
+        let number = io.last_sequence();
+        io.store_nvram_word(self.word, number)?;
         self.vouched = number;
         Ok(())
     }
@@ -277,15 +282,15 @@ impl Commands {
     fn recover<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        recorded: &[(Entry, Option<Command>)],
+        recorded: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> HashSet<u64, FxBuildHasher> {
         self.newest = 0;
-        if self.form == EntryForm::Single {
+        if self.form == EntryLayout::Single {
             return HashSet::default();
         }
         self.vouched = io.nvram()[self.word];
-        io.continue_after(self.vouched);
-        let unsure = |&&(entry, command): &&(Entry, Option<Command>)| {
+        io.continue_sequence_after(self.vouched);
+        let unsure = |&&(entry, command): &&(ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| command.number(&entry) > self.vouched)
         };
         let unsure: Vec<_> = recorded.iter().filter(unsure).copied().collect();
@@ -298,14 +303,15 @@ impl Commands {
 
 /// Returns the numbers of the atomic commands of which an entry is missing in `recorded`, the reverse-map entries
 /// found.
-fn torn_commands(recorded: &[(Entry, Option<Command>)]) -> HashSet<u64, FxBuildHasher> {
-    let mut found: HashMap<u64, (Command, HashSet<Lpn, FxBuildHasher>), FxBuildHasher> = HashMap::default();
+fn torn_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> HashSet<u64, FxBuildHasher> {
+    let mut found: HashMap<u64, (RemapCommand, HashSet<Lpn, FxBuildHasher>), FxBuildHasher> =
+        HashMap::default();
     for &(entry, command) in recorded {
         let Some(command) = command else { continue };
         let (_, lpns) = found.entry(command.number(&entry)).or_insert((command, HashSet::default()));
         lpns.insert(entry.lpn);
     }
-    let is_torn = |(number, (command, lpns)): (u64, (Command, HashSet<Lpn, _>))| {
+    let is_torn = |(number, (command, lpns)): (u64, (RemapCommand, HashSet<Lpn, _>))| {
         (lpns.len() < command.pages as usize).then_some(number)
     };
     found.into_iter().filter_map(is_torn).collect()
@@ -330,7 +336,7 @@ fn require_log_pages(pages: u64) -> Result<()> {
     if pages <= MAX_LOG_PAGES {
         return Ok(());
     }
-    Err(Error::Options(format!(
+    Err(Error::InvalidOptions(format!(
         "one log of mappings serves a device of at most {MAX_LOG_PAGES} pages (1 TiB of 4-KiB pages), because its 16-byte \
          entries number pages with 28 bits; this device has {pages} pages: use remap.reverse_map=segments"
     )))
@@ -339,7 +345,7 @@ fn require_log_pages(pages: u64) -> Result<()> {
 /// Encoding of reverse-map entries in one log for the whole device, also 16 bytes. The page number cannot be relative
 /// to a block there, so three page numbers get 28 bits each. First word: torn bit, low part of the page number (21
 /// bits), sequence (42). Second word: torn bit, high part (7), LPN (28), source (28).
-impl Entry {
+impl ReverseMapEntry {
     fn encode_in_log(&self) -> [u64; 2] {
         assert!(self.sequence <= MAX_SEQUENCE, "sequence {} does not fit 42 bits", self.sequence);
         let place = self.place.map_or(NO_PAGE, |place| place.0 as u64);
@@ -375,31 +381,33 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EntryLiveness {
     /// Whether the entry's bind still holds: its `lpn` is mapped to the physical page `place`.
-    pub bind: bool,
+    pub is_bind_live: bool,
     /// Whether the entry's tombstone (record of a trim or relocation) is still needed: the logical page is still
     /// unmapped, and flash may hold an older page or entry that recovery would map it to.
-    pub tombstone: bool,
+    pub is_tombstone_needed: bool,
 }
 
 impl EntryLiveness {
     /// Liveness of a reverse-map entry that can be dropped: neither its bind (mapping without a program) nor its
     /// tombstone (record of a trim) is needed.
-    pub const NOTHING: Self = Self { bind: false, tombstone: false };
+    pub const DEAD: Self = Self { is_bind_live: false, is_tombstone_needed: false };
 
     /// Whether the reverse-map entry is still needed, as a bind (mapping without a program) or as a tombstone (record
     /// of a trim).
-    pub fn any(self) -> bool {
-        self.bind || self.tombstone
+    pub fn is_live(self) -> bool {
+        self.is_bind_live || self.is_tombstone_needed
     }
 
     /// Returns what must be kept of a reverse-map entry: the whole entry while its bind (mapping without a program)
     /// holds or it is a needed tombstone (record of a trim). Otherwise only a tombstone for its relocation source, if
     /// needed. `None` if nothing is needed.
-    pub fn rest_of(self, entry: Entry) -> Option<Entry> {
-        match (self.bind, self.tombstone) {
+    pub fn live_part_of(self, entry: ReverseMapEntry) -> Option<ReverseMapEntry> {
+        match (self.is_bind_live, self.is_tombstone_needed) {
             (true, _) => Some(entry),
             (false, true) if entry.place.is_none() => Some(entry),
-            (false, true) => entry.source.map(|lpn| Entry { lpn, place: None, source: None, ..entry }),
+            (false, true) => {
+                entry.source.map(|lpn| ReverseMapEntry { lpn, place: None, source: None, ..entry })
+            }
             (false, false) => None,
         }
     }
@@ -407,23 +415,23 @@ impl EntryLiveness {
 
 /// The engine's callback that decides which meanings of a reverse-map entry still hold; called when a reverse map
 /// compacts.
-pub type Needed<'a> = &'a dyn Fn(&Entry) -> EntryLiveness;
+pub type LivenessOf<'a> = &'a dyn Fn(&ReverseMapEntry) -> EntryLiveness;
 
 /// Returns for each of the reverse-map `entries` what compaction must keep of it. Of several entries with one bind
 /// (mapping without a program), or several tombstones (records of trims) of one range, only the newest is kept; an
 /// older relocation may still be the tombstone of its source.
-fn still_needed(entries: &[Entry], needed: Needed<'_>) -> Vec<Option<Entry>> {
+fn still_needed(entries: &[ReverseMapEntry], needed: LivenessOf<'_>) -> Vec<Option<ReverseMapEntry>> {
     let mut newest: HashMap<(Lpn, Option<Ppn>), u64, FxBuildHasher> = HashMap::default();
     for entry in entries {
         let sequence = newest.entry((entry.lpn, entry.place)).or_default();
         *sequence = entry.sequence.max(*sequence);
     }
-    let rest = |entry: &Entry| {
+    let rest = |entry: &ReverseMapEntry| {
         let need = needed(entry);
-        let bind = need.bind && newest[&(entry.lpn, entry.place)] == entry.sequence;
-        EntryLiveness { bind, ..need }.rest_of(*entry)
+        let bind = need.is_bind_live && newest[&(entry.lpn, entry.place)] == entry.sequence;
+        EntryLiveness { is_bind_live: bind, ..need }.live_part_of(*entry)
     };
-    let mut rests: Vec<Option<Entry>> = entries.iter().map(rest).collect();
+    let mut rests: Vec<Option<ReverseMapEntry>> = entries.iter().map(rest).collect();
     let mut kept: HashMap<(Lpn, Option<Ppn>, Option<Lpn>), usize, FxBuildHasher> = HashMap::default();
     for at in 0..rests.len() {
         let Some(entry) = rests[at] else { continue };
@@ -477,7 +485,7 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool>;
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool>;
 
     /// Whether all reverse-map entries of `block`, the next GC victim, can be recorded again now. May compact, so GC
     /// calls it while the L2P map still names the victim's pages. It appends pages of a log on flash only if they do
@@ -485,19 +493,29 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn make_room_for<N: Nand>(&mut self, _: &mut Store<N>, _: BlockId, _: Needed<'_>) -> Result<bool> {
+    fn make_room_for_victim<N: Nand>(
+        &mut self,
+        _: &mut Store<N>,
+        _: BlockId,
+        _: LivenessOf<'_>,
+    ) -> Result<bool> {
         Ok(true)
     }
 
-    /// Records a reverse-map entry, which is durable on return. The host may record only after [`ReverseMap::admit`]
-    /// returned `true`; GC may always record as many entries as its current victim had.
+    /// Records a reverse-map entry, which is durable on return. The host may record only after
+    /// [`ReverseMap::admit_entry`] returned `true`; GC may always record as many entries as its current victim had.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, needed: Needed<'_>) -> Result<()>;
+    fn record_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entry: ReverseMapEntry,
+        needed: LivenessOf<'_>,
+    ) -> Result<()>;
 
     /// Whether the host may record a remap command of several reverse-map entries at once, one for each physical page
-    /// in `places`; space for GC is kept back as in [`ReverseMap::admit`]. Only reverse maps with 24-byte entries
+    /// in `places`; space for GC is kept back as in [`ReverseMap::admit_entry`]. Only reverse maps with 24-byte entries
     /// record commands.
     ///
     /// # Errors
@@ -506,7 +524,7 @@ pub trait ReverseMap {
         &mut self,
         _: &mut Store<N>,
         _places: &[Option<Ppn>],
-        _: Needed<'_>,
+        _: LivenessOf<'_>,
     ) -> Result<bool> {
         Ok(false)
     }
@@ -517,48 +535,59 @@ pub trait ReverseMap {
     ///
     /// # Errors
     /// Errors of the medium.
-    fn record_command<N: Nand>(&mut self, _: &mut Store<N>, command: Command, _: &[Entry]) -> Result<()> {
+    fn record_command<N: Nand>(
+        &mut self,
+        _: &mut Store<N>,
+        command: RemapCommand,
+        _: &[ReverseMapEntry],
+    ) -> Result<()> {
         unreachable!("{command:?} was not admitted")
     }
 
     /// Marks the reverse-map entry of a bind (mapping without a program) as superseded: `lpn` is no longer bound to
     /// `place`. Its tombstone (record of a trim) may still be needed.
-    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
+    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn);
 
     /// Appends every reverse-map entry of `block` to `out`, superseded ones too, in the order of recording. Charges the
     /// reads of NVRAM or flash that finding them costs.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()>;
+    fn entries_of_block<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<ReverseMapEntry>,
+    ) -> Result<()>;
 
     /// Drops the reverse-map entries of `block`, which is erased; those still needed have been recorded again.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
+    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()>;
 
     /// Passes to the reverse map the pages of its log that recovery found on flash, as `(id, place)`; of several copies
-    /// of one page the newest. Called before [`ReverseMap::recover`], after which [`ReverseMap::owns`] returns which of
-    /// them are live.
+    /// of one page the newest. Called before [`ReverseMap::recover`], after which [`ReverseMap::owns_metadata_page`]
+    /// returns which of them are live.
     fn adopt_pages(&mut self, _: &[(u32, Ppn)]) {}
 
     /// Rebuilds the RAM state of the reverse map from its non-volatile entries and returns every intact entry, some
-    /// perhaps twice. All count as needed at first: the engine calls [`ReverseMap::supersede`] for each returned bind
-    /// that is not.
+    /// perhaps twice. All count as needed at first: the engine calls [`ReverseMap::mark_superseded`] for each returned
+    /// bind that is not.
     ///
     /// # Errors
     /// Errors of the medium.
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>>;
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>>;
 
     /// Returns every recorded reverse-map entry, superseded ones too; used by audits, so no cost is charged.
-    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry>;
+    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry>;
 
     /// Number of reverse-map entries that are not marked as superseded, tombstones (records of trims) included.
     fn valid_entries(&self) -> u64;
 
-    /// Maximum number of flash pages that one [`ReverseMap::admit`] or [`ReverseMap::record`] may append; 0 for reverse
-    /// maps without pages on flash. The default implementations of this method and the next three are for such maps.
+    /// Maximum number of flash pages that one [`ReverseMap::admit_entry`] or [`ReverseMap::record_entry`] may append; 0
+    /// for reverse maps without pages on flash. The default implementations of this method and the next three are for
+    /// such maps.
     fn pages_per_record(&self) -> u32 {
         0
     }
@@ -569,12 +598,12 @@ pub trait ReverseMap {
     }
 
     /// Whether `ppn` is the current copy of page `id` of the reverse map's log on flash.
-    fn owns(&self, _id: u32, _ppn: Ppn) -> bool {
+    fn owns_metadata_page(&self, _id: u32, _ppn: Ppn) -> bool {
         false
     }
 
     /// Updates the location of page `id` of the reverse map's log on flash, which GC moved to `_new`.
-    fn relocate_own(&mut self, id: u32, _new: Ppn) {
+    fn relocate_metadata_page(&mut self, id: u32, _new: Ppn) {
         unreachable!("there is no log page {id}")
     }
 
@@ -631,33 +660,34 @@ impl ReverseMapPart {
 pub enum AnyReverseMap {
     /// No reverse map: no logical page can be bound (mapped without a program).
     OobOnly,
-    /// Reverse-map entries in NVRAM segments, each for one block; see [`Segments`].
-    Segments(Segments),
+    /// Reverse-map entries in NVRAM segments, each for one block; see [`NvramSegments`].
+    Segments(NvramSegments),
     /// Reverse-map entries in one NVRAM log; see [`NvramLog`].
     NvramLog(NvramLog),
     /// Reverse-map entries in one log on flash; see [`FlashLog`].
     FlashLog(FlashLog),
-    /// Unlimited reverse-map entries without cost; see [`Ideal`].
-    Ideal(Ideal),
+    /// Unlimited reverse-map entries without cost; see [`IdealReverseMap`].
+    Ideal(IdealReverseMap),
 }
 
 impl AnyReverseMap {
     /// Creates an empty reverse map for the device of `io`, whose NVRAM must be all zeros.
     ///
     /// # Errors
-    /// [`Error::Options`] if the size is not usable for this kind, or the medium has too little NVRAM.
+    /// [`Error::InvalidOptions`] if the size is not usable for this kind, or the medium has too little NVRAM.
     pub fn new<N: Nand>(part: ReverseMapPart, io: &Store<N>) -> Result<Self> {
-        Self::with_entries(part, EntryForm::Single, io)
+        Self::with_entries(part, EntryLayout::Single, io)
     }
 
     /// Creates an empty reverse map, as [`AnyReverseMap::new`], with entries of layout `form`.
     ///
     /// # Errors
-    /// Those of [`AnyReverseMap::new`]; [`Error::Options`] if `form` supports commands but entries are neither in NVRAM
-    /// nor on flash.
-    pub fn with_entries<N: Nand>(part: ReverseMapPart, form: EntryForm, io: &Store<N>) -> Result<Self> {
-        if form == EntryForm::OfCommands && matches!(part, ReverseMapPart::OobOnly | ReverseMapPart::Ideal) {
-            return Err(Error::Options(
+    /// Those of [`AnyReverseMap::new`]; [`Error::InvalidOptions`] if `form` supports commands but entries are neither
+    /// in NVRAM nor on flash.
+    pub fn with_entries<N: Nand>(part: ReverseMapPart, form: EntryLayout, io: &Store<N>) -> Result<Self> {
+        if form == EntryLayout::WithCommand && matches!(part, ReverseMapPart::OobOnly | ReverseMapPart::Ideal)
+        {
+            return Err(Error::InvalidOptions(
                 "atomic remap commands need a reverse map in NVRAM or on flash: choose segments, nvram-log or flash-log"
                     .into(),
             ));
@@ -665,7 +695,7 @@ impl AnyReverseMap {
         Ok(match part {
             ReverseMapPart::OobOnly => Self::OobOnly,
             ReverseMapPart::Segments { nvram_bytes, segment_bytes } => {
-                Self::Segments(Segments::with_entries(io, nvram_bytes, segment_bytes, form)?)
+                Self::Segments(NvramSegments::with_entries(io, nvram_bytes, segment_bytes, form)?)
             }
             ReverseMapPart::NvramLog { nvram_bytes } => {
                 Self::NvramLog(NvramLog::with_entries(io, nvram_bytes, form)?)
@@ -674,7 +704,7 @@ impl AnyReverseMap {
                 let log_bytes = log_pages as u64 * io.geometry().page_bytes as u64;
                 Self::FlashLog(FlashLog::with_entries(io, log_bytes, form)?)
             }
-            ReverseMapPart::Ideal => Self::Ideal(Ideal::new(io.geometry().pages())),
+            ReverseMapPart::Ideal => Self::Ideal(IdealReverseMap::new(io.geometry().pages())),
         })
     }
 }
@@ -692,53 +722,63 @@ macro_rules! delegate {
 }
 
 impl ReverseMap for AnyReverseMap {
-    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
-        delegate!(self, m => m.admit(io, needed), else Ok(false))
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
+        delegate!(self, m => m.admit_entry(io, needed), else Ok(false))
     }
-    fn make_room_for<N: Nand>(
+    fn make_room_for_victim<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
-        delegate!(self, m => m.make_room_for(io, block, needed), else Ok(true))
+        delegate!(self, m => m.make_room_for_victim(io, block, needed), else Ok(true))
     }
-    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, needed: Needed<'_>) -> Result<()> {
-        delegate!(self, m => m.record(io, entry, needed), else unreachable!("{entry:?} without a place to record it"))
+    fn record_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entry: ReverseMapEntry,
+        needed: LivenessOf<'_>,
+    ) -> Result<()> {
+        delegate!(self, m => m.record_entry(io, entry, needed), else unreachable!("{entry:?} without a place to record it"))
     }
     fn admit_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
         delegate!(self, m => m.admit_command(io, places, needed), else Ok(false))
     }
     fn record_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        command: Command,
-        entries: &[Entry],
+        command: RemapCommand,
+        entries: &[ReverseMapEntry],
     ) -> Result<()> {
         delegate!(self, m => m.record_command(io, command, entries), else unreachable!("{command:?} without a place to record it"))
     }
-    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        delegate!(self, m => m.supersede(io, lpn, place), else ());
+    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+        delegate!(self, m => m.mark_superseded(io, lpn, place), else ());
     }
-    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
-        delegate!(self, m => m.entries_of(io, block, out), else Ok(()))
+    fn entries_of_block<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<ReverseMapEntry>,
+    ) -> Result<()> {
+        delegate!(self, m => m.entries_of_block(io, block, out), else Ok(()))
     }
-    fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
-        delegate!(self, m => m.erased(io, block), else Ok(()))
+    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+        delegate!(self, m => m.block_erased(io, block), else Ok(()))
     }
     fn adopt_pages(&mut self, pages: &[(u32, Ppn)]) {
         delegate!(self, m => m.adopt_pages(pages), else ());
     }
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))
     }
-    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
-        delegate!(self, m => m.entries(io), else Vec::new())
+    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
+        delegate!(self, m => m.all_entries(io), else Vec::new())
     }
     fn valid_entries(&self) -> u64 {
         delegate!(self, m => m.valid_entries(), else 0)
@@ -749,11 +789,11 @@ impl ReverseMap for AnyReverseMap {
     fn metadata_pages(&self) -> u64 {
         delegate!(self, m => m.metadata_pages(), else 0)
     }
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
-        delegate!(self, m => m.owns(id, ppn), else false)
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        delegate!(self, m => m.owns_metadata_page(id, ppn), else false)
     }
-    fn relocate_own(&mut self, id: u32, new: Ppn) {
-        delegate!(self, m => m.relocate_own(id, new), else unreachable!("no log page {id}"));
+    fn relocate_metadata_page(&mut self, id: u32, new: Ppn) {
+        delegate!(self, m => m.relocate_metadata_page(id, new), else unreachable!("no log page {id}"));
     }
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         delegate!(self, m => m.ram_bytes(), else Vec::new())
@@ -772,13 +812,13 @@ mod tests {
     /// design `remap`.
     #[test]
     fn a_tombstone_of_a_range_outlives_a_newer_one_of_its_first_page() {
-        let tombstone = |last: Option<u32>, sequence| Entry {
+        let tombstone = |last: Option<u32>, sequence| ReverseMapEntry {
             lpn: Lpn(139),
             place: None,
             source: last.map(Lpn),
             sequence,
         };
-        let needed = |_: &Entry| EntryLiveness { bind: false, tombstone: true };
+        let needed = |_: &ReverseMapEntry| EntryLiveness { is_bind_live: false, is_tombstone_needed: true };
         let range = tombstone(Some(141), 1);
         let [first, again] = [tombstone(None, 2), tombstone(None, 3)];
         let kept = still_needed(&[range, first, again], &needed);
@@ -791,11 +831,11 @@ mod tests {
         for place in [None, Some(Ppn(0)), Some(Ppn((1 << 21) - 1)), Some(Ppn(1 << 21)), Some(Ppn(page))] {
             for source in [None, Some(Lpn(0)), Some(Lpn(page))] {
                 for (lpn, sequence) in [(0, 0), (page, MAX_SEQUENCE), (0, MAX_SEQUENCE), (page, 0)] {
-                    let entry = Entry { lpn: Lpn(lpn), place, source, sequence };
+                    let entry = ReverseMapEntry { lpn: Lpn(lpn), place, source, sequence };
                     let words = entry.encode_in_log();
-                    assert_eq!(Entry::decode_in_log(words), Some(entry));
-                    assert_eq!(Entry::decode_in_log([words[0], 0]), None);
-                    assert_eq!(Entry::decode_in_log([0, words[1]]), None);
+                    assert_eq!(ReverseMapEntry::decode_in_log(words), Some(entry));
+                    assert_eq!(ReverseMapEntry::decode_in_log([words[0], 0]), None);
+                    assert_eq!(ReverseMapEntry::decode_in_log([0, words[1]]), None);
                 }
             }
         }
@@ -803,15 +843,18 @@ mod tests {
 
     #[test]
     fn the_newest_of_equal_binds_is_kept_and_an_older_one_stays_as_tombstone() {
-        let entry = |sequence, source: Option<u32>| Entry {
+        let entry = |sequence, source: Option<u32>| ReverseMapEntry {
             lpn: Lpn(1),
             place: Some(Ppn(2)),
             source: source.map(Lpn),
             sequence,
         };
         let entries = [entry(2, Some(7)), entry(3, Some(8)), entry(3, Some(8)), entry(1, None)];
-        let need = |entry: &Entry| EntryLiveness { bind: true, tombstone: entry.source.is_some() };
-        let buried = Entry { lpn: Lpn(7), place: None, source: None, sequence: 2 };
+        let need = |entry: &ReverseMapEntry| EntryLiveness {
+            is_bind_live: true,
+            is_tombstone_needed: entry.source.is_some(),
+        };
+        let buried = ReverseMapEntry { lpn: Lpn(7), place: None, source: None, sequence: 2 };
         let kept = still_needed(&entries, &need);
         assert_eq!(kept, [Some(buried), Some(entry(3, Some(8))), None, None]);
     }
@@ -819,7 +862,9 @@ mod tests {
     #[test]
     fn logs_refuse_devices_above_one_tebibyte_with_a_sentence() {
         assert!(require_log_pages(MAX_LOG_PAGES).is_ok());
-        let Err(Error::Options(sentence)) = require_log_pages(1 << 28) else { panic!("28 bits do not do") };
+        let Err(Error::InvalidOptions(sentence)) = require_log_pages(1 << 28) else {
+            panic!("28 bits do not do")
+        };
         assert!(sentence.contains("1 TiB") && sentence.contains("segments"), "{sentence}");
     }
 

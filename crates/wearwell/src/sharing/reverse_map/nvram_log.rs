@@ -17,15 +17,15 @@
 //!
 //! A victim's entries are recorded again while the old ones still exist, so the host is admitted only while the entries
 //! of the largest block fit once more. Only GC can unite the entries of several blocks in one; therefore it calls
-//! [`ReverseMap::make_room_for`]. No cleaning runs while GC records, because the entries that GC has read would look
-//! superseded.
+//! [`ReverseMap::make_room_for_victim`]. No cleaning runs while GC records, because the entries that GC has read would
+//! look superseded.
 //!
 //! Entries of an erased block are dropped by the next cleaning. Those that are left at a power loss reappear as entries
 //! of the reused block. They are older than its pages, so the engine ignores them.
 
 use super::{
-    BlockId, Command, Commands, Entry, EntryForm, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
-    require_log_pages, still_needed,
+    BlockId, Commands, EntryLayout, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry, Sizes,
+    WATERMARK_PERCENT, require_log_pages, still_needed,
 };
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -73,27 +73,27 @@ impl NvramLog {
     /// Creates an empty reverse-map log in the first `nvram_bytes` bytes of the NVRAM of `io`.
     ///
     /// # Errors
-    /// [`Error::Options`] if the medium has less NVRAM, the log is too small, or the device has more than
+    /// [`Error::InvalidOptions`] if the medium has less NVRAM, the log is too small, or the device has more than
     /// [`MAX_LOG_PAGES`](super::MAX_LOG_PAGES) pages.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
-        Self::with_entries(io, nvram_bytes, EntryForm::Single)
+        Self::with_entries(io, nvram_bytes, EntryLayout::Single)
     }
 
     /// Creates an empty reverse-map log in NVRAM, as [`NvramLog::new`], with entries of layout `form`.
     ///
     /// # Errors
     /// Those of [`NvramLog::new`].
-    pub fn with_entries<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryForm) -> Result<Self> {
+    pub fn with_entries<N: Nand>(io: &Store<N>, nvram_bytes: u64, form: EntryLayout) -> Result<Self> {
         let (present, pages) = (io.nvram().len() as u64 * 8, io.geometry().pages());
         let slots = nvram_bytes.saturating_sub(form.extra_bytes()) / form.bytes();
         if present < nvram_bytes {
             let sentence =
                 format!("the reverse map needs {nvram_bytes} bytes of NVRAM, the medium has {present}");
-            return Err(Error::Options(sentence));
+            return Err(Error::InvalidOptions(sentence));
         }
         require_log_pages(pages)?;
         if !(MIN_SLOTS..=u32::MAX as u64).contains(&slots) {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "an NVRAM log of {nvram_bytes} bytes is not possible: its size must be {} bytes to 64 GiB",
                 MIN_SLOTS * form.bytes() + form.extra_bytes()
             )));
@@ -143,7 +143,7 @@ impl NvramLog {
         self.groups.len() - 1
     }
 
-    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &Entry) -> usize {
+    fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> usize {
         entry.place.map_or(self.tombstones(), |place| io.block_of(place).index())
     }
 
@@ -159,12 +159,12 @@ impl NvramLog {
 
     /// Returns the reverse-map entry in a slot of the NVRAM log, and its atomic command if any; `None` if the slot is
     /// empty or torn.
-    fn recorded<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(Entry, Option<Command>)> {
+    fn recorded<N: Nand>(&self, io: &Store<N>, slot: u32) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) = self.commands.form.decode(&io.nvram()[self.word(slot)..])?;
-        Some((Entry::decode_in_log(words)?, command))
+        Some((ReverseMapEntry::decode_in_log(words)?, command))
     }
 
-    fn entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> Entry {
+    fn entry<N: Nand>(&self, io: &Store<N>, slot: u32) -> ReverseMapEntry {
         self.recorded(io, slot).expect("a slot in use holds an entry").0
     }
 
@@ -172,7 +172,12 @@ impl NvramLog {
         self.used as u64 * self.commands.form.bytes()
     }
 
-    fn append<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, command: Option<Command>) -> Result<()> {
+    fn append<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entry: ReverseMapEntry,
+        command: Option<RemapCommand>,
+    ) -> Result<()> {
         let slot = self.slot(self.used);
         self.commands.form.store(io, self.word(slot), entry.encode_in_log(), command)?;
         self.used += 1;
@@ -181,7 +186,7 @@ impl NvramLog {
     }
 
     /// Adds the reverse-map entry in `slot` of the NVRAM log to the index, under the block whose page it names.
-    fn adopt<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &Entry) {
+    fn adopt<N: Nand>(&mut self, io: &Store<N>, slot: u32, entry: &ReverseMapEntry) {
         let index = self.group_of(io, entry);
         self.groups[index].slots.push(slot);
         let size = self.groups[index].slots.len() as u32;
@@ -194,7 +199,7 @@ impl NvramLog {
         let words = self.word(slot)..self.word(slot) + self.commands.form.words();
         for at in words {
             if io.nvram()[at] != 0 {
-                io.store_word(at, 0)?;
+                io.store_nvram_word(at, 0)?;
             }
         }
         Ok(())
@@ -205,7 +210,7 @@ impl NvramLog {
     fn discard_torn_commands<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let recorded: Vec<_> = (0..self.used).filter_map(|k| self.recorded(io, self.slot(k))).collect();
         let torn = self.commands.recover(io, &recorded);
-        let is_torn = |(entry, command): (Entry, Option<Command>)| {
+        let is_torn = |(entry, command): (ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.number(&entry)))
         };
         while self.used > 0 && self.recorded(io, self.slot(self.used - 1)).is_some_and(is_torn) {
@@ -229,12 +234,12 @@ impl NvramLog {
 
     /// Compacts the NVRAM log in one pass: records entries that are still needed again after the youngest one, and
     /// zeroes every old slot.
-    fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<()> {
+    fn clean<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<()> {
         io.charge_nvram_scan(self.used_bytes());
         self.commands.vouch(io)?;
         let run: Vec<u32> = (0..self.used).map(|k| self.slot(k)).collect();
         let live: Vec<u32> = run.iter().copied().filter(|&slot| self.is_live[slot as usize]).collect();
-        let entries: Vec<Entry> = live.iter().map(|&slot| self.entry(io, slot)).collect();
+        let entries: Vec<ReverseMapEntry> = live.iter().map(|&slot| self.entry(io, slot)).collect();
         let mut rests = live.into_iter().zip(still_needed(&entries, needed)).peekable();
         (0..self.groups.len()).for_each(|index| self.drop_group(index));
         for slot in run {
@@ -291,18 +296,18 @@ impl NvramLog {
 }
 
 impl ReverseMap for NvramLog {
-    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
         if !self.admits() && self.reclaimable() > self.slots / CLEANING_SHARE {
             self.clean(io, needed)?;
         }
         Ok(self.admits())
     }
 
-    fn make_room_for<N: Nand>(
+    fn make_room_for_victim<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let fits = |log: &Self| log.free() as usize >= log.groups[block.index()].slots.len();
         if !fits(self) && self.reclaimable() > 0 {
@@ -312,7 +317,12 @@ impl ReverseMap for NvramLog {
     }
 
     /// Records a reverse-map entry in the NVRAM log in O(1): one random access; two or three 8-byte words are stored.
-    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+    fn record_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entry: ReverseMapEntry,
+        _: LivenessOf<'_>,
+    ) -> Result<()> {
         assert!(self.free() > 0, "the NVRAM log is full: admit the host, make room for GC's victim");
         self.append(io, entry, None)
     }
@@ -321,14 +331,14 @@ impl ReverseMap for NvramLog {
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
         let admits = |log: &Self| {
             u64::from(log.valid()) + count <= u64::from(log.watermark())
                 && u64::from(log.free()) >= count + u64::from(log.sizes.largest()) + count
         };
-        if self.commands.form == EntryForm::Single {
+        if self.commands.form == EntryLayout::Single {
             return Ok(false);
         }
         if !admits(self) && self.reclaimable() > 0 {
@@ -340,15 +350,15 @@ impl ReverseMap for NvramLog {
     fn record_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        command: Command,
-        entries: &[Entry],
+        command: RemapCommand,
+        entries: &[ReverseMapEntry],
     ) -> Result<()> {
         entries.iter().try_for_each(|&entry| self.append(io, entry, Some(command)))?;
         self.commands.newest = entries.first().map_or(0, |entry| entry.sequence);
         Ok(())
     }
 
-    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let group = &mut self.groups[io.block_of(place).index()];
         group.superseded += 1;
         let recorded = group.slots.len() as u32;
@@ -356,7 +366,12 @@ impl ReverseMap for NvramLog {
         self.superseded += 1;
     }
 
-    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+    fn entries_of_block<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<ReverseMapEntry>,
+    ) -> Result<()> {
         if self.used > 0 {
             io.charge_referrer_scan(block, self.used_bytes());
         }
@@ -364,13 +379,13 @@ impl ReverseMap for NvramLog {
         Ok(())
     }
 
-    fn erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn block_erased<N: Nand>(&mut self, _: &mut Store<N>, block: BlockId) -> Result<()> {
         self.drop_group(block.index());
         self.doubtful = self.groups[self.tombstones()].slots.len() as u32;
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.forget();
         io.charge_nvram_scan(self.slots as u64 * self.commands.form.bytes());
         for slot in 0..self.slots {
@@ -398,7 +413,7 @@ impl ReverseMap for NvramLog {
         Ok(entries)
     }
 
-    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
+    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
         (0..self.used).map(|k| self.entry(io, self.slot(k))).collect()
     }
 

@@ -7,8 +7,8 @@
 //!
 //! # Layout
 //!
-//! A segment is a head and entries of 16 bytes ([`Entry::encode`]), or of 24 bytes if commands are atomic; the head
-//! takes the space of an entry. Bits of the head, lowest first:
+//! A segment is a head and entries of 16 bytes ([`ReverseMapEntry::encode`]), or of 24 bytes if commands are atomic;
+//! the head takes the space of an entry. Bits of the head, lowest first:
 //!
 //! | word | bits |
 //! |---|---|
@@ -43,7 +43,7 @@
 //! the tombstones: k = 3. Compacting a group fills a new chain and the tombstones: k = 2. So the host is admitted only
 //! while free segments for the largest group and two more are left after its entry. GC itself can still spread entries
 //! over more groups (each with a partly unused last segment) or unite groups in one block. Therefore GC calls
-//! [`ReverseMap::make_room_for`] before it takes a victim.
+//! [`ReverseMap::make_room_for_victim`] before it takes a victim.
 //!
 //! Departures from the paper: a relocation whose target was mapped elsewhere leaves a tombstone; active GC (compaction)
 //! skips groups whose compaction would free no segment.
@@ -52,8 +52,8 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockId, Command, Commands, Entry, EntryForm, Lpn, Needed, Ppn, ReverseMap, Sizes, WATERMARK_PERCENT,
-    still_needed,
+    BlockId, Commands, EntryLayout, LivenessOf, Lpn, Ppn, RemapCommand, ReverseMap, ReverseMapEntry, Sizes,
+    WATERMARK_PERCENT, still_needed,
 };
 use crate::address::Address;
 use crate::error::{Error, Result};
@@ -131,7 +131,7 @@ struct Group {
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in NVRAM segments,
 /// grouped by block. See the module's head.
 #[derive(Clone, Debug)]
-pub struct Segments {
+pub struct NvramSegments {
     segment_bytes: u32,
     commands: Commands,
     /// Number of NVRAM segments of the device, free ones included.
@@ -153,30 +153,30 @@ pub struct Segments {
     may_free_space: bool,
 }
 
-impl Segments {
+impl NvramSegments {
     /// Creates a reverse map of empty segments of `segment_bytes` bytes in the first `nvram_bytes` bytes of the NVRAM
     /// of `io`.
     ///
     /// # Errors
-    /// [`Error::Options`] if the medium has less NVRAM, the segment size is not a usable multiple, or there are too few
-    /// or too many segments.
+    /// [`Error::InvalidOptions`] if the medium has less NVRAM, the segment size is not a usable multiple, or there are
+    /// too few or too many segments.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
-        Self::with_entries(io, nvram_bytes, segment_bytes, EntryForm::Single)
+        Self::with_entries(io, nvram_bytes, segment_bytes, EntryLayout::Single)
     }
 
-    /// Creates a reverse map of empty NVRAM segments, as [`Segments::new`], for entries of layout `form`.
+    /// Creates a reverse map of empty NVRAM segments, as [`NvramSegments::new`], for entries of layout `form`.
     ///
     /// # Errors
-    /// Those of [`Segments::new`].
+    /// Those of [`NvramSegments::new`].
     pub fn with_entries<N: Nand>(
         io: &Store<N>,
         nvram_bytes: u64,
         segment_bytes: u32,
-        form: EntryForm,
+        form: EntryLayout,
     ) -> Result<Self> {
         let segments = nvram_bytes.saturating_sub(form.extra_bytes()) / segment_bytes.max(1) as u64;
         if let Some(sentence) = Self::refuse(io, nvram_bytes, (segment_bytes, form), segments) {
-            return Err(Error::Options(sentence));
+            return Err(Error::InvalidOptions(sentence));
         }
         let blocks = io.geometry().blocks() as usize;
         let mut map = Self {
@@ -200,10 +200,10 @@ impl Segments {
     fn refuse<N: Nand>(
         io: &Store<N>,
         nvram_bytes: u64,
-        (segment_bytes, form): (u32, EntryForm),
+        (segment_bytes, form): (u32, EntryLayout),
         segments: u64,
     ) -> Option<String> {
-        let (least, unit) = (2 * form.bytes() as u32, if form == EntryForm::Single { 16 } else { 8 });
+        let (least, unit) = (2 * form.bytes() as u32, if form == EntryLayout::Single { 16 } else { 8 });
         let present = io.nvram().len() as u64 * 8;
         if present < nvram_bytes {
             return Some(format!(
@@ -308,9 +308,9 @@ impl Segments {
         io: &Store<N>,
         (segment, slot): (u32, u32),
         first: Ppn,
-    ) -> Option<(Entry, Option<Command>)> {
+    ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) = self.commands.form.decode(&io.nvram()[self.word(segment, slot)..])?;
-        Some((Entry::decode(words, first)?, command))
+        Some((ReverseMapEntry::decode(words, first)?, command))
     }
 
     /// Returns the first page of the block `owner`, to which page offsets in its reverse-map entries are relative.
@@ -325,7 +325,7 @@ impl Segments {
 
     fn link<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
         let head = self.head(io, segment).expect("a segment in use has a head");
-        io.store_word(self.word(segment, 0) + 1, Head { next, ..head }.encode()[1])
+        io.store_nvram_word(self.word(segment, 0) + 1, Head { next, ..head }.encode()[1])
     }
 
     fn take_free(&mut self) -> u32 {
@@ -358,7 +358,7 @@ impl Segments {
         &mut self,
         io: &mut Store<N>,
         (owner, group): (BlockId, &mut Group),
-        (entry, command): (Entry, Option<Command>),
+        (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
     ) -> Result<()> {
         let slot = group.entries % self.segment_entries();
@@ -381,8 +381,8 @@ impl Segments {
         let number = group.entries / self.segment_entries();
         let head = Head { owner, number, sequence, next: None }.encode();
         let at = self.word(segment, 0);
-        io.store_word(at + 1, head[1])?;
-        io.store_word(at, head[0])?;
+        io.store_nvram_word(at + 1, head[1])?;
+        io.store_nvram_word(at, head[0])?;
         if number > 0 {
             self.link(io, group.open, Some(segment))?;
         } else {
@@ -396,8 +396,8 @@ impl Segments {
         &mut self,
         io: &mut Store<N>,
         index: usize,
-        entry: Entry,
-        command: Option<Command>,
+        entry: ReverseMapEntry,
+        command: Option<RemapCommand>,
     ) -> Result<()> {
         let mut group = self.groups[index];
         let opens = group.entries.is_multiple_of(self.segment_entries());
@@ -414,7 +414,7 @@ impl Segments {
         self.size(index) as u64 * self.segment_bytes as u64
     }
 
-    fn read<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<Entry>) {
+    fn read<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
         let group = self.groups[index];
         let owner = self.owner(index);
         let first = Self::first_page(io, owner);
@@ -447,7 +447,7 @@ impl Segments {
     fn zero<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
         for at in self.word(segment, 0)..self.word(segment + 1, 0) {
             if io.nvram()[at] != 0 {
-                io.store_word(at, 0)?;
+                io.store_nvram_word(at, 0)?;
             }
         }
         Ok(())
@@ -482,7 +482,7 @@ impl Segments {
     fn compact_until<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
         enough: impl Fn(&Self) -> bool,
     ) -> Result<bool> {
         while !enough(self) {
@@ -495,14 +495,15 @@ impl Segments {
     /// Compacts the NVRAM segments of one block (active GC): copies entries that are still needed to a new chain,
     /// records tombstones (records of trims) for sources of superseded relocations, and frees the old chain. If that
     /// would free no segment, only updates the count of superseded entries.
-    fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: Needed<'_>) -> Result<()> {
+    fn compact<N: Nand>(&mut self, io: &mut Store<N>, index: usize, needed: LivenessOf<'_>) -> Result<()> {
         let tombstones = self.tombstones();
         self.tombstones_may_expire &= index != tombstones;
         let old = self.groups[index];
         let mut entries = Vec::new();
         io.charge_nvram_scan(self.group_bytes(index));
         self.read(io, index, &mut entries);
-        let needed_entries: Vec<Entry> = still_needed(&entries, needed).into_iter().flatten().collect();
+        let needed_entries: Vec<ReverseMapEntry> =
+            still_needed(&entries, needed).into_iter().flatten().collect();
         let superseded = old.entries - needed_entries.len() as u32;
         let (kept, buried): (Vec<_>, Vec<_>) =
             needed_entries.into_iter().partition(|entry| entry.place.is_some() || index == tombstones);
@@ -518,7 +519,7 @@ impl Segments {
             self.append_to(io, tombstones, entry, None)?;
         }
         let old_head = self.head(io, old.first).expect("a group with entries has a first head");
-        let sequence = io.sequence().max(old_head.sequence + 1);
+        let sequence = io.last_sequence().max(old_head.sequence + 1);
         let mut new = Group::default();
         for entry in kept {
             self.append(io, (self.owner(index), &mut new), (entry, None), sequence)?;
@@ -539,7 +540,7 @@ impl Segments {
         let mut firsts: Vec<Option<(u64, u32)>> = vec![None; self.groups.len()];
         for segment in 0..self.count {
             let Some(head) = self.head(io, segment).filter(|head| head.number == 0) else { continue };
-            let first = &mut firsts[self.group_of(head.owner.some())];
+            let first = &mut firsts[self.group_of(head.owner.to_option())];
             let found = (head.sequence, segment);
             *first = Some(first.map_or(found, |known| known.min(found)));
         }
@@ -551,7 +552,7 @@ impl Segments {
     /// complete the next entry.
     fn zero_torn<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
         let form = self.commands.form;
-        if form == EntryForm::Single || count == self.segment_entries() {
+        if form == EntryLayout::Single || count == self.segment_entries() {
             return Ok(());
         }
         form.zero(io, self.word(segment, 1 + count))
@@ -571,7 +572,7 @@ impl Segments {
         }
         let recorded: Vec<_> = slots.iter().map(|&(_, recorded)| recorded).collect();
         let torn = self.commands.recover(io, &recorded);
-        let is_torn = |(entry, command): &(Entry, Option<Command>)| {
+        let is_torn = |(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
             command.is_some_and(|command| torn.contains(&command.number(entry)))
         };
         slots.retain(|(_, recorded)| is_torn(recorded));
@@ -585,7 +586,7 @@ impl Segments {
         io: &Store<N>,
         owner: BlockId,
         first: u32,
-        slots: &mut Vec<(usize, (Entry, Option<Command>))>,
+        slots: &mut Vec<(usize, (ReverseMapEntry, Option<RemapCommand>))>,
     ) {
         let first_page = Self::first_page(io, owner);
         let mut next = Some(first);
@@ -627,8 +628,8 @@ impl Segments {
     }
 }
 
-impl ReverseMap for Segments {
-    fn admit<N: Nand>(&mut self, io: &mut Store<N>, needed: Needed<'_>) -> Result<bool> {
+impl ReverseMap for NvramSegments {
+    fn admit_entry<N: Nand>(&mut self, io: &mut Store<N>, needed: LivenessOf<'_>) -> Result<bool> {
         if self.valid_entries() >= self.watermark() && self.tombstones_may_expire {
             self.compact(io, self.tombstones(), needed)?;
         }
@@ -636,11 +637,11 @@ impl ReverseMap for Segments {
             && self.compact_until(io, needed, |map| map.free >= map.reserve())?)
     }
 
-    fn make_room_for<N: Nand>(
+    fn make_room_for_victim<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         block: BlockId,
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let index = block.index();
         self.compact_until(io, needed, |map| {
@@ -650,7 +651,12 @@ impl ReverseMap for Segments {
 
     /// Records a reverse-map entry in O(1): one random access to the table of chains and one to the NVRAM. Stores the
     /// entry, and a head and a link if a segment is opened.
-    fn record<N: Nand>(&mut self, io: &mut Store<N>, entry: Entry, _: Needed<'_>) -> Result<()> {
+    fn record_entry<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entry: ReverseMapEntry,
+        _: LivenessOf<'_>,
+    ) -> Result<()> {
         let index = self.group_of(entry.place.map(|place| io.block_of(place)));
         self.append_to(io, index, entry, None)
     }
@@ -659,13 +665,13 @@ impl ReverseMap for Segments {
         &mut self,
         io: &mut Store<N>,
         places: &[Option<Ppn>],
-        needed: Needed<'_>,
+        needed: LivenessOf<'_>,
     ) -> Result<bool> {
         let after = self.valid_entries() + places.len() as u64;
         if after > self.watermark() && self.tombstones_may_expire {
             self.compact(io, self.tombstones(), needed)?;
         }
-        if self.commands.form == EntryForm::Single
+        if self.commands.form == EntryLayout::Single
             || self.valid_entries() + places.len() as u64 > self.watermark()
         {
             return Ok(false);
@@ -685,8 +691,8 @@ impl ReverseMap for Segments {
     fn record_command<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        command: Command,
-        entries: &[Entry],
+        command: RemapCommand,
+        entries: &[ReverseMapEntry],
     ) -> Result<()> {
         for &entry in entries {
             let index = self.group_of(entry.place.map(|place| io.block_of(place)));
@@ -696,7 +702,7 @@ impl ReverseMap for Segments {
         Ok(())
     }
 
-    fn supersede<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
+    fn mark_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
         let index = io.block_of(place).index();
         let group = Group { superseded: self.groups[index].superseded + 1, ..self.groups[index] };
         assert!(group.superseded <= group.entries, "the bind of page {lpn} to {place} was never recorded");
@@ -704,7 +710,12 @@ impl ReverseMap for Segments {
         self.may_free_space |= self.is_worth_compacting(&group);
     }
 
-    fn entries_of<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Entry>) -> Result<()> {
+    fn entries_of_block<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        block: BlockId,
+        out: &mut Vec<ReverseMapEntry>,
+    ) -> Result<()> {
         let bytes = self.group_bytes(block.index());
         if bytes > 0 {
             io.charge_referrer_scan(block, bytes);
@@ -713,7 +724,7 @@ impl ReverseMap for Segments {
         Ok(())
     }
 
-    fn erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
+    fn block_erased<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
         let index = block.index();
         self.free_chain(io, self.groups[index].first, self.size(index))?;
         self.replace(index, Group::default());
@@ -721,11 +732,11 @@ impl ReverseMap for Segments {
         Ok(())
     }
 
-    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<Entry>> {
+    fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         self.forget();
         io.charge_nvram_scan(self.count as u64 * self.segment_bytes as u64);
         let firsts = self.first_heads(io);
-        if self.commands.form == EntryForm::OfCommands {
+        if self.commands.form == EntryLayout::WithCommand {
             self.discard_torn_commands(io, &firsts)?;
         }
         for (index, first) in firsts.into_iter().enumerate() {
@@ -736,10 +747,10 @@ impl ReverseMap for Segments {
         for segment in (0..self.count).filter(|&segment| !self.is_used(segment)) {
             self.zero(io, segment)?;
         }
-        Ok(self.entries(io))
+        Ok(self.all_entries(io))
     }
 
-    fn entries<N: Nand>(&self, io: &Store<N>) -> Vec<Entry> {
+    fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
         let mut entries = Vec::new();
         (0..self.groups.len()).for_each(|index| self.read(io, index, &mut entries));
         entries

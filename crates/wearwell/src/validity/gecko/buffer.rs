@@ -4,12 +4,12 @@
 
 use std::ops::Range;
 
-use super::layout::{Entries, Layout};
+use super::layout::{GeckoEntries, GeckoLayout};
 use crate::address::BlockId;
 use crate::tables::SlotIndex;
 
 #[derive(Clone, Debug)]
-pub(super) struct Buffer {
+pub(super) struct GeckoBuffer {
     keys: Vec<u32>,
     /// Bitmap of invalid pages of each buffered Gecko entry (a part of a block), `part_bytes` bytes each, followed by
     /// zeros.
@@ -21,8 +21,8 @@ pub(super) struct Buffer {
     pub(super) insertions: u64,
 }
 
-impl Buffer {
-    pub(super) fn new(layout: &Layout) -> Self {
+impl GeckoBuffer {
+    pub(super) fn new(layout: &GeckoLayout) -> Self {
         let capacity = layout.buffer_entries as usize;
         Self {
             keys: Vec::with_capacity(capacity),
@@ -56,7 +56,7 @@ impl Buffer {
     /// Records a page as invalid in the buffer of the Gecko LSM tree in RAM: sets its bit in the bitmap of the entry
     /// `key`, which is a part of a block.
     #[inline]
-    pub(super) fn set(&mut self, key: u32, bit: u32) {
+    pub(super) fn set_invalid(&mut self, key: u32, bit: u32) {
         let slot = self.find_or_add(key);
         self.bitmaps[slot as usize * self.part_bytes + bit as usize / 8] |= 1 << (bit % 8);
         self.insertions += 1;
@@ -64,9 +64,9 @@ impl Buffer {
 
     /// Adds the block's erase marker to the buffer of the Gecko LSM tree in RAM and removes all buffered entries of the
     /// block: everything recorded about the block before is obsolete.
-    pub(super) fn erase(&mut self, block: BlockId, layout: &Layout) {
-        let marker = layout.marker(block);
-        for key in marker + 1..marker + layout.slots {
+    pub(super) fn add_erase_marker(&mut self, block: BlockId, layout: &GeckoLayout) {
+        let marker = layout.erase_marker_key(block);
+        for key in marker + 1..marker + layout.keys_per_block {
             self.remove(key);
         }
         self.find_or_add(marker);
@@ -89,11 +89,16 @@ impl Buffer {
 
     /// Sets in `invalid` the bits of the block's pages that the buffer of the Gecko LSM tree in RAM records as invalid.
     /// Returns whether the buffer holds the block's erase marker, so that older runs on flash need not be read.
-    pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
-        let marker = layout.marker(block);
-        for part in 1..layout.slots {
+    pub(super) fn mark_invalid_pages(
+        &self,
+        layout: &GeckoLayout,
+        block: BlockId,
+        invalid: &mut [u64],
+    ) -> bool {
+        let marker = layout.erase_marker_key(block);
+        for part in 1..layout.keys_per_block {
             if let Some(slot) = self.find(marker + part) {
-                layout.mark_part(part, self.bitmap(slot as usize), invalid);
+                layout.mark_invalid_part(part, self.bitmap(slot as usize), invalid);
             }
         }
         self.find(marker).is_some()
@@ -109,25 +114,25 @@ impl Buffer {
 
     /// Copies the buffered Gecko entries (key and bitmap of a part of a block) in key order, to be written to flash as
     /// a sorted run.
-    pub(super) fn sorted(&self) -> Frozen {
+    pub(super) fn to_frozen(&self) -> FrozenBuffer {
         // Key and slot in one number, because sorting is most of the cost of a flush.
         let keyed = self.keys.iter().zip(0u64..).map(|(&key, slot)| u64::from(key) << 32 | slot);
         let mut order: Vec<u64> = keyed.collect();
         order.sort_unstable();
-        let stride = self.part_bytes + super::layout::KEY_BYTES;
+        let stride = self.part_bytes + super::layout::GECKO_KEY_BYTES;
         let mut bytes = Vec::with_capacity(order.len() * stride);
         for keyed in order {
             let (key, slot) = ((keyed >> 32) as u32, keyed as u32);
             bytes.extend_from_slice(&key.to_le_bytes());
             bytes.extend_from_slice(self.bitmap(slot as usize));
         }
-        Frozen { bytes, stride, insertions: self.insertions }
+        FrozenBuffer { bytes, stride, insertions: self.insertions }
     }
 
     /// Empties the buffer of the Gecko LSM tree in RAM. A buffer that grew far beyond its usual size (while a device
     /// was built in a known state) is reallocated, because clearing a large table at every flush costs as much as its
     /// size.
-    pub(super) fn clear(&mut self, layout: &Layout) {
+    pub(super) fn clear(&mut self, layout: &GeckoLayout) {
         if self.keys.capacity() > 16 * layout.buffer_entries as usize {
             *self = Self::new(layout);
         }
@@ -142,15 +147,15 @@ impl Buffer {
 /// A buffer of the Gecko LSM tree that accepts no more reports: its entries in key order, about to be written to flash
 /// as a sorted run.
 #[derive(Clone, Debug)]
-pub(super) struct Frozen {
+pub(super) struct FrozenBuffer {
     pub(super) bytes: Vec<u8>,
     stride: usize,
     pub(super) insertions: u64,
 }
 
-impl Frozen {
-    pub(super) fn entries(&self) -> Entries<'_> {
-        Entries::new(&self.bytes, self.stride)
+impl FrozenBuffer {
+    pub(super) fn entries(&self) -> GeckoEntries<'_> {
+        GeckoEntries::new(&self.bytes, self.stride)
     }
 
     pub(super) fn len(&self) -> u32 {

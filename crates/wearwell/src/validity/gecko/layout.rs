@@ -19,10 +19,10 @@
 use crate::address::{BlockId, Ppn};
 use crate::divide::Divider;
 use crate::error::{Error, Result};
-use crate::nand::{Geometry, Word};
+use crate::nand::{Geometry, PageWord};
 
 /// Bytes of the key of a Gecko LSM entry; the key names a part of a block, the entry has a bitmap of its invalid pages.
-pub(super) const KEY_BYTES: usize = 4;
+pub(super) const GECKO_KEY_BYTES: usize = 4;
 const HEADER_BYTES: usize = 8;
 const POSTAMBLE_BYTES: usize = 32;
 const CACHE_LINE_BYTES: usize = 64;
@@ -30,17 +30,17 @@ const CACHE_LINE_BYTES: usize = 64;
 /// Sizes of the entries, pages and sorted runs of Logarithmic Gecko (LSM tree of invalid pages), which follow from the
 /// geometry and the number of parts into which the bitmap of a block is cut.
 #[derive(Clone, Debug)]
-pub(super) struct Layout {
+pub(super) struct GeckoLayout {
     blocks: u32,
     block_pages: u32,
     page_bytes: usize,
     /// Number of entry keys per block: one for each part of its bitmap of invalid pages, and one for its erase marker
     /// ("all older entries of the block are obsolete").
-    pub(super) slots: u32,
+    pub(super) keys_per_block: u32,
     /// Number of flash pages that one part of a block's bitmap of invalid pages covers, which is one Gecko LSM entry.
     part_pages: u32,
     /// Bytes of a Gecko LSM entry: key, and bitmap of the invalid pages of a part of a block.
-    pub(super) stride: usize,
+    pub(super) entry_bytes: usize,
     /// Maximum number of Gecko LSM entries (key and bitmap of a part of a block) on a flash page.
     pub(super) page_entries: u32,
     /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is meant (V):
@@ -51,13 +51,13 @@ pub(super) struct Layout {
     by_slot: Divider,
 }
 
-impl Layout {
+impl GeckoLayout {
     /// Creates the layout of the entries and pages of the Gecko LSM tree for bitmaps of blocks that are cut into
     /// `parts` parts.
     pub(super) fn new(geometry: &Geometry, parts: u32) -> Result<Self> {
         let (blocks, block_pages) = (geometry.blocks(), geometry.block_pages());
         if parts == 0 || parts > block_pages {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "Logarithmic Gecko: a block of {block_pages} pages cannot be cut into {parts} parts; use 1 to {block_pages}"
             )));
         }
@@ -66,19 +66,19 @@ impl Layout {
         // are used.
         let slots = block_pages.div_ceil(part_pages) + 1;
         if blocks.checked_mul(slots).is_none() {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "Logarithmic Gecko: {blocks} blocks of {} parts need keys above 32 bits; use fewer parts",
                 slots - 1
             )));
         }
         let page_bytes = geometry.page_bytes as usize;
-        let stride = KEY_BYTES + part_pages.div_ceil(8) as usize;
+        let stride = GECKO_KEY_BYTES + part_pages.div_ceil(8) as usize;
         let room = page_bytes - HEADER_BYTES;
         let page_entries = room / stride;
         let buffer_entries =
-            ((room - POSTAMBLE_BYTES - KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
+            ((room - POSTAMBLE_BYTES - GECKO_KEY_BYTES) / stride).min(page_entries.saturating_sub(1));
         if buffer_entries < 2 {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "Logarithmic Gecko: a page of {page_bytes} bytes does not hold two entries of {stride} bytes; use more parts"
             )));
         }
@@ -86,9 +86,9 @@ impl Layout {
             blocks,
             block_pages,
             page_bytes,
-            slots,
+            keys_per_block: slots,
             part_pages,
-            stride,
+            entry_bytes: stride,
             page_entries: page_entries as u32,
             buffer_entries: buffer_entries as u32,
             by_block: Divider::new(block_pages),
@@ -103,7 +103,7 @@ impl Layout {
 
     /// Bytes of the bitmap of invalid pages of one part of a block.
     pub(super) fn part_bytes(&self) -> usize {
-        self.stride - KEY_BYTES
+        self.entry_bytes - GECKO_KEY_BYTES
     }
 
     /// Number of 64-bit words of the bitmap of invalid pages of a whole block.
@@ -114,46 +114,48 @@ impl Layout {
     /// Returns the key of the Gecko LSM entry that holds the bit of `ppn` (the entry of a part of its block), and the
     /// index of the bit in the entry's bitmap.
     #[inline]
-    pub(super) fn locate(&self, ppn: Ppn) -> (u32, u32) {
+    pub(super) fn key_and_bit_of(&self, ppn: Ppn) -> (u32, u32) {
         let block = self.by_block.quotient(ppn.0);
         let offset = ppn.0 - block * self.block_pages;
         let part = self.by_part.quotient(offset);
-        (block * self.slots + 1 + part, offset - part * self.part_pages)
+        (block * self.keys_per_block + 1 + part, offset - part * self.part_pages)
     }
 
     /// Returns the key of the block's erase marker ("all older entries of the block are obsolete"); the keys of the
     /// block's parts follow it.
     #[inline]
-    pub(super) fn marker(&self, block: BlockId) -> u32 {
-        block.0 * self.slots
+    pub(super) fn erase_marker_key(&self, block: BlockId) -> u32 {
+        block.0 * self.keys_per_block
     }
 
     /// Whether a Gecko LSM entry with this key is the erase marker of a block ("all older entries of the block are
     /// obsolete").
     #[inline]
-    pub(super) fn is_marker(&self, key: u32) -> bool {
-        self.by_slot.quotient(key) * self.slots == key
+    pub(super) fn is_erase_marker(&self, key: u32) -> bool {
+        self.by_slot.quotient(key) * self.keys_per_block == key
     }
 
     /// Returns the pages of a block, each with its offset in the block.
-    pub(super) fn pages(&self, block: BlockId) -> impl Iterator<Item = (Ppn, u32)> + use<> {
+    pub(super) fn pages_of_block(&self, block: BlockId) -> impl Iterator<Item = (Ppn, u32)> + use<> {
         let first = block.0 * self.block_pages;
         (0..self.block_pages).map(move |k| (Ppn(first + k), k))
     }
 
     /// Returns the 4-byte words that a search for a key reads on a page of a sorted run of the Gecko LSM tree: the page
     /// header, the last entry, and the cache lines around entry `rank`, where the key is expected.
-    pub(super) fn words_of_search(&self, rank: usize, last: usize) -> impl Iterator<Item = Word> {
-        let at = |rank: usize| HEADER_BYTES + rank * self.stride;
+    pub(super) fn words_of_search(&self, rank: usize, last: usize) -> impl Iterator<Item = PageWord> {
+        let at = |rank: usize| HEADER_BYTES + rank * self.entry_bytes;
         let found = at(rank);
         let bytes = [0, at(last), found.saturating_sub(CACHE_LINE_BYTES), found, found + CACHE_LINE_BYTES];
-        let end = self.page_bytes - KEY_BYTES;
-        bytes.into_iter().map(move |byte| Word { index: (byte.min(end) / KEY_BYTES) as u32, value: 0 })
+        let end = self.page_bytes - GECKO_KEY_BYTES;
+        bytes
+            .into_iter()
+            .map(move |byte| PageWord { index: (byte.min(end) / GECKO_KEY_BYTES) as u32, value: 0 })
     }
 
     /// Sets in `invalid`, the bitmap of invalid pages of a block, the bits that a Gecko LSM entry holds. `bitmap` is
     /// the entry's bitmap, and `slot` the number of its part of the block.
-    pub(super) fn mark_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
+    pub(super) fn mark_invalid_part(&self, slot: u32, bitmap: &[u8], invalid: &mut [u64]) {
         let first = (slot - 1) * self.part_pages;
         for (byte, at) in bitmap.iter().zip((first..).step_by(8)) {
             let mut left = *byte;
@@ -167,7 +169,7 @@ impl Layout {
 
     /// Returns the size of a sorted run of the Gecko LSM tree with `entries` entries, as a multiple of the buffer's
     /// size, rounded up. The level of the run in the tree depends on it.
-    pub(super) fn units(&self, entries: u32) -> u32 {
+    pub(super) fn size_in_buffers(&self, entries: u32) -> u32 {
         entries.div_ceil(self.buffer_entries).max(1)
     }
 
@@ -183,48 +185,48 @@ impl Layout {
         let full = self.entry_pages(entries);
         let in_last = entries - full.saturating_sub(1) * self.page_entries;
         let room = self.page_room(in_last);
-        let directory = full as usize * KEY_BYTES;
+        let directory = full as usize * GECKO_KEY_BYTES;
         if directory + POSTAMBLE_BYTES <= room {
             return full.max(1);
         }
-        let beyond = directory - directory.min(room / KEY_BYTES * KEY_BYTES) + POSTAMBLE_BYTES;
+        let beyond = directory - directory.min(room / GECKO_KEY_BYTES * GECKO_KEY_BYTES) + POSTAMBLE_BYTES;
         full + beyond.div_ceil(self.page_room(0)) as u32
     }
 
     /// Returns the number of bytes that are free on a page of a sorted run of the Gecko LSM tree that holds `entries`
     /// entries.
     fn page_room(&self, entries: u32) -> usize {
-        self.page_bytes - HEADER_BYTES - entries as usize * self.stride
+        self.page_bytes - HEADER_BYTES - entries as usize * self.entry_bytes
     }
 
     /// Returns the size of the largest possible sorted run of the Gecko LSM tree, with an entry for every part of every
     /// block, as a multiple of the buffer's size.
-    pub(super) fn most_units(&self) -> u32 {
-        self.units(self.blocks * self.slots)
+    pub(super) fn max_size_in_buffers(&self) -> u32 {
+        self.size_in_buffers(self.blocks * self.keys_per_block)
     }
 }
 
 /// Entries of the Gecko LSM tree, each a key and the bitmap of a part of a block, in key order and adjacent in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entries<'a> {
+pub(super) struct GeckoEntries<'a> {
     bytes: &'a [u8],
     stride: usize,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> GeckoEntries<'a> {
     pub(super) fn new(bytes: &'a [u8], stride: usize) -> Self {
         Self { bytes, stride }
     }
 
     /// Returns the Gecko LSM entries (key and bitmap of a part of a block) on a page of a run.
-    pub(super) fn of_page(page: &'a [u8], layout: &Layout) -> Self {
-        let (start, end) = Self::span(page, layout);
-        Self::new(&page[start..end], layout.stride)
+    pub(super) fn of_page(page: &'a [u8], layout: &GeckoLayout) -> Self {
+        let (start, end) = Self::entry_byte_range(page, layout);
+        Self::new(&page[start..end], layout.entry_bytes)
     }
 
     /// Returns the byte offsets at which the entries on a page of a sorted run of the Gecko LSM tree begin and end.
-    pub(super) fn span(page: &[u8], layout: &Layout) -> (usize, usize) {
-        (HEADER_BYTES, HEADER_BYTES + page_header(page).entries as usize * layout.stride)
+    pub(super) fn entry_byte_range(page: &[u8], layout: &GeckoLayout) -> (usize, usize) {
+        (HEADER_BYTES, HEADER_BYTES + page_header(page).entry_count as usize * layout.entry_bytes)
     }
 
     fn len(&self) -> usize {
@@ -238,7 +240,7 @@ impl<'a> Entries<'a> {
     /// Returns the number of Gecko LSM entries with keys less than `key`. Keys are roughly evenly spread, so the search
     /// begins at the index expected then and doubles its steps from there: it touches two or three cache lines of a
     /// page. O(log n) at worst.
-    pub(super) fn count_below(&self, key: u32) -> usize {
+    pub(super) fn count_keys_below(&self, key: u32) -> usize {
         let Some(last) = self.len().checked_sub(1) else { return 0 };
         let guess = expected_rank(key, self.key(0), self.key(last), last);
         let (mut low, mut high) = self.surrounding(key, guess);
@@ -267,14 +269,21 @@ impl<'a> Entries<'a> {
 
     /// Sets in `invalid` the bits of the block's pages that these Gecko LSM entries record as invalid. Returns whether
     /// the block's erase marker is among the entries, so that older runs need not be read.
-    pub(super) fn mark_block(&self, layout: &Layout, block: BlockId, invalid: &mut [u64]) -> bool {
-        let marker = layout.marker(block);
+    pub(super) fn mark_invalid_pages(
+        &self,
+        layout: &GeckoLayout,
+        block: BlockId,
+        invalid: &mut [u64],
+    ) -> bool {
+        let marker = layout.erase_marker_key(block);
         let mut erased = false;
-        let first = self.count_below(marker) * self.stride;
+        let first = self.count_keys_below(marker) * self.stride;
         for entry in self.bytes[first..].chunks_exact(self.stride) {
             match key_at(entry, 0) - marker {
                 0 => erased = true,
-                slot if slot < layout.slots => layout.mark_part(slot, &entry[KEY_BYTES..], invalid),
+                slot if slot < layout.keys_per_block => {
+                    layout.mark_invalid_part(slot, &entry[GECKO_KEY_BYTES..], invalid)
+                }
                 _ => break,
             }
         }
@@ -293,56 +302,56 @@ pub(super) fn expected_rank(key: u32, first_key: u32, last_key: u32, last: usize
 /// Returns the key of the Gecko LSM entry at byte offset `at`.
 #[inline]
 pub(super) fn key_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(bytes[at..at + KEY_BYTES].try_into().expect("a key has four bytes"))
+    u32::from_le_bytes(bytes[at..at + GECKO_KEY_BYTES].try_into().expect("a key has four bytes"))
 }
 
 /// Header of a flash page of a sorted run of the Gecko LSM tree: index of the page in the run, number of its entries,
 /// whether it is the last page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct PageHeader {
-    pub(super) index: u32,
-    pub(super) entries: u16,
-    pub(super) last: bool,
+pub(super) struct RunPageHeader {
+    pub(super) page_index: u32,
+    pub(super) entry_count: u16,
+    pub(super) is_last_page: bool,
 }
 
-pub(super) fn page_header(page: &[u8]) -> PageHeader {
+pub(super) fn page_header(page: &[u8]) -> RunPageHeader {
     let half = |at: usize| u16::from_le_bytes(page[at..at + 2].try_into().expect("two bytes"));
-    PageHeader { index: key_at(page, 0), entries: half(4), last: half(6) == 1 }
+    RunPageHeader { page_index: key_at(page, 0), entry_count: half(4), is_last_page: half(6) == 1 }
 }
 
 /// Summary at the end of the last page of a sorted run of the Gecko LSM tree: number of entries, last key, and which
 /// flushes of the buffer the run covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Postamble {
+pub(super) struct RunPostamble {
     pub(super) entries: u32,
     pub(super) last_key: u32,
-    pub(super) coverage: Coverage,
+    pub(super) coverage: FlushCoverage,
 }
 
 /// Which flushes of the buffer of the Gecko LSM tree (by number) a run contains, and the sequence number when the last
 /// of them was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Coverage {
-    pub(super) first: u64,
-    pub(super) last: u64,
+pub(super) struct FlushCoverage {
+    pub(super) first_flush: u64,
+    pub(super) last_flush: u64,
     /// Sequence number at which the buffer of flush `last` was frozen: every page invalidated before is recorded in
     /// this sorted run of the Gecko LSM tree or in older ones.
     pub(super) flush_time: u64,
 }
 
-impl Coverage {
+impl FlushCoverage {
     /// Returns the range of buffer flushes that a merge of this sorted run of the Gecko LSM tree with a newer run
     /// covers.
-    pub(super) fn joined(self, newer: Self) -> Self {
-        Self { first: self.first.min(newer.first), ..newer }
+    pub(super) fn joined_with(self, newer: Self) -> Self {
+        Self { first_flush: self.first_flush.min(newer.first_flush), ..newer }
     }
 }
 
-impl Postamble {
+impl RunPostamble {
     pub(super) fn of_page(page: &[u8]) -> Self {
         let at = page.len() - POSTAMBLE_BYTES;
         let long = |k: usize| u64::from_le_bytes(page[at + k..at + k + 8].try_into().expect("eight bytes"));
-        let coverage = Coverage { first: long(8), last: long(16), flush_time: long(24) };
+        let coverage = FlushCoverage { first_flush: long(8), last_flush: long(16), flush_time: long(24) };
         Self { entries: key_at(page, at), last_key: key_at(page, at + 4), coverage }
     }
 
@@ -350,7 +359,7 @@ impl Postamble {
         let at = page.len() - POSTAMBLE_BYTES;
         put(page, at, &self.entries.to_le_bytes());
         put(page, at + 4, &self.last_key.to_le_bytes());
-        let Coverage { first, last, flush_time } = self.coverage;
+        let FlushCoverage { first_flush: first, last_flush: last, flush_time } = self.coverage;
         for (long, k) in [first, last, flush_time].into_iter().zip([8, 16, 24]) {
             put(page, at + k, &long.to_le_bytes());
         }
@@ -359,21 +368,21 @@ impl Postamble {
 
 /// A flash page of a sorted run of the Gecko LSM tree, being filled with entries in RAM.
 #[derive(Clone, Debug)]
-pub(super) struct PageDraft {
+pub(super) struct RunPageDraft {
     pub(super) bytes: Vec<u8>,
     pub(super) entries: u32,
 }
 
-impl PageDraft {
-    pub(super) fn new(layout: &Layout) -> Self {
+impl RunPageDraft {
+    pub(super) fn new(layout: &GeckoLayout) -> Self {
         Self { bytes: layout.blank_page(), entries: 0 }
     }
 
     /// Appends as many of these Gecko LSM entries as fit the page; returns their number and their bytes.
-    pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> (u32, usize) {
-        let count = ((entries.len() / layout.stride) as u32).min(layout.page_entries - self.entries);
-        let bytes = count as usize * layout.stride;
-        put(&mut self.bytes, HEADER_BYTES + self.entries as usize * layout.stride, &entries[..bytes]);
+    pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> (u32, usize) {
+        let count = ((entries.len() / layout.entry_bytes) as u32).min(layout.page_entries - self.entries);
+        let bytes = count as usize * layout.entry_bytes;
+        put(&mut self.bytes, HEADER_BYTES + self.entries as usize * layout.entry_bytes, &entries[..bytes]);
         self.entries += count;
         (count, bytes)
     }
@@ -387,14 +396,19 @@ impl PageDraft {
     /// Writes to the page, after its entries, as many `keys` of the sorted run's directory as fit, and the summary
     /// `end` if there is room for all keys and for it. Returns the number of keys written, and whether this is the last
     /// page of the run.
-    pub(super) fn put_directory(&mut self, keys: &[u32], end: &Postamble, layout: &Layout) -> (usize, bool) {
+    pub(super) fn put_directory(
+        &mut self,
+        keys: &[u32],
+        end: &RunPostamble,
+        layout: &GeckoLayout,
+    ) -> (usize, bool) {
         let room = layout.page_room(self.entries);
         let start = self.bytes.len() - room;
-        let count = keys.len().min(room / KEY_BYTES);
-        for (key, at) in keys[..count].iter().zip((start..).step_by(KEY_BYTES)) {
+        let count = keys.len().min(room / GECKO_KEY_BYTES);
+        for (key, at) in keys[..count].iter().zip((start..).step_by(GECKO_KEY_BYTES)) {
             put(&mut self.bytes, at, &key.to_le_bytes());
         }
-        let last = keys.len() * KEY_BYTES + POSTAMBLE_BYTES <= room;
+        let last = keys.len() * GECKO_KEY_BYTES + POSTAMBLE_BYTES <= room;
         if last {
             end.put(&mut self.bytes);
         }
@@ -402,7 +416,7 @@ impl PageDraft {
     }
 
     /// Zeroes the page buffer after its Gecko LSM entries, so that nothing of the previous page is left there.
-    pub(super) fn blank_rest(&mut self, layout: &Layout) {
+    pub(super) fn blank_rest(&mut self, layout: &GeckoLayout) {
         let used = self.bytes.len() - layout.page_room(self.entries);
         self.bytes[used..].fill(0);
     }
@@ -410,11 +424,11 @@ impl PageDraft {
 
 /// Reads, from a page of a sorted run of the Gecko LSM tree, keys of the run's directory (the first key of each page)
 /// and appends them to `keys`. `missing` is the number of keys that earlier pages did not hold.
-pub(super) fn directory_part(page: &[u8], missing: usize, layout: &Layout, keys: &mut Vec<u32>) {
-    let room = layout.page_room(page_header(page).entries as u32);
+pub(super) fn directory_part(page: &[u8], missing: usize, layout: &GeckoLayout, keys: &mut Vec<u32>) {
+    let room = layout.page_room(page_header(page).entry_count as u32);
     let start = page.len() - room;
-    let count = missing.min(room / KEY_BYTES);
-    keys.extend((start..).step_by(KEY_BYTES).take(count).map(|at| key_at(page, at)));
+    let count = missing.min(room / GECKO_KEY_BYTES);
+    keys.extend((start..).step_by(GECKO_KEY_BYTES).take(count).map(|at| key_at(page, at)));
 }
 
 fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
@@ -438,19 +452,19 @@ mod tests {
         }
     }
 
-    fn layouts() -> impl Iterator<Item = Layout> {
+    fn layouts() -> impl Iterator<Item = GeckoLayout> {
         [(512, 4), (512, 128), (1024, 640), (4096, 128), (16384, 1024)].into_iter().flat_map(
             |(page, block)| {
                 [1, 2, 4, 16, 128]
                     .into_iter()
-                    .filter_map(move |s| Layout::new(&geometry(page, block), s).ok())
+                    .filter_map(move |s| GeckoLayout::new(&geometry(page, block), s).ok())
             },
         )
     }
 
     #[test]
     fn the_default_buffer_holds_506_entries_and_202_without_partitioning() {
-        let entries = |parts| Layout::new(&geometry(4096, 128), parts).expect("valid").buffer_entries;
+        let entries = |parts| GeckoLayout::new(&geometry(4096, 128), parts).expect("valid").buffer_entries;
         assert_eq!([entries(4), entries(1), entries(16)], [506, 202, 810]);
     }
 
@@ -477,18 +491,22 @@ mod tests {
         for (spread, count) in spreads.into_iter().flat_map(|s| [0, 1, 2, 9, 504].map(|n| (s, n))) {
             let keys: Vec<u32> = (0..count).map(spread).collect();
             let bytes: Vec<u8> = keys.iter().flat_map(|key| [key.to_le_bytes(), [0; 4]].concat()).collect();
-            let entries = Entries::new(&bytes, 8);
+            let entries = GeckoEntries::new(&bytes, 8);
             let asked = keys.iter().flat_map(|&key| [key.saturating_sub(1), key, key.saturating_add(1)]);
             for key in asked.chain([0, 250_000, u32::MAX]) {
-                assert_eq!(entries.count_below(key), keys.partition_point(|&k| k < key), "{key} of {keys:?}");
+                assert_eq!(
+                    entries.count_keys_below(key),
+                    keys.partition_point(|&k| k < key),
+                    "{key} of {keys:?}"
+                );
             }
         }
     }
 
     #[test]
     fn impossible_gecko_layouts_are_refused_with_a_message() {
-        let refused = |geometry: &Geometry, parts| match Layout::new(geometry, parts) {
-            Err(Error::Options(why)) => why,
+        let refused = |geometry: &Geometry, parts| match GeckoLayout::new(geometry, parts) {
+            Err(Error::InvalidOptions(why)) => why,
             other => panic!("{other:?}"),
         };
         assert!(refused(&geometry(4096, 128), 0).contains("use 1 to 128"));
@@ -496,6 +514,6 @@ mod tests {
         assert!(refused(&geometry(512, 4096), 1).contains("use more parts"));
         let wide = Geometry { blocks_per_plane: 1 << 30, pages_per_block: 4, ..geometry(4096, 4) };
         assert!(refused(&wide, 4).contains("use fewer parts"));
-        assert!(Layout::new(&wide, 2).is_ok());
+        assert!(GeckoLayout::new(&wide, 2).is_ok());
     }
 }

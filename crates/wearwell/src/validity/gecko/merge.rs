@@ -11,9 +11,9 @@
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use super::buffer::Frozen;
-use super::layout::{Entries, KEY_BYTES, Layout, key_at};
-use super::run::{Run, RunWriter};
+use super::buffer::FrozenBuffer;
+use super::layout::{GECKO_KEY_BYTES, GeckoEntries, GeckoLayout, key_at};
+use super::run::{GeckoRun, RunWriter};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::operation::Cause;
@@ -45,29 +45,29 @@ impl Input {
         self.at == self.end
     }
 
-    fn continues(&self, runs: &[Run]) -> bool {
+    fn continues(&self, runs: &[GeckoRun]) -> bool {
         self.source.is_some_and(|(run, page)| page < runs[run].first_keys.len())
     }
 
     /// Returns the key below which this input of a merge of Gecko runs has no entry left on flash: all such entries are
     /// in RAM.
-    fn known_below(&self, runs: &[Run], layout: &Layout) -> u32 {
-        if self.continues(runs) { key_at(&self.bytes, self.end - layout.stride) + 1 } else { NO_KEY }
+    fn known_below(&self, runs: &[GeckoRun], layout: &GeckoLayout) -> u32 {
+        if self.continues(runs) { key_at(&self.bytes, self.end - layout.entry_bytes) + 1 } else { NO_KEY }
     }
 
     /// Consumes the entries of this input of a merge of Gecko runs with keys less than `key`; returns their range of
     /// bytes.
-    fn take_below(&mut self, key: u32, layout: &Layout) -> Range<usize> {
+    fn take_below(&mut self, key: u32, layout: &GeckoLayout) -> Range<usize> {
         let from = self.at;
-        let entries = Entries::new(&self.bytes[from..self.end], layout.stride);
-        self.at += entries.count_below(key) * layout.stride;
+        let entries = GeckoEntries::new(&self.bytes[from..self.end], layout.entry_bytes);
+        self.at += entries.count_keys_below(key) * layout.entry_bytes;
         from..self.at
     }
 }
 
 /// Merged entries of several sorted inputs (buffers and sorted runs of the Gecko LSM tree), in key order.
 #[derive(Clone, Debug)]
-pub(super) struct Merged {
+pub(super) struct MergedEntries {
     inputs: Vec<Input>,
     /// The current batch of merged Gecko LSM entries: all with keys that no page still on flash can contain. `taken`:
     /// bytes of the batch that the caller has consumed.
@@ -79,16 +79,16 @@ pub(super) struct Merged {
     cause: Cause,
 }
 
-impl Merged {
+impl MergedEntries {
     /// Creates a merge of buffers of the Gecko LSM tree, newest first, and then of a range of the runs on flash, which
     /// are older. `drops_markers`: the oldest run is among the inputs, so no older entries exist and erase markers are
     /// not needed in the output.
     pub(super) fn new<'a>(
-        buffers: impl Iterator<Item = &'a Frozen>,
+        buffers: impl Iterator<Item = &'a FrozenBuffer>,
         runs: Range<usize>,
         drops_markers: bool,
         cause: Cause,
-        layout: &Layout,
+        layout: &GeckoLayout,
     ) -> Self {
         let buffers = buffers.map(|b| Input::new(b.bytes.clone(), b.bytes.len(), None));
         let runs = runs.map(|run| Input::new(layout.blank_page(), 0, Some((run, 0))));
@@ -102,11 +102,11 @@ impl Merged {
 
     /// Returns the next merged Gecko LSM entries, adjacent in memory; none if the inputs are exhausted. After an error
     /// the call can be repeated.
-    pub(super) fn next<N: Nand>(
+    pub(super) fn next_entries<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        runs: &[Run],
-        layout: &Layout,
+        runs: &[GeckoRun],
+        layout: &GeckoLayout,
     ) -> Result<&[u8]> {
         while self.taken == self.stretch.len() {
             self.load(io, runs, layout)?;
@@ -118,28 +118,29 @@ impl Merged {
         Ok(&self.stretch[self.taken..])
     }
 
-    /// Marks the first `bytes` bytes of the merged Gecko LSM entries that [`Merged::next`] returned as consumed.
-    pub(super) fn take(&mut self, bytes: usize) {
+    /// Marks the first `bytes` bytes of the merged Gecko LSM entries that [`MergedEntries::next_entries`] returned as
+    /// consumed.
+    pub(super) fn consume(&mut self, bytes: usize) {
         self.taken += bytes;
     }
 
     /// Reads the next page of every sorted run of the Gecko LSM tree in the merge whose page in RAM is used up.
-    fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<()> {
+    fn load<N: Nand>(&mut self, io: &mut Store<N>, runs: &[GeckoRun], layout: &GeckoLayout) -> Result<()> {
         for input in &mut self.inputs {
             if !input.is_used_up() || !input.continues(runs) {
                 continue;
             }
             let (run, page) = input.source.as_mut().expect("only a run continues");
-            io.read(runs[*run].places[*page], &mut input.bytes, self.cause)?;
+            io.read(runs[*run].page_ppns[*page], &mut input.bytes, self.cause)?;
             *page += 1;
-            (input.at, input.end) = Entries::span(&input.bytes, layout);
+            (input.at, input.end) = GeckoEntries::entry_byte_range(&input.bytes, layout);
         }
         Ok(())
     }
 
     /// Merges the next batch of Gecko LSM entries: all entries in RAM with keys that no page still on flash can
     /// contain.
-    fn merge(&mut self, runs: &[Run], layout: &Layout) {
+    fn merge(&mut self, runs: &[GeckoRun], layout: &GeckoLayout) {
         let known_below = self.inputs.iter().map(|input| input.known_below(runs, layout));
         let end = known_below.min().expect("a merge has an input");
         self.stretch.clear();
@@ -178,8 +179,8 @@ type Balanced = [u8; 8];
 impl Pair<'_> {
     /// Merges the two lists of Gecko LSM entries into `into`. Returns the key below which later entries of the older
     /// list are obsolete.
-    fn join(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
-        if layout.stride == size_of::<Balanced>() {
+    fn join(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
+        if layout.entry_bytes == size_of::<Balanced>() {
             self.join_balanced(layout, into)
         } else {
             self.join_strided(layout, into)
@@ -190,7 +191,7 @@ impl Pair<'_> {
     /// unpredictable, so a branch would be mispredicted at every second entry. So the entry not taken is masked out,
     /// and both candidates for the next entry are loaded before it is known which one is needed. An erase marker is
     /// rare enough for a branch.
-    fn join_balanced(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
+    fn join_balanced(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         let Self { newer, older, mut obsolete_below, drops_markers } = self;
         into.resize(newer.len() + older.len(), 0);
         let (newer, older): (&[Balanced], &[Balanced]) = (newer.as_chunks().0, older.as_chunks().0);
@@ -202,7 +203,7 @@ impl Pair<'_> {
             let (new_key, old_key) = (new as u32, old as u32);
             let (takes_new, takes_old) = (new_key <= old_key, old_key <= new_key);
             if takes_new & is_marker(new) {
-                obsolete_below = new_key + layout.slots;
+                obsolete_below = new_key + layout.keys_per_block;
                 joined[end] = new.to_le_bytes();
                 end += usize::from(!drops_markers);
                 from_older = not_void(older, from_older, obsolete_below);
@@ -221,7 +222,8 @@ impl Pair<'_> {
         }
         for &entry in &newer[from_newer..] {
             let is_marker = is_marker(u64::from_le_bytes(entry));
-            obsolete_below = if is_marker { key_at(&entry, 0) + layout.slots } else { obsolete_below };
+            obsolete_below =
+                if is_marker { key_at(&entry, 0) + layout.keys_per_block } else { obsolete_below };
             joined[end] = entry;
             end += usize::from(!(is_marker & drops_markers));
         }
@@ -231,9 +233,9 @@ impl Pair<'_> {
         obsolete_below
     }
 
-    fn join_strided(self, layout: &Layout, into: &mut Vec<u8>) -> u32 {
+    fn join_strided(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         let Self { newer, mut older, mut obsolete_below, drops_markers } = self;
-        let stride = layout.stride;
+        let stride = layout.entry_bytes;
         into.clear();
         into.reserve(newer.len() + older.len());
         for entry in newer.chunks_exact(stride) {
@@ -245,9 +247,9 @@ impl Pair<'_> {
                 }
                 older = rest;
             }
-            let is_marker = layout.is_marker(key);
+            let is_marker = layout.is_erase_marker(key);
             if is_marker {
-                obsolete_below = key + layout.slots;
+                obsolete_below = key + layout.keys_per_block;
             }
             if !(is_marker && drops_markers) {
                 into.extend_from_slice(entry);
@@ -261,7 +263,7 @@ impl Pair<'_> {
                 older = rest;
             }
         }
-        let void = Entries::new(older, stride).count_below(obsolete_below) * stride;
+        let void = GeckoEntries::new(older, stride).count_keys_below(obsolete_below) * stride;
         into.extend_from_slice(&older[void..]);
         obsolete_below
     }
@@ -290,39 +292,49 @@ fn not_void(entries: &[Balanced], at: usize, obsolete_below: u32) -> usize {
 /// Merges the bitmap of `from` into that of `into`, a Gecko LSM entry with the same key, by OR.
 #[inline]
 fn join_bitmaps(into: &mut [u8], from: &[u8]) {
-    into[KEY_BYTES..].iter_mut().zip(&from[KEY_BYTES..]).for_each(|(into, from)| *into |= from);
+    into[GECKO_KEY_BYTES..].iter_mut().zip(&from[GECKO_KEY_BYTES..]).for_each(|(into, from)| *into |= from);
 }
 
 /// A merge of Logarithmic Gecko (LSM tree of invalid pages) in progress: a range of the runs on flash, possibly with
 /// the frozen buffer, becomes one run.
 #[derive(Clone, Debug)]
-pub(super) struct Merge {
+pub(super) struct RunMerge {
     /// Range of the sorted runs of the Gecko LSM tree on flash, by index, that are inputs of the merge.
-    pub(super) inputs: Range<usize>,
+    pub(super) input_runs: Range<usize>,
     /// Whether the frozen buffer of the Gecko LSM tree is the newest input of the merge.
-    pub(super) flushes: bool,
-    merged: Merged,
+    pub(super) includes_buffer: bool,
+    merged: MergedEntries,
     pub(super) writer: RunWriter,
 }
 
-impl Merge {
-    pub(super) fn new(inputs: Range<usize>, flushes: bool, merged: Merged, writer: RunWriter) -> Self {
-        Self { inputs, flushes, merged, writer }
+impl RunMerge {
+    pub(super) fn new(inputs: Range<usize>, flushes: bool, merged: MergedEntries, writer: RunWriter) -> Self {
+        Self { input_runs: inputs, includes_buffer: flushes, merged, writer }
     }
 
     /// Fills one page of the sorted run that a merge of the Gecko LSM tree writes, and appends it to flash; returns
     /// `true` if the run is complete.
-    pub(super) fn step<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<bool> {
+    pub(super) fn write_next_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        runs: &[GeckoRun],
+        layout: &GeckoLayout,
+    ) -> Result<bool> {
         let exhausted = self.fill_page(io, runs, layout)?;
-        self.writer.append(io, exhausted, layout)
+        self.writer.append_page(io, exhausted, layout)
     }
 
     /// Fills the current page of the sorted run that a merge writes with merged Gecko LSM entries; returns `true` if no
     /// entry is left. The next entries are fetched even if the page is full, so that a full last page is known to be
     /// the last.
-    fn fill_page<N: Nand>(&mut self, io: &mut Store<N>, runs: &[Run], layout: &Layout) -> Result<bool> {
+    fn fill_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        runs: &[GeckoRun],
+        layout: &GeckoLayout,
+    ) -> Result<bool> {
         loop {
-            let next = self.merged.next(io, runs, layout)?;
+            let next = self.merged.next_entries(io, runs, layout)?;
             if next.is_empty() {
                 return Ok(true);
             }
@@ -330,7 +342,7 @@ impl Merge {
             if taken == 0 {
                 return Ok(false);
             }
-            self.merged.take(taken);
+            self.merged.consume(taken);
         }
     }
 }

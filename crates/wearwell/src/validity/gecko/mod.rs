@@ -38,10 +38,10 @@ use std::ops::Range;
 
 use arrayvec::ArrayVec;
 
-use self::buffer::{Buffer, Frozen};
-use self::layout::{Coverage, Entries, Layout};
-use self::merge::{Merge, Merged};
-use self::run::{Run, RunWriter};
+use self::buffer::{FrozenBuffer, GeckoBuffer};
+use self::layout::{FlushCoverage, GeckoEntries, GeckoLayout};
+use self::merge::{MergedEntries, RunMerge};
+use self::run::{GeckoRun, RunWriter};
 use super::Validity;
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
@@ -69,14 +69,14 @@ pub struct GeckoOptions {
     pub size_ratio: u32,
     /// Number of parts into which the bitmap of a block's invalid pages is cut (S), each an entry of its own; 1 is
     /// without entry-partitioning.
-    pub parts: u32,
+    pub parts_per_block: u32,
     /// When the sorted runs of the Gecko LSM tree on flash are merged.
-    pub merge: MergeMode,
+    pub merge_mode: MergeMode,
 }
 
 impl Default for GeckoOptions {
     fn default() -> Self {
-        Self { size_ratio: 2, parts: 4, merge: MergeMode::MultiWay }
+        Self { size_ratio: 2, parts_per_block: 4, merge_mode: MergeMode::MultiWay }
     }
 }
 
@@ -84,7 +84,7 @@ impl GeckoOptions {
     /// Returns the default options of Logarithmic Gecko (LSM tree of invalid pages) with block bitmaps cut into parts
     /// of 32 pages: the bitmap of a part is as long as its key, the paper's balance (section 3.3).
     pub fn balanced(geometry: &Geometry) -> Self {
-        Self { parts: (geometry.block_pages() / 32).max(1), ..Self::default() }
+        Self { parts_per_block: (geometry.block_pages() / 32).max(1), ..Self::default() }
     }
 }
 
@@ -92,10 +92,10 @@ impl GeckoOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GeckoCounts {
     /// Number of pages reported as invalid to Logarithmic Gecko (LSM tree of invalid pages).
-    pub reports: u64,
+    pub invalid_page_reports: u64,
     /// Number of blocks reported as opened: each adds an erase marker, which makes all older entries of the block
     /// obsolete.
-    pub markers: u64,
+    pub erase_markers: u64,
     /// Queries to Logarithmic Gecko (LSM tree of invalid pages) for the valid pages of a block.
     pub queries: u64,
     /// Flash pages read by queries for the valid pages of a block; all other reads of Logarithmic Gecko (LSM tree of
@@ -107,27 +107,27 @@ pub struct GeckoCounts {
 /// flushes that its run covers.
 #[derive(Clone, Debug)]
 struct Flush {
-    frozen: Frozen,
-    coverage: Coverage,
+    frozen: FrozenBuffer,
+    coverage: FlushCoverage,
 }
 
 /// Record of invalid pages on flash as a log-structured merge tree (Logarithmic Gecko).
 #[derive(Clone, Debug)]
 pub struct Gecko {
     options: GeckoOptions,
-    layout: Layout,
-    buffer: Buffer,
+    layout: GeckoLayout,
+    buffer: GeckoBuffer,
     flush_requested: bool,
     /// The buffer of the Gecko LSM tree that is being flushed; queries read it until its sorted run is complete on
     /// flash.
     flush: Option<Flush>,
     /// Complete runs (sorted entries on flash) of the merge tree, newest first.
-    runs: Vec<Run>,
+    runs: Vec<GeckoRun>,
     /// Index of the newest sorted run of the Gecko LSM tree that is not at a lower level than the next older one: the
     /// two must be merged; `None` if no merge is due. Every host write needs the value, and it changes only with the
     /// runs ([`Gecko::set_runs`]).
     next_pair_to_merge: Option<usize>,
-    merge: Option<Merge>,
+    merge: Option<RunMerge>,
     next_run: u32,
     next_flush: u64,
     page: Vec<u8>,
@@ -139,19 +139,19 @@ impl Gecko {
     /// Creates an empty Logarithmic Gecko (LSM tree of invalid pages): all pages of the device count as valid.
     ///
     /// # Errors
-    /// [`Error::Options`]: a size ratio below 2, more parts than pages in a block, keys of more than 32 bits, a flash
-    /// page too small for two entries.
+    /// [`Error::InvalidOptions`]: a size ratio below 2, more parts than pages in a block, keys of more than 32 bits, a
+    /// flash page too small for two entries.
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Result<Self> {
         if options.size_ratio < 2 {
-            return Err(Error::Options(format!(
+            return Err(Error::InvalidOptions(format!(
                 "Logarithmic Gecko: a size ratio of {} makes no levels; use 2 or more",
                 options.size_ratio
             )));
         }
-        let layout = Layout::new(geometry, options.parts)?;
+        let layout = GeckoLayout::new(geometry, options.parts_per_block)?;
         Ok(Self {
             options,
-            buffer: Buffer::new(&layout),
+            buffer: GeckoBuffer::new(&layout),
             flush_requested: false,
             flush: None,
             runs: Vec::new(),
@@ -194,19 +194,19 @@ impl Gecko {
 
     /// Maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for each power
     /// of T up to the size of a run with an entry for every part of every block.
-    pub fn levels(&self) -> u32 {
-        self.level(self.layout.most_units()) + 1
+    pub fn max_levels(&self) -> u32 {
+        self.level(self.layout.max_size_in_buffers()) + 1
     }
 
     /// Maximum number of pages of a sorted run of the Gecko LSM tree: that of a run with an entry for every part of
     /// every block.
     pub fn largest_run_pages(&self) -> u32 {
-        self.layout.most_units()
+        self.layout.max_size_in_buffers()
     }
 
     /// Complete sorted runs of the Gecko LSM tree on flash, newest first: `(level, entries, pages)`.
-    pub fn runs(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
-        self.runs.iter().map(|run| (self.level_of(run), run.entries, run.places.len() as u32))
+    pub fn run_sizes(&self) -> impl Iterator<Item = (u32, u32, u32)> + '_ {
+        self.runs.iter().map(|run| (self.level_of(run), run.entries, run.page_ppns.len() as u32))
     }
 
     /// Requests a flush of the buffer of the Gecko LSM tree whatever it holds; [`Validity::write_deferred`] executes
@@ -218,7 +218,7 @@ impl Gecko {
     /// Sequence number at which the newest flushed buffer was frozen: every page invalidated before is recorded on
     /// flash. 0 if no buffer was flushed.
     #[inline]
-    pub fn durable_until(&self) -> u64 {
+    pub fn durable_until_sequence(&self) -> u64 {
         self.runs.first().map_or(0, |run| run.coverage.flush_time)
     }
 
@@ -237,9 +237,14 @@ impl Gecko {
         let mut invalid = vec![0; self.layout.block_words()];
         let mut page = self.layout.blank_page();
         self.mark_block(block, &mut invalid, |place, look| {
-            Ok(io.nand_mut().look_at(place, &mut page, look)?)
+            Ok(io.nand_mut().inspect_page(place, &mut page, look)?)
         })?;
-        Ok(self.layout.pages(block).filter(|&(_, k)| is_set(&invalid, k)).map(|(ppn, _)| ppn).collect())
+        Ok(self
+            .layout
+            .pages_of_block(block)
+            .filter(|&(_, k)| is_set(&invalid, k))
+            .map(|(ppn, _)| ppn)
+            .collect())
     }
 
     /// Sets in `invalid` the bits of a block's invalid pages, from the newest source (buffer, frozen buffer, runs on
@@ -253,19 +258,22 @@ impl Gecko {
         mut read: impl FnMut(Ppn, &mut dyn FnMut(&[u8])) -> Result<()>,
     ) -> Result<()> {
         let layout = &self.layout;
-        if self.buffer.mark_block(layout, block, invalid) {
+        if self.buffer.mark_invalid_pages(layout, block, invalid) {
             return Ok(());
         }
-        if self.flush.as_ref().is_some_and(|flush| flush.frozen.entries().mark_block(layout, block, invalid))
+        if self
+            .flush
+            .as_ref()
+            .is_some_and(|flush| flush.frozen.entries().mark_invalid_pages(layout, block, invalid))
         {
             return Ok(());
         }
-        let marker = layout.marker(block);
+        let marker = layout.erase_marker_key(block);
         for run in &self.runs {
             let mut erased = false;
-            for &place in run.pages_with(marker, marker + layout.slots - 1) {
+            for &place in run.pages_with_keys(marker, marker + layout.keys_per_block - 1) {
                 read(place, &mut |page| {
-                    erased |= Entries::of_page(page, layout).mark_block(layout, block, invalid);
+                    erased |= GeckoEntries::of_page(page, layout).mark_invalid_pages(layout, block, invalid);
                 })?;
             }
             if erased {
@@ -278,11 +286,14 @@ impl Gecko {
     /// Prefetches what a query for the valid pages of `block` will access in the pages of all sorted runs of the Gecko
     /// LSM tree (see [`crate::tables::prefetch`]).
     fn prefetch_query<N: Nand>(&self, io: &Store<N>, block: BlockId) {
-        let marker = self.layout.marker(block);
+        let marker = self.layout.erase_marker_key(block);
         let (mut pages, mut words) =
             (ArrayVec::<_, PREFETCHED_PAGES>::new(), ArrayVec::<_, { 4 * PREFETCHED_PAGES }>::new());
-        for (place, searched) in
-            self.runs.iter().filter_map(|run| run.expect(marker, &self.layout)).take(PREFETCHED_PAGES / 2)
+        for (place, searched) in self
+            .runs
+            .iter()
+            .filter_map(|run| run.search_start(marker, &self.layout))
+            .take(PREFETCHED_PAGES / 2)
         {
             let before = words.len();
             words.extend(searched);
@@ -295,11 +306,11 @@ impl Gecko {
         units.ilog(self.options.size_ratio)
     }
 
-    fn level_of(&self, run: &Run) -> u32 {
-        self.level(self.layout.units(run.entries))
+    fn level_of(&self, run: &GeckoRun) -> u32 {
+        self.level(self.layout.size_in_buffers(run.entries))
     }
 
-    fn set_runs(&mut self, runs: Vec<Run>) {
+    fn set_runs(&mut self, runs: Vec<GeckoRun>) {
         self.next_pair_to_merge =
             runs.windows(2).position(|pair| self.level_of(&pair[0]) >= self.level_of(&pair[1]));
         self.runs = runs;
@@ -316,15 +327,15 @@ impl Gecko {
     fn step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         let is_early = self.flush_requested;
         if self.merge.is_none() {
-            self.start(io.sequence());
+            self.start(io.last_sequence());
         }
         let mut merge = self.merge.take().expect("a merge is in progress");
-        io.ops.note_reason(match (merge.flushes, is_early) {
+        io.flash_ops.record_metadata_reason(match (merge.includes_buffer, is_early) {
             (false, _) => MetadataReason::ValidityMerge,
             (true, true) => MetadataReason::ValidityDue,
             (true, false) => MetadataReason::ValidityBufferFull,
         });
-        let outcome = merge.step(io, &self.runs, &self.layout);
+        let outcome = merge.write_next_page(io, &self.runs, &self.layout);
         if let Ok(true) = outcome {
             self.install(io, merge);
         } else {
@@ -340,7 +351,7 @@ impl Gecko {
             return;
         }
         self.freeze(sequence);
-        let joining = match self.options.merge {
+        let joining = match self.options.merge_mode {
             MergeMode::Pairwise => 0,
             MergeMode::MultiWay => self.count_runs_to_merge(),
         };
@@ -349,8 +360,9 @@ impl Gecko {
 
     /// Freezes the buffer of the Gecko LSM tree for a flush; later reports enter a new buffer.
     fn freeze(&mut self, sequence: u64) {
-        let coverage = Coverage { first: self.next_flush, last: self.next_flush, flush_time: sequence };
-        self.flush = Some(Flush { frozen: self.buffer.sorted(), coverage });
+        let coverage =
+            FlushCoverage { first_flush: self.next_flush, last_flush: self.next_flush, flush_time: sequence };
+        self.flush = Some(Flush { frozen: self.buffer.to_frozen(), coverage });
         self.buffer.clear(&self.layout);
         self.flush_requested = false;
         self.next_flush += 1;
@@ -360,10 +372,10 @@ impl Gecko {
     /// level the merge result can reach.
     fn count_runs_to_merge(&self) -> usize {
         let flush = self.flush.as_ref().expect("a buffer was frozen");
-        let mut units = self.layout.units(flush.frozen.len());
-        let joins = |run: &&Run| {
+        let mut units = self.layout.size_in_buffers(flush.frozen.len());
+        let joins = |run: &&GeckoRun| {
             let reached = self.level_of(run) <= self.level(units);
-            units += self.layout.units(run.entries);
+            units += self.layout.size_in_buffers(run.entries);
             reached
         };
         self.runs.iter().take_while(joins).count()
@@ -374,24 +386,25 @@ impl Gecko {
         // Newest first: each older input's coverage is joined with that of the newer ones.
         let coverages =
             flush.map(|f| f.coverage).into_iter().chain(self.runs[inputs.clone()].iter().map(|r| r.coverage));
-        let coverage = coverages.reduce(|newer, older| older.joined(newer)).expect("a merge has an input");
+        let coverage =
+            coverages.reduce(|newer, older| older.joined_with(newer)).expect("a merge has an input");
         let is_oldest = inputs.end == self.runs.len();
         let buffer = flush.iter().map(|f| &f.frozen);
-        let merged = Merged::new(buffer, inputs.clone(), is_oldest, Cause::Validity, &self.layout);
+        let merged = MergedEntries::new(buffer, inputs.clone(), is_oldest, Cause::Validity, &self.layout);
         let writer = RunWriter::new(self.next_run, coverage, &self.layout);
         self.next_run = self.next_run.checked_add(1).expect("a device does not live for 2^32 flushes");
-        self.merge = Some(Merge::new(inputs, flushes, merged, writer));
+        self.merge = Some(RunMerge::new(inputs, flushes, merged, writer));
     }
 
     /// Replaces the input runs of a finished merge of the Gecko LSM tree by its output run and discards the flash pages
     /// of the inputs.
-    fn install<N: Nand>(&mut self, io: &mut Store<N>, merge: Merge) {
-        let Merge { inputs, flushes, writer, .. } = merge;
+    fn install<N: Nand>(&mut self, io: &mut Store<N>, merge: RunMerge) {
+        let RunMerge { input_runs: inputs, includes_buffer: flushes, writer, .. } = merge;
         let at = inputs.start;
         let output = writer.finish(&self.layout);
         let mut runs = std::mem::take(&mut self.runs);
         for replaced in runs.splice(inputs, [output]) {
-            replaced.places.into_iter().for_each(|place| io.discard(place));
+            replaced.page_ppns.into_iter().for_each(|place| io.discard(place));
         }
         self.set_runs(runs);
         if flushes {
@@ -399,31 +412,31 @@ impl Gecko {
         }
         let covered = |k: usize| self.runs.get(k).map(|run| run.coverage);
         if let (Some(older), Some(output)) = (covered(at + 1), covered(at)) {
-            assert_eq!(older.last + 1, output.first, "runs are in the order of their flushes");
+            assert_eq!(older.last_flush + 1, output.first_flush, "runs are in the order of their flushes");
         }
         assert!(
-            self.options.merge == MergeMode::Pairwise || at > 0 || self.next_pair_to_merge != Some(0),
+            self.options.merge_mode == MergeMode::Pairwise || at > 0 || self.next_pair_to_merge != Some(0),
             "a flush that foresees its merges leaves every run at a lower level than the older ones"
         );
     }
 
     fn has_run(&self, id: u32, ppn: Ppn) -> bool {
         let run = self.runs.iter().find(|run| run.number == id);
-        run.is_some_and(|run| run.places.contains(&ppn))
+        run.is_some_and(|run| run.page_ppns.contains(&ppn))
     }
 }
 
 impl Validity for Gecko {
     #[inline]
     fn invalidate(&mut self, ppn: Ppn) {
-        let (key, bit) = self.layout.locate(ppn);
-        self.buffer.set(key, bit);
-        self.counts.reports += 1;
+        let (key, bit) = self.layout.key_and_bit_of(ppn);
+        self.buffer.set_invalid(key, bit);
+        self.counts.invalid_page_reports += 1;
     }
 
-    fn opened(&mut self, block: BlockId) {
-        self.counts.markers += 1;
-        self.buffer.erase(block, &self.layout);
+    fn block_opened(&mut self, block: BlockId) {
+        self.counts.erase_markers += 1;
+        self.buffer.add_erase_marker(block, &self.layout);
     }
 
     fn live_pages<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId, out: &mut Vec<Ppn>) -> Result<()> {
@@ -433,12 +446,12 @@ impl Validity for Gecko {
         let mut reads = 0;
         let outcome = self.mark_block(block, &mut invalid, |place, look| {
             reads += 1;
-            io.look_at(place, &mut page, look, Cause::Validity)
+            io.inspect_page(place, &mut page, look, Cause::Validity)
         });
         self.counts.queries += 1;
         self.counts.query_reads += reads;
         if outcome.is_ok() {
-            let live = self.layout.pages(block).filter(|&(_, k)| !is_set(&invalid, k));
+            let live = self.layout.pages_of_block(block).filter(|&(_, k)| !is_set(&invalid, k));
             out.extend(live.map(|(ppn, _)| ppn));
         }
         (self.page, self.invalid) = (page, invalid);
@@ -453,17 +466,17 @@ impl Validity for Gecko {
         if is_settled { Ok(false) } else { self.step(io).map(|()| true) }
     }
 
-    fn owns(&self, id: u32, ppn: Ppn) -> bool {
+    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         let unfinished = self.merge.as_ref().map(|merge| &merge.writer);
         self.has_run(id, ppn)
-            || unfinished.is_some_and(|writer| writer.number() == id && writer.places().contains(&ppn))
+            || unfinished.is_some_and(|writer| writer.number() == id && writer.page_ppns().contains(&ppn))
     }
 
-    fn relocate_own(&mut self, id: u32, from: Ppn, to: Ppn) {
-        let of_run = self.runs.iter_mut().find(|run| run.number == id).map(|run| run.relocate(from, to));
+    fn relocate_metadata_page(&mut self, id: u32, from: Ppn, to: Ppn) {
+        let of_run = self.runs.iter_mut().find(|run| run.number == id).map(|run| run.relocate_page(from, to));
         let moved = of_run.unwrap_or_else(|| {
             let unfinished = self.merge.as_mut().map(|merge| &mut merge.writer);
-            unfinished.is_some_and(|writer| writer.number() == id && writer.relocate(from, to))
+            unfinished.is_some_and(|writer| writer.number() == id && writer.relocate_page(from, to))
         });
         assert!(moved, "page {from} of run {id} was moved, and there is no such page");
     }
@@ -478,11 +491,11 @@ impl Validity for Gecko {
     /// U. The output of a merge in progress has at most U more. In pairwise mode the newest run of a chain of merges
     /// may be at the level of an older one: U more again.
     fn metadata_pages(&self) -> u64 {
-        let largest = self.layout.most_units() as u64;
+        let largest = self.layout.max_size_in_buffers() as u64;
         let ratio = self.options.size_ratio as u64;
         let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
-        let at_rest: u64 = (0..self.levels()).map(at_level).sum();
-        let in_progress = match self.options.merge {
+        let at_rest: u64 = (0..self.max_levels()).map(at_level).sum();
+        let in_progress = match self.options.merge_mode {
             MergeMode::Pairwise => 2,
             MergeMode::MultiWay => 1,
         };
@@ -495,9 +508,9 @@ impl Validity for Gecko {
     /// (see [`Validity::metadata_pages`]).
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let page = self.page.len() as u64;
-        let inputs = match self.options.merge {
+        let inputs = match self.options.merge_mode {
             MergeMode::Pairwise => 2,
-            MergeMode::MultiWay => 1 + self.levels() as u64,
+            MergeMode::MultiWay => 1 + self.max_levels() as u64,
         };
         vec![
             ("Gecko buffer", page),

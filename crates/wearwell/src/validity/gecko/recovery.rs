@@ -2,15 +2,16 @@
 //! pages.
 //!
 //! Recovery writes nothing, so it can be interrupted and repeated. The buffer's content is lost: the FTL finds it by
-//! other means (appendix C.2) and reports it again. [`Gecko::durable_until`] tells how far back the FTL has to search.
+//! other means (appendix C.2) and reports it again. [`Gecko::durable_until_sequence`] tells how far back the FTL has to
+//! search.
 
 use std::collections::BTreeMap;
 
 use super::Gecko;
-use super::buffer::Frozen;
-use super::layout::{KEY_BYTES, Layout, Postamble, directory_part, key_at, page_header};
-use super::merge::Merged;
-use super::run::Run;
+use super::buffer::FrozenBuffer;
+use super::layout::{GECKO_KEY_BYTES, GeckoLayout, RunPostamble, directory_part, key_at, page_header};
+use super::merge::MergedEntries;
+use super::run::GeckoRun;
 use crate::address::{BlockId, Ppn};
 use crate::error::{Error, Result};
 use crate::nand::{Nand, Oob};
@@ -32,7 +33,7 @@ impl Gecko {
         }
         let runs = newest_first(drop_obsolete(complete)?);
         self.forget_ram();
-        self.next_flush = runs.first().map_or(1, |run| run.coverage.last + 1);
+        self.next_flush = runs.first().map_or(1, |run| run.coverage.last_flush + 1);
         self.set_runs(runs);
         Ok(())
     }
@@ -47,7 +48,7 @@ impl Gecko {
     /// Returns the flash pages of the complete sorted runs of the Gecko LSM tree, as (run number, PPN): after a
     /// recovery these are the valid ones of all validity pages.
     pub fn live_run_pages(&self) -> impl Iterator<Item = (u32, Ppn)> + '_ {
-        self.runs.iter().flat_map(|run| run.places.iter().map(|&place| (run.number, place)))
+        self.runs.iter().flat_map(|run| run.page_ppns.iter().map(|&place| (run.number, place)))
     }
 
     /// Calls `each` for every block with an invalid page, ascending, with its bitmap (bit k of word k / 64 is page k; 1
@@ -55,31 +56,36 @@ impl Gecko {
     ///
     /// # Errors
     /// Any error of the flash.
-    pub fn scan<N: Nand>(&self, io: &mut Store<N>, mut each: impl FnMut(BlockId, &[u64])) -> Result<()> {
+    pub fn for_each_invalid_block<N: Nand>(
+        &self,
+        io: &mut Store<N>,
+        mut each: impl FnMut(BlockId, &[u64]),
+    ) -> Result<()> {
         let layout = &self.layout;
-        let buffer = self.buffer.sorted();
-        let buffers: Vec<&Frozen> =
+        let buffer = self.buffer.to_frozen();
+        let buffers: Vec<&FrozenBuffer> =
             [&buffer].into_iter().chain(self.flush.iter().map(|f| &f.frozen)).collect();
-        let mut merged = Merged::new(buffers.into_iter(), 0..self.runs.len(), true, Cause::Recovery, layout);
+        let mut merged =
+            MergedEntries::new(buffers.into_iter(), 0..self.runs.len(), true, Cause::Recovery, layout);
         let mut invalid = vec![0; layout.block_words()];
         let mut current = None;
         loop {
-            let entries = merged.next(io, &self.runs, layout)?;
+            let entries = merged.next_entries(io, &self.runs, layout)?;
             if entries.is_empty() {
                 break;
             }
-            for entry in entries.chunks_exact(layout.stride) {
+            for entry in entries.chunks_exact(layout.entry_bytes) {
                 let key = key_at(entry, 0);
-                let (block, slot) = (BlockId(key / layout.slots), key % layout.slots);
+                let (block, slot) = (BlockId(key / layout.keys_per_block), key % layout.keys_per_block);
                 if let Some(done) = current.filter(|&current| current != block) {
                     each(done, &invalid);
                     invalid.fill(0);
                 }
                 current = Some(block);
-                layout.mark_part(slot, &entry[KEY_BYTES..], &mut invalid);
+                layout.mark_invalid_part(slot, &entry[GECKO_KEY_BYTES..], &mut invalid);
             }
             let taken = entries.len();
-            merged.take(taken);
+            merged.consume(taken);
         }
         if let Some(done) = current {
             each(done, &invalid);
@@ -105,22 +111,22 @@ fn pages_by_run(pages: &[(Ppn, Oob)]) -> BTreeMap<u32, Vec<Ppn>> {
 /// pages are missing, because the run is unfinished or partly erased.
 fn read_run<N: Nand>(
     io: &mut Store<N>,
-    layout: &Layout,
+    layout: &GeckoLayout,
     number: u32,
     places: Vec<Ppn>,
-) -> Result<Option<Run>> {
+) -> Result<Option<GeckoRun>> {
     let mut page = layout.blank_page();
     let last = places.len() as u32 - 1;
     io.read(places[last as usize], &mut page, Cause::Recovery)?;
     let header = page_header(&page);
-    let Postamble { entries, last_key, coverage } = Postamble::of_page(&page);
-    if !header.last || layout.run_pages(entries) != places.len() as u32 {
+    let RunPostamble { entries, last_key, coverage } = RunPostamble::of_page(&page);
+    if !header.is_last_page || layout.run_pages(entries) != places.len() as u32 {
         return Ok(None);
     }
-    if header.index != last {
+    if header.page_index != last {
         return Err(Error::Damaged(format!(
             "page validity: page {last} of run {number} has index {} in its header",
-            header.index
+            header.page_index
         )));
     }
     let with_entries = layout.entry_pages(entries) as usize;
@@ -131,23 +137,23 @@ fn read_run<N: Nand>(
         directory_part(&before, with_entries - first_keys.len(), layout, &mut first_keys);
     }
     directory_part(&page, with_entries - first_keys.len(), layout, &mut first_keys);
-    Ok(Some(Run { number, entries, coverage, places, first_keys, last_key }))
+    Ok(Some(GeckoRun { number, entries, coverage, page_ppns: places, first_keys, last_key }))
 }
 
 /// Drops every sorted run of the Gecko LSM tree that is obsolete because another run covers its flushes of the buffer.
 /// The remaining runs must cover every flush exactly once.
-fn drop_obsolete(mut complete: Vec<Run>) -> Result<Vec<Run>> {
-    complete.sort_by_key(|run| (run.coverage.first, std::cmp::Reverse(run.coverage.last)));
-    let mut kept: Vec<Run> = Vec::new();
+fn drop_obsolete(mut complete: Vec<GeckoRun>) -> Result<Vec<GeckoRun>> {
+    complete.sort_by_key(|run| (run.coverage.first_flush, std::cmp::Reverse(run.coverage.last_flush)));
+    let mut kept: Vec<GeckoRun> = Vec::new();
     for run in complete {
-        let covered = kept.last().map_or(0, |run| run.coverage.last);
-        if run.coverage.last <= covered {
+        let covered = kept.last().map_or(0, |run| run.coverage.last_flush);
+        if run.coverage.last_flush <= covered {
             continue;
         }
-        if run.coverage.first != covered + 1 {
+        if run.coverage.first_flush != covered + 1 {
             return Err(Error::Damaged(format!(
                 "page validity: run {} begins with flush {}, and the runs before it end with flush {covered}",
-                run.number, run.coverage.first
+                run.number, run.coverage.first_flush
             )));
         }
         kept.push(run);
@@ -155,7 +161,7 @@ fn drop_obsolete(mut complete: Vec<Run>) -> Result<Vec<Run>> {
     Ok(kept)
 }
 
-fn newest_first(mut runs: Vec<Run>) -> Vec<Run> {
+fn newest_first(mut runs: Vec<GeckoRun>) -> Vec<GeckoRun> {
     runs.reverse();
     runs
 }

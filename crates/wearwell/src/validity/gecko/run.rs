@@ -1,54 +1,58 @@
 //! A run of Logarithmic Gecko (sorted entries on flash) with its directory, and the writer of a run.
 
-use super::layout::{Coverage, Layout, PageDraft, Postamble, expected_rank, key_at};
+use super::layout::{FlushCoverage, GeckoLayout, RunPageDraft, RunPostamble, expected_rank, key_at};
 use crate::address::Ppn;
 use crate::data::{Content, Fingerprint};
 use crate::error::Result;
-use crate::nand::{Nand, Word};
+use crate::nand::{Nand, PageWord};
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
 /// A complete run of Logarithmic Gecko (LSM tree of invalid pages): sorted entries on flash, with a directory of its
 /// pages in RAM.
 #[derive(Clone, Debug)]
-pub(super) struct Run {
+pub(super) struct GeckoRun {
     /// Number of the sorted run of the Gecko LSM tree: the owner in the OOB of its pages.
     pub(super) number: u32,
     pub(super) entries: u32,
-    pub(super) coverage: Coverage,
+    pub(super) coverage: FlushCoverage,
     /// PPN of each page of the sorted run of the Gecko LSM tree.
-    pub(super) places: Vec<Ppn>,
+    pub(super) page_ppns: Vec<Ppn>,
     /// First key of each page with entries of the sorted run of the Gecko LSM tree: its directory.
     pub(super) first_keys: Vec<u32>,
     pub(super) last_key: u32,
 }
 
-impl Run {
+impl GeckoRun {
     /// Returns the PPNs of the pages of the sorted run of the Gecko LSM tree that may hold entries with keys from `low`
     /// to `high`.
-    pub(super) fn pages_with(&self, low: u32, high: u32) -> &[Ppn] {
+    pub(super) fn pages_with_keys(&self, low: u32, high: u32) -> &[Ppn] {
         if high < self.first_keys.first().copied().unwrap_or(u32::MAX) || low > self.last_key {
             return &[];
         }
         let from = self.first_keys.partition_point(|&first| first <= low).saturating_sub(1);
         let to = self.first_keys.partition_point(|&first| first <= high);
-        &self.places[from..to]
+        &self.page_ppns[from..to]
     }
 
     /// Returns the page of the sorted run of the Gecko LSM tree on which a search for a key ends, and the 4-byte words
     /// that the search reads there if keys are evenly spread.
-    pub(super) fn expect(&self, key: u32, layout: &Layout) -> Option<(Ppn, impl Iterator<Item = Word>)> {
+    pub(super) fn search_start(
+        &self,
+        key: u32,
+        layout: &GeckoLayout,
+    ) -> Option<(Ppn, impl Iterator<Item = PageWord>)> {
         let page = self.first_keys.partition_point(|&first| first <= key).saturating_sub(1);
         let first = *self.first_keys.get(page)?;
         let before_next = self.first_keys.get(page + 1).map_or(self.last_key, |next| next - 1);
         let before = page as u32 * layout.page_entries;
         let last = (self.entries - before).min(layout.page_entries) as usize - 1;
         let rank = expected_rank(key, first, before_next, last);
-        Some((self.places[page], layout.words_of_search(rank, last)))
+        Some((self.page_ppns[page], layout.words_of_search(rank, last)))
     }
 
-    pub(super) fn relocate(&mut self, from: Ppn, to: Ppn) -> bool {
-        relocate(&mut self.places, from, to)
+    pub(super) fn relocate_page(&mut self, from: Ppn, to: Ppn) -> bool {
+        relocate(&mut self.page_ppns, from, to)
     }
 }
 
@@ -60,29 +64,35 @@ fn relocate(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
 /// A sorted run of the Gecko LSM tree that is being written to flash. It takes effect when its last page is on flash.
 #[derive(Clone, Debug)]
 pub(super) struct RunWriter {
-    run: Run,
-    page: PageDraft,
+    run: GeckoRun,
+    page: RunPageDraft,
     /// Number of keys of the sorted run's directory (first key of each page) that are on flash.
     keys_written: usize,
 }
 
 impl RunWriter {
-    pub(super) fn new(number: u32, coverage: Coverage, layout: &Layout) -> Self {
-        let run =
-            Run { number, entries: 0, coverage, places: Vec::new(), first_keys: Vec::new(), last_key: 0 };
-        Self { run, page: PageDraft::new(layout), keys_written: 0 }
+    pub(super) fn new(number: u32, coverage: FlushCoverage, layout: &GeckoLayout) -> Self {
+        let run = GeckoRun {
+            number,
+            entries: 0,
+            coverage,
+            page_ppns: Vec::new(),
+            first_keys: Vec::new(),
+            last_key: 0,
+        };
+        Self { run, page: RunPageDraft::new(layout), keys_written: 0 }
     }
 
     /// Adds as many of these Gecko LSM entries as fit to the current page of the run; returns the number of bytes that
     /// they take.
-    pub(super) fn push(&mut self, entries: &[u8], layout: &Layout) -> usize {
+    pub(super) fn push(&mut self, entries: &[u8], layout: &GeckoLayout) -> usize {
         let is_first = self.page.entries == 0;
         let (count, bytes) = self.page.push(entries, layout);
         if count > 0 {
             if is_first {
                 self.run.first_keys.push(key_at(entries, 0));
             }
-            self.run.last_key = key_at(entries, bytes - layout.stride);
+            self.run.last_key = key_at(entries, bytes - layout.entry_bytes);
             self.run.entries += count;
         }
         bytes
@@ -90,35 +100,35 @@ impl RunWriter {
 
     /// Appends the current page of the sorted run of the Gecko LSM tree to flash. `exhausted`: no entry follows.
     /// Returns `true` if that was the last page of the run. After an error the next call appends the same page.
-    pub(super) fn append<N: Nand>(
+    pub(super) fn append_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         exhausted: bool,
-        layout: &Layout,
+        layout: &GeckoLayout,
     ) -> Result<bool> {
         self.page.blank_rest(layout);
         let (keys, last) = if exhausted { self.put_directory(layout) } else { (0, false) };
-        self.page.put_header(self.run.places.len() as u32, last);
+        self.page.put_header(self.run.page_ppns.len() as u32, last);
         let pool = io.pool_with_most_free_blocks(Stream::Validity);
         let content = Content::Bytes(&self.page.bytes);
         let number = self.run.number;
         let place =
             io.append(Stream::Validity, pool, number, content, Fingerprint::default(), Cause::Validity)?;
-        self.run.places.push(place);
+        self.run.page_ppns.push(place);
         self.keys_written += keys;
         self.page.entries = 0;
         Ok(last)
     }
 
-    fn put_directory(&mut self, layout: &Layout) -> (usize, bool) {
-        let Run { entries, last_key, coverage, .. } = self.run;
+    fn put_directory(&mut self, layout: &GeckoLayout) -> (usize, bool) {
+        let GeckoRun { entries, last_key, coverage, .. } = self.run;
         let keys = &self.run.first_keys[self.keys_written..];
-        self.page.put_directory(keys, &Postamble { entries, last_key, coverage }, layout)
+        self.page.put_directory(keys, &RunPostamble { entries, last_key, coverage }, layout)
     }
 
-    pub(super) fn finish(self, layout: &Layout) -> Run {
+    pub(super) fn finish(self, layout: &GeckoLayout) -> GeckoRun {
         let run = self.run;
-        assert_eq!(run.places.len() as u32, layout.run_pages(run.entries), "pages of run {}", run.number);
+        assert_eq!(run.page_ppns.len() as u32, layout.run_pages(run.entries), "pages of run {}", run.number);
         run
     }
 
@@ -126,11 +136,11 @@ impl RunWriter {
         self.run.number
     }
 
-    pub(super) fn places(&self) -> &[Ppn] {
-        &self.run.places
+    pub(super) fn page_ppns(&self) -> &[Ppn] {
+        &self.run.page_ppns
     }
 
-    pub(super) fn relocate(&mut self, from: Ppn, to: Ppn) -> bool {
-        relocate(&mut self.run.places, from, to)
+    pub(super) fn relocate_page(&mut self, from: Ppn, to: Ppn) -> bool {
+        relocate(&mut self.run.page_ppns, from, to)
     }
 }
